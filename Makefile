@@ -1,0 +1,67 @@
+# Vigil's commands. `make` alone lists them.
+# Everything is installed into .venv, from lock files with hashes; the machine needs Python 3.11 to 3.14 and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up test test-fast test-chaos check format lock migration asyncapi clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed  ## make .venv with all that Vigil needs to run on this machine
+
+demo: setup  ## a fresh agent thinks before your eyes, then a summary (options by ARGS="…")
+	@$(BIN)/vigil demo $(ARGS)
+
+up: setup  ## run everything on this machine until Ctrl-C (options by ARGS="…")
+	@$(BIN)/vigil up $(ARGS)
+
+test: check test-fast  ## what CI runs: style, types, structure, documents, and every test suite in its short form
+
+test-fast: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m shared.events.document --check docs/asyncapi.yaml
+
+format: $(VENV)/.installed-dev  ## put the code into shape
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml anew from the events
+	@$(BIN)/python -m shared.events.document docs/asyncapi.yaml
+
+lock: $(VENV)/.installed-dev  ## resolve the dependencies anew
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --upgrade --extra local pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --extra local --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean:  ## remove .venv and caches; data directories stay
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' \
+		|| { echo "Vigil needs Python 3.11 to 3.14; $(PYTHON) is $$($(PYTHON) --version). Name another: make PYTHON=python3.13 …"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' \
+		|| { echo "$(PYTHON) lacks venv. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+	@echo "Setting up $(VENV) (once) …"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
