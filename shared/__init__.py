@@ -1,0 +1,1 @@
+"""What every service stands on: events, store, graph, llm, search, runtime."""

@@ -1,0 +1,32 @@
+"""The two ways work can go wrong, as types; `shared.runtime` alone decides what follows from them."""
+
+
+class VigilError(Exception):
+    """Base of every error that Vigil raises on purpose."""
+
+
+class TransientError(VigilError):
+    """May succeed when tried again: a timeout, a rate limit, a server that is away.
+
+    `retry_in_seconds` is the least wait the other side asked for (Retry-After); None leaves it to the runtime.
+    `counts` is False where the failure says nothing about the work itself (a lease held elsewhere, Postgres or
+    NATS away), so that it uses up none of the step's attempts.
+    """
+
+    def __init__(
+        self, message: str, *, retry_in_seconds: float | None = None, counts: bool = True
+    ) -> None:
+        super().__init__(message)
+        self.retry_in_seconds = retry_in_seconds
+        self.counts = counts
+
+
+class PermanentError(VigilError):
+    """Will fail however often it is tried: a wrong key, an unknown model, a request the server refuses.
+
+    `code` is a short stable word for programs; the message tells people what is wrong and what to do.
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code

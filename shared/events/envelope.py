@@ -1,0 +1,62 @@
+"""What every event carries, whatever it says."""
+
+from datetime import UTC
+from typing import Annotated, Any, ClassVar, Self
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+
+EVENT_NAMESPACE = uuid5(NAMESPACE_URL, "urn:vigil:event")
+
+Utc = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
+
+
+def event_id(event_type: str, *subject_ids: UUID) -> UUID:
+    """The same for every publication of the same fact, so that the bus and every reader can tell doubles apart."""
+    return uuid5(EVENT_NAMESPACE, "/".join([event_type, *(str(part) for part in subject_ids)]))
+
+
+class Event(BaseModel):
+    """Base of all events. Frozen; unknown fields are ignored, so that an older actor understands a newer event.
+
+    Only optional fields may ever be added to a released event; a changed meaning is a new version of its type.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    subject: ClassVar[str]
+    """NATS subject, which is also the event's name; holds no ids."""
+    wire_type: ClassVar[str]
+    """Versioned name on the wire, as in `vigil.query.v1.completed`."""
+
+    identity: ClassVar[tuple[str, ...]] = ("iteration_id",)
+    """The fields that make this fact this one; the event's id is derived from them."""
+
+    event_id: UUID
+    type: str
+    occurred_at: Utc
+    """When the fact was committed, by the database's clock."""
+    agent_id: UUID
+    iteration_id: UUID
+    correlation_id: UUID
+    """The iteration that all of this belongs to; differs from `iteration_id` only where one fact leads to another's."""
+    traceparent: str | None = None
+    """W3C trace context of the publisher."""
+
+    @classmethod
+    def of(cls, *, iteration_id: UUID, **facts: Any) -> Self:
+        """The event that tells `facts`; it has the same id whenever and by whomever it is built."""
+        known = {"iteration_id": iteration_id, **facts}
+        return cls(
+            event_id=event_id(cls.wire_type, *(known[field] for field in cls.identity)),
+            type=cls.wire_type,
+            correlation_id=iteration_id,
+            **known,
+        )
+
+    def __init_subclass__(cls, *, subject: str | None = None, version: int = 1) -> None:
+        super().__init_subclass__()
+        if subject is not None:
+            noun, verb = subject.split(".")
+            cls.subject = subject
+            cls.wire_type = f"vigil.{noun}.v{version}.{verb}"

@@ -1,0 +1,68 @@
+"""One sample of each event, from which a release's files are written once: `python -m tests.contracts.samples DIR`.
+
+Released files are never changed or removed: they are what older actors may still have put on the bus.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from shared.events import models as events
+from shared.events.codec import encode
+from shared.events.envelope import Event
+
+ABOUT: dict[str, Any] = {
+    "agent_id": UUID(int=1),
+    "iteration_id": UUID(int=2),
+    "occurred_at": datetime(2026, 11, 21, 12, 30, 0, 250_000, tzinfo=UTC),
+}
+STEP: dict[str, Any] = ABOUT | {"step_id": UUID(int=3)}
+QUERY = events.Query(objective="Find X", reasoning="It matters", search_hints=["X 2026"])
+INSIGHT = events.Insight(
+    observation="A and B move together",
+    relevant_node_ids=[UUID(int=4), UUID(int=5)],
+    synthesis_direction="Which moves first?",
+)
+
+
+def samples() -> Iterator[Event]:
+    yield events.IterationStarted.of(**STEP, number=7, why="run_now")
+    yield events.PlanProduced.of(**STEP, queries=2, insights=1)
+    yield events.PlanFailed.of(**STEP, error="the key is wrong")
+    yield events.QueryRequested.of(**STEP, query=QUERY)
+    yield events.QueryCompleted.of(**STEP, nodes=5, edges=3)
+    yield events.QueryFailed.of(**STEP, error="no answer")
+    yield events.InsightRequested.of(**STEP, insight=INSIGHT)
+    yield events.InsightCompleted.of(**STEP, analyses=0, missing=["Revenue of B in 2025"])
+    yield events.InsightFailed.of(**STEP, error="no answer")
+    yield events.AnalysisProduced.of(**STEP, analysis_ids=[UUID(int=6)])
+    yield events.AdviceProduced.of(**STEP, advice_id=UUID(int=8), action="HOLD")
+    yield events.AdviceCompleted.of(**STEP, advice=1)
+    yield events.AdviceFailed.of(**STEP, error="no answer")
+    yield events.IterationCompleted.of(
+        **ABOUT,
+        number=7,
+        queries=2,
+        insights=1,
+        analyses=1,
+        advice=1,
+        errors=["query: no answer"],
+        cost_usd=0.0125,
+    )
+    yield events.IterationFailed.of(**ABOUT, number=7, errors=["observe: the key is wrong"])
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    directory.mkdir(parents=True, exist_ok=True)
+    for sample in samples():
+        text = json.dumps(json.loads(encode(sample)), indent=2)
+        (directory / f"{sample.type}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
