@@ -1,0 +1,73 @@
+"""One process's way into Postgres."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+
+from shared.errors import TransientError
+
+CONNECT_TIMEOUT_SECONDS = 5
+STATEMENT_TIMEOUT_SECONDS = 30
+# A worker that is frozen in mid-transaction must not hold its row locks for ever.
+IDLE_IN_TRANSACTION_TIMEOUT_SECONDS = 15
+
+
+class Database:
+    """A pool of connections. Give one to each process and close it at the end."""
+
+    def __init__(self, url: str, *, name: str, pool_size: int = 5) -> None:
+        """`url` is any PostgreSQL URL; `name` shows in pg_stat_activity."""
+        settings = {
+            "timezone": "UTC",
+            "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
+            "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_TIMEOUT_SECONDS}s",
+        }
+        self._engine = create_async_engine(
+            driver_url(url),
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_pre_ping=True,
+            connect_args={
+                "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+                "application_name": f"vigil-{name}",
+                "options": " ".join(f"-c {key}={value}" for key, value in settings.items()),
+            },
+        )
+        self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncSession]:
+        """A session whose work is committed when the block ends, or undone when it raises.
+
+        Raises TransientError, which uses up no attempt, when Postgres is away or asks for another try.
+        """
+        try:
+            async with self._sessions.begin() as session:
+                yield session
+        except (OperationalError, InterfaceError) as error:
+            raise TransientError(f"PostgreSQL: {_reason(error)}", counts=False) from error
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise TransientError(f"PostgreSQL: {_reason(error)}", counts=False) from error
+            raise
+
+    async def ping(self) -> None:
+        """Raises TransientError unless Postgres answers."""
+        async with self.transaction() as session:
+            await session.execute(text("select 1"))
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+def driver_url(url: str) -> str:
+    """`url` with the driver that Vigil uses, whichever way people wrote it."""
+    _, _, rest = url.partition("://")
+    return f"postgresql+psycopg://{rest}"
+
+
+def _reason(error: DBAPIError) -> str:
+    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else repr(error.orig)

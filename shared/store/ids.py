@@ -1,0 +1,53 @@
+"""Deterministic ids: the same thing made twice is the same row (promise: effects happen once)."""
+
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from shared.store.words import Phase, StepKind
+
+_STATE_NAMESPACE = uuid5(NAMESPACE_URL, "urn:vigil:state")
+
+
+def _derived(kind: str, *parts: object) -> UUID:
+    # Lengths are part of the name, so that no two lists of parts can read the same.
+    name = "".join(f"{len(str(part))}:{part}" for part in (kind, *parts))
+    return uuid5(_STATE_NAMESPACE, name)
+
+
+def iteration_id(agent_id: UUID, number: int) -> UUID:
+    return _derived("iteration", agent_id, number)
+
+
+def step_id(iteration: UUID, kind: StepKind, index: int) -> UUID:
+    return _derived("step", iteration, kind, index)
+
+
+def interaction_id(step: UUID, phase: Phase) -> UUID:
+    return _derived("interaction", step, phase)
+
+
+def call_id(step: UUID, request_hash: str) -> UUID:
+    return _derived("call", step, request_hash)
+
+
+def node_id(agent_id: UUID, type_name: str, name: str) -> UUID:
+    return _derived("node", agent_id, type_name, name)
+
+
+def edge_id(agent_id: UUID, type_name: str, source_id: UUID, target_id: UUID) -> UUID:
+    return _derived("edge", agent_id, type_name, source_id, target_id)
+
+
+def inbox_item_id(advice_id: UUID) -> UUID:
+    return _derived("inbox_item", advice_id)
+
+
+def conversation_id(agent_id: UUID) -> UUID:
+    return _derived("conversation", agent_id)
+
+
+def message_id(advice_id: UUID) -> UUID:
+    return _derived("message", advice_id)
+
+
+def dead_letter_id(subject: str, payload: bytes) -> UUID:
+    return _derived("dead_letter", subject, payload.hex())

@@ -1,0 +1,59 @@
+"""Phase runs: opened once, growing as they go."""
+
+from typing import Any
+
+from sqlalchemy import cast, func, update
+from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store import ids
+from shared.store.leases import Lease
+from shared.store.tables import Interaction
+from shared.store.words import Phase
+
+
+async def find(session: AsyncSession, lease: Lease, phase: Phase) -> Interaction | None:
+    return await session.get(Interaction, ids.interaction_id(lease.step_id, phase))
+
+
+async def open_or_resume(
+    session: AsyncSession,
+    lease: Lease,
+    phase: Phase,
+    *,
+    model: str,
+    system_prompt: str,
+    request: dict[str, Any],
+) -> Interaction:
+    """The step's interaction in `phase`: the one begun before, with what it was told then, or a new one."""
+    interaction_id = ids.interaction_id(lease.step_id, phase)
+    row = {
+        "id": interaction_id,
+        "agent_id": lease.agent_id,
+        "iteration_id": lease.iteration_id,
+        "step_id": lease.step_id,
+        "phase": phase,
+        "model": model,
+        "system_prompt": system_prompt,
+        "request": request,
+    }
+    await session.execute(insert(Interaction).values(row).on_conflict_do_nothing())
+    return await session.get_one(Interaction, interaction_id)
+
+
+async def append(session: AsyncSession, interaction: Interaction, event: dict[str, Any]) -> None:
+    await session.execute(
+        update(Interaction)
+        .where(Interaction.id == interaction.id)
+        .values(events=Interaction.events.op("||")(cast([event], JSONB)))
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def complete(session: AsyncSession, interaction: Interaction) -> None:
+    await session.execute(
+        update(Interaction)
+        .where(Interaction.id == interaction.id)
+        .values(completed_at=func.clock_timestamp())
+        .execution_options(synchronize_session=False)
+    )

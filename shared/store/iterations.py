@@ -1,0 +1,128 @@
+"""Iterations: started, planned, moved from stage to stage, ended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store import ids
+from shared.store.tables import Agent, Iteration, Step
+from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+
+
+@dataclass(frozen=True)
+class Started:
+    iteration: Iteration
+    observe: Step
+
+
+async def start(
+    session: AsyncSession, agent: Agent, *, why: str, deadline_seconds: float
+) -> Started:
+    """Begins the agent's next iteration with its observe step. The caller holds the agent's row lock."""
+    now = await clock(session)
+    agent.iterations_started += 1
+    iteration = Iteration(
+        id=ids.iteration_id(agent.id, agent.iterations_started),
+        agent_id=agent.id,
+        number=agent.iterations_started,
+        why=why,
+        status=IterationStatus.RUNNING,
+        stage=Stage.OBSERVING,
+        started_at=now,
+        stage_changed_at=now,
+        deadline_at=now + timedelta(seconds=deadline_seconds),
+    )
+    observe = new_step(iteration, StepKind.OBSERVE, 0, status=StepStatus.PENDING, requested_at=now)
+    session.add(iteration)
+    await session.flush()
+    session.add(observe)
+    await session.flush()
+    return Started(iteration, observe)
+
+
+def new_step(iteration: Iteration, kind: StepKind, index: int, **values: Any) -> Step:
+    return Step(
+        id=ids.step_id(iteration.id, kind, index),
+        iteration_id=iteration.id,
+        agent_id=iteration.agent_id,
+        kind=kind,
+        index=index,
+        **values,
+    )
+
+
+async def plan_steps(
+    session: AsyncSession,
+    iteration: Iteration,
+    *,
+    queries: Sequence[dict[str, Any]],
+    insights: Sequence[dict[str, Any]],
+) -> None:
+    """Writes the plan's steps: queries are asked for at once, insights wait until the queries have ended."""
+    now = await clock(session)
+    iteration.stage_changed_at = now
+    rows = [
+        _row(iteration, StepKind.QUERY, index, query, StepStatus.PENDING, now)
+        for index, query in enumerate(queries)
+    ] + [
+        _row(iteration, StepKind.INSIGHT, index, insight, StepStatus.PLANNED, None)
+        for index, insight in enumerate(insights)
+    ]
+    if rows:
+        await session.execute(insert(Step).values(rows).on_conflict_do_nothing())
+
+
+def _row(
+    iteration: Iteration,
+    kind: StepKind,
+    index: int,
+    given: dict[str, Any],
+    status: StepStatus,
+    requested_at: Any,
+) -> dict[str, Any]:
+    return {
+        "id": ids.step_id(iteration.id, kind, index),
+        "iteration_id": iteration.id,
+        "agent_id": iteration.agent_id,
+        "kind": kind,
+        "index": index,
+        "input": given,
+        "status": status,
+        "requested_at": requested_at,
+    }
+
+
+async def locked(session: AsyncSession, iteration_id: UUID) -> Iteration | None:
+    """The iteration, its row locked until the transaction ends: what makes a join see every part."""
+    return await session.scalar(
+        select(Iteration)
+        .where(Iteration.id == iteration_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+
+
+async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
+    """Running iterations whose deadline has passed."""
+    return list(
+        await session.scalars(
+            select(Iteration.id)
+            .where(
+                Iteration.status == IterationStatus.RUNNING,
+                Iteration.deadline_at < func.clock_timestamp(),
+            )
+            .order_by(Iteration.deadline_at)
+            .limit(limit)
+        )
+    )
+
+
+async def clock(session: AsyncSession) -> Any:
+    """The database's time (datetime, UTC), the only clock that all processes share."""
+    return (await session.execute(select(func.clock_timestamp()))).scalar_one()

@@ -1,0 +1,165 @@
+"""Who may work on a step. A lease is a claim with an end; its epoch refuses whoever lost it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+from uuid import UUID
+
+from sqlalchemy import func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.errors import TransientError
+from shared.store.database import Database
+from shared.store.tables import Step
+from shared.store.words import StepStatus
+
+T = TypeVar("T")
+
+LEASE_SECONDS = 10.0
+"""How long a killed worker's step stays blocked; three renewals may be missed before it lapses."""
+RENEWALS_PER_LEASE = 3
+
+
+class LeaseLostError(TransientError):
+    """Somebody else has the step, or it has ended; nothing of this worker's may be written any more."""
+
+    def __init__(self, lease: "Lease") -> None:
+        super().__init__(
+            f"lost step {lease.step_id}: epoch {lease.epoch} is no longer its own", counts=False
+        )
+
+
+@dataclass(frozen=True)
+class Lease:
+    step_id: UUID
+    iteration_id: UUID
+    agent_id: UUID
+    epoch: int
+    owner: str
+
+
+@dataclass(frozen=True)
+class Claimed:
+    lease: Lease
+    step: Step
+
+
+@dataclass(frozen=True)
+class AlreadyEnded:
+    step: Step
+
+
+@dataclass(frozen=True)
+class NotYet:
+    """Another worker has it, or it rests after a failed try."""
+
+    owner: str | None
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Gone:
+    """The step is not there: its agent was deleted."""
+
+
+Claim = Claimed | AlreadyEnded | NotYet | Gone
+
+
+async def claim(session: AsyncSession, step_id: UUID, owner: str) -> Claim:
+    """Tries to lease the step for `owner`: a pending one that does not rest, or one whose lease has lapsed."""
+    now = func.clock_timestamp()
+    free = or_(
+        (Step.status == StepStatus.PENDING) & (func.coalesce(Step.retry_at, now) <= now),
+        (Step.status == StepStatus.RUNNING) & (Step.lease_until < now),
+    )
+    step = await session.scalar(
+        update(Step)
+        .where(Step.id == step_id, free)
+        .values(
+            status=StepStatus.RUNNING,
+            epoch=Step.epoch + 1,
+            lease_owner=owner,
+            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+            started_at=func.coalesce(Step.started_at, now),
+        )
+        .returning(Step)
+    )
+    if step is not None:
+        return Claimed(Lease(step.id, step.iteration_id, step.agent_id, step.epoch, owner), step)
+    return await _why_not(session, step_id)
+
+
+async def _why_not(session: AsyncSession, step_id: UUID) -> Claim:
+    step = await session.get(Step, step_id)
+    if step is None:
+        return Gone()
+    if step.status in (StepStatus.COMPLETED, StepStatus.FAILED):
+        return AlreadyEnded(step)
+    free_at = func.coalesce(Step.lease_until, Step.retry_at)
+    left = await session.scalar(
+        select(func.extract("epoch", free_at - func.clock_timestamp())).where(Step.id == step_id)
+    )
+    return NotYet(step.lease_owner, max(float(left or 0), 0.0))
+
+
+async def ensure_held(session: AsyncSession, lease: Lease) -> None:
+    """Locks the step's row for this transaction, or raises LeaseLostError."""
+    epoch = await session.scalar(
+        select(Step.epoch)
+        .where(Step.id == lease.step_id, Step.status == StepStatus.RUNNING)
+        .with_for_update()
+    )
+    if epoch != lease.epoch:
+        raise LeaseLostError(lease)
+
+
+@asynccontextmanager
+async def leased_transaction(database: Database, lease: Lease) -> AsyncIterator[AsyncSession]:
+    """A transaction that only the holder of `lease` can begin, and that nobody can take the step from."""
+    async with database.transaction() as session:
+        await ensure_held(session, lease)
+        yield session
+
+
+async def renew(session: AsyncSession, lease: Lease) -> None:
+    """Puts the lease's end off, or raises LeaseLostError. A lapsed lease that nobody took is still its holder's."""
+    renewed = await session.scalar(
+        update(Step)
+        .where(
+            Step.id == lease.step_id,
+            Step.epoch == lease.epoch,
+            Step.status == StepStatus.RUNNING,
+        )
+        .values(lease_until=func.clock_timestamp() + timedelta(seconds=LEASE_SECONDS))
+        .returning(Step.id)
+    )
+    if renewed is None:
+        raise LeaseLostError(lease)
+
+
+async def while_held(database: Database, lease: Lease, work: Awaitable[T]) -> T:
+    """Awaits `work` while renewing the lease; cancels it and raises LeaseLostError when the lease is lost."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            keeper = group.create_task(_keep(database, lease))
+            result = await work
+            keeper.cancel()
+        return result
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+async def _keep(database: Database, lease: Lease) -> None:
+    while True:
+        await asyncio.sleep(LEASE_SECONDS / RENEWALS_PER_LEASE)
+        try:
+            async with database.transaction() as session:
+                await renew(session, lease)
+        except LeaseLostError:
+            raise
+        except TransientError:
+            # Postgres is away: the work cannot be written either; what it says when it is back decides.
+            continue

@@ -1,0 +1,81 @@
+"""The call ledger: written before a call is sent, and again when it is answered."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store import ids
+from shared.store.leases import Lease
+from shared.store.tables import Call
+from shared.store.words import CallKind, Phase
+
+
+@dataclass(frozen=True)
+class CallRequest:
+    """A call about to be made. `content` is everything that decides the answer; `summary` is what people see of it."""
+
+    kind: CallKind
+    content: dict[str, Any]
+    summary: dict[str, Any]
+    model: str | None = None
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the request's canonical JSON, in hex."""
+        canonical = json.dumps(
+            [self.kind, self.content], sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
+        return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class CallAnswer:
+    """An answer as the ledger keeps it; `content` is JSON. Costs are None where they are not known."""
+
+    content: dict[str, Any]
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: Decimal | None = None
+
+
+async def open_call(
+    session: AsyncSession, lease: Lease, interaction_id: UUID, phase: Phase, request: CallRequest
+) -> Call:
+    """The call's record, new or as it stands. One that has `answered_at` must not be sent again."""
+    call_id = ids.call_id(lease.step_id, request.hash)
+    row = {
+        "id": call_id,
+        "agent_id": lease.agent_id,
+        "iteration_id": lease.iteration_id,
+        "step_id": lease.step_id,
+        "interaction_id": interaction_id,
+        "kind": request.kind,
+        "phase": phase,
+        "model": request.model,
+        "request_hash": request.hash,
+        "request": request.summary,
+    }
+    await session.execute(insert(Call).values(row).on_conflict_do_nothing())
+    return await session.get_one(Call, call_id)
+
+
+async def answer_call(session: AsyncSession, call_id: UUID, answer: CallAnswer) -> None:
+    """Records the first answer; a later one to the same call changes nothing."""
+    await session.execute(
+        update(Call)
+        .where(Call.id == call_id, Call.answered_at.is_(None))
+        .values(
+            answer=answer.content,
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+            cost_usd=answer.cost_usd,
+            answered_at=func.clock_timestamp(),
+        )
+    )

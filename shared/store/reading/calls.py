@@ -1,0 +1,56 @@
+"""What was asked of the model and the search service, counted."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.reading.shapes import CallGroup, CallsView, CallTotals
+from shared.store.tables import Agent, Call
+from shared.store.words import CallKind
+
+
+async def of_agent(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> CallsView:
+    """Every call that is still in the ledger."""
+    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    return await _counted(session, Call.agent_id == owned.scalar_subquery())
+
+
+async def of_iteration(session: AsyncSession, iteration_id: UUID) -> CallsView:
+    """The caller has seen to it that the iteration is the owner's."""
+    return await _counted(session, Call.iteration_id == iteration_id)
+
+
+async def _counted(session: AsyncSession, wanted: ColumnElement[bool]) -> CallsView:
+    answered = Call.answered_at.is_not(None)
+    rows = await session.execute(
+        select(
+            Call.kind,
+            Call.phase,
+            Call.model,
+            func.count().filter(answered),
+            func.count().filter(~answered),
+            func.coalesce(func.sum(Call.input_tokens), 0),
+            func.coalesce(func.sum(Call.output_tokens), 0),
+            func.coalesce(func.sum(Call.cost_usd), 0),
+            func.count().filter(answered, Call.kind == CallKind.LLM, Call.cost_usd.is_(None)),
+        )
+        .where(wanted)
+        .group_by(Call.kind, Call.phase, Call.model)
+        .order_by(Call.kind, Call.phase, Call.model)
+    )
+    groups = [CallGroup(**dict(zip(CallGroup.model_fields, row, strict=True))) for row in rows]
+    return CallsView(totals=_totals(groups), groups=groups)
+
+
+def _totals(groups: Sequence[CallGroup]) -> CallTotals:
+    return CallTotals(
+        llm_calls=sum(group.answered for group in groups if group.kind == CallKind.LLM),
+        search_calls=sum(group.answered for group in groups if group.kind == CallKind.SEARCH),
+        unanswered_calls=sum(group.unanswered for group in groups),
+        input_tokens=sum(group.input_tokens for group in groups),
+        output_tokens=sum(group.output_tokens for group in groups),
+        cost_usd=sum(group.cost_usd for group in groups),
+        unpriced_calls=sum(group.unpriced for group in groups),
+    )

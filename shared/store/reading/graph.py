@@ -1,0 +1,63 @@
+"""What the graph's own reader does not tell: how many there are of each type, and what citations name."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from shared.store.tables import Agent, GraphEdge, GraphNode
+
+
+@dataclass(frozen=True)
+class Named:
+    """A node or edge by its type and name; an edge's name is both its ends'."""
+
+    type: str
+    name: str
+
+
+@dataclass(frozen=True)
+class TypeCounts:
+    nodes: dict[str, int]
+    edges: dict[str, int]
+
+
+async def counts_by_type(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> TypeCounts:
+    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    nodes = await session.execute(
+        select(GraphNode.type, func.count())
+        .where(GraphNode.agent_id == owned.scalar_subquery())
+        .group_by(GraphNode.type)
+    )
+    edges = await session.execute(
+        select(GraphEdge.type, func.count())
+        .where(GraphEdge.agent_id == owned.scalar_subquery())
+        .group_by(GraphEdge.type)
+    )
+    return TypeCounts(dict(nodes.all()), dict(edges.all()))
+
+
+async def named(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+) -> dict[UUID, Named]:
+    """What the agent's nodes and edges of these ids are called; ids of anything else are left out."""
+    wanted = set(ids)
+    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    nodes = await session.execute(
+        select(GraphNode.id, GraphNode.type, GraphNode.name).where(
+            GraphNode.agent_id == owned.scalar_subquery(), GraphNode.id.in_(wanted)
+        )
+    )
+    source, target = aliased(GraphNode), aliased(GraphNode)
+    edges = await session.execute(
+        select(GraphEdge.id, GraphEdge.type, source.name, target.name)
+        .join(source, source.id == GraphEdge.source_id)
+        .join(target, target.id == GraphEdge.target_id)
+        .where(GraphEdge.agent_id == owned.scalar_subquery(), GraphEdge.id.in_(wanted))
+    )
+    return {node_id: Named(type_name, name) for node_id, type_name, name in nodes} | {
+        edge_id: Named(type_name, f"{start} → {end}") for edge_id, type_name, start, end in edges
+    }

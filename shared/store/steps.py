@@ -1,0 +1,91 @@
+"""Steps: asked for, ended, failed, given back."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.leases import Lease, LeaseLostError
+from shared.store.tables import Iteration, Step
+from shared.store.words import StepKind, StepStatus
+
+
+async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
+    """Completes the step with `result`. Raises LeaseLostError."""
+    return await _release(
+        session,
+        lease,
+        status=StepStatus.COMPLETED,
+        result=result,
+        error=None,
+        ended_at=func.clock_timestamp(),
+    )
+
+
+async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> Step:
+    """Fails the step for good. Raises LeaseLostError."""
+    return await _release(
+        session,
+        lease,
+        status=StepStatus.FAILED,
+        error=error,
+        attempts=attempts,
+        ended_at=func.clock_timestamp(),
+    )
+
+
+async def give_back(
+    session: AsyncSession, lease: Lease, error: str, *, attempts: int, rest_seconds: float
+) -> Step:
+    """Lets the step be claimed again by anybody, after a rest. Raises LeaseLostError."""
+    return await _release(
+        session,
+        lease,
+        status=StepStatus.PENDING,
+        error=error,
+        attempts=attempts,
+        retry_at=func.clock_timestamp() + timedelta(seconds=rest_seconds),
+    )
+
+
+async def _release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
+    step = await session.scalar(
+        update(Step)
+        .where(
+            Step.id == lease.step_id,
+            Step.epoch == lease.epoch,
+            Step.status == StepStatus.RUNNING,
+        )
+        .values(lease_owner=None, lease_until=None, **values)
+        .returning(Step)
+        .execution_options(populate_existing=True)
+    )
+    if step is None:
+        raise LeaseLostError(lease)
+    return step
+
+
+async def ask_for(session: AsyncSession, step_ids: Sequence[UUID]) -> None:
+    """Planned steps become pending. Call before the request is published, in the transaction that decided it."""
+    await session.execute(
+        update(Step)
+        .where(Step.id.in_(step_ids), Step.status == StepStatus.PLANNED)
+        .values(status=StepStatus.PENDING, requested_at=func.clock_timestamp())
+    )
+
+
+async def of_iteration(
+    session: AsyncSession, iteration_id: UUID, kind: StepKind | None = None
+) -> list[Step]:
+    """The iteration's steps, by kind and index."""
+    query = select(Step).where(Step.iteration_id == iteration_id).order_by(Step.kind, Step.index)
+    if kind is not None:
+        query = query.where(Step.kind == kind)
+    return list(await session.scalars(query.execution_options(populate_existing=True)))
+
+
+async def iteration_of(session: AsyncSession, step: Step) -> Iteration:
+    return await session.get_one(Iteration, step.iteration_id)

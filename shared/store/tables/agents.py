@@ -1,0 +1,58 @@
+"""Who owns agents, and what an agent is."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, ForeignKey, Index, func, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shared.store.tables.base import Base, Created, Id, Json
+
+
+class User(Base):
+    """Who may own agents. Written by the api."""
+
+    __tablename__ = "users"
+
+    id: Mapped[Id]
+    name: Mapped[str] = mapped_column(unique=True)
+    created_at: Mapped[Created]
+
+
+class Agent(Base):
+    """A mission that is watched for ever. Written by the api, its next run also by the scheduler."""
+
+    __tablename__ = "agents"
+    __table_args__ = (
+        CheckConstraint("interval_seconds >= 1", name="interval_seconds"),
+        Index("agents_due_idx", "next_run_at", postgresql_where=text("active")),
+        Index(
+            "agents_run_requested_idx",
+            "run_requested_at",
+            postgresql_where=text("run_requested_at is not null"),
+        ),
+        Index("agents_owner_name_key", "owner_id", text("lower(name)"), unique=True),
+    )
+
+    id: Mapped[Id]
+    owner_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    name: Mapped[str]
+    mission: Mapped[str]
+    conversation_system_prompt: Mapped[str]
+    observer_system_prompt: Mapped[str]
+    knowledge_acquisition_system_prompt: Mapped[str]
+    graph_construction_system_prompt: Mapped[str]
+    analysis_generation_system_prompt: Mapped[str]
+    advice_generation_system_prompt: Mapped[str]
+    models: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    """Phase to model name; a phase that is not named uses the installation's default."""
+    interval_seconds: Mapped[int]
+    active: Mapped[bool] = mapped_column(server_default=text("true"))
+    next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    run_requested_at: Mapped[datetime | None]
+    """Set when a person asks for a run now; cleared by the scheduler when it starts one."""
+    iterations_started: Mapped[int] = mapped_column(server_default="0")
+    """Number of the newest iteration; counted here so that numbers stay unique when old iterations expire."""
+    created_at: Mapped[Created]
+    updated_at: Mapped[Created]

@@ -1,0 +1,97 @@
+"""What an agent knows: typed nodes and edges."""
+
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shared.store.tables.base import Base, Created, Id, Json
+
+
+class GraphNodeType(Base):
+    __tablename__ = "graph_node_types"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(primary_key=True)
+    description: Mapped[str]
+    properties_schema: Mapped[Json]
+    example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    created_by: Mapped[str]
+    """`system`, or the phase that made it."""
+    created_at: Mapped[Created]
+
+
+class GraphEdgeType(Base):
+    __tablename__ = "graph_edge_types"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(primary_key=True)
+    description: Mapped[str]
+    properties_schema: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    source_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
+    """Node types an edge may start from; empty means any."""
+    target_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
+    created_by: Mapped[str]
+    created_at: Mapped[Created]
+
+
+class GraphNode(Base):
+    __tablename__ = "graph_nodes"
+    __table_args__ = (
+        UniqueConstraint("agent_id", "type", "name"),
+        ForeignKeyConstraint(
+            ["agent_id", "type"], ["graph_node_types.agent_id", "graph_node_types.name"]
+        ),
+        Index("graph_nodes_agent_updated_idx", "agent_id", "updated_at"),
+        Index("graph_nodes_agent_type_updated_idx", "agent_id", "type", "updated_at"),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    type: Mapped[str]
+    name: Mapped[str]
+    properties: Mapped[Json]
+    iteration_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("iterations.id", ondelete="SET NULL"), index=True
+    )
+    """The iteration that made it."""
+    step_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("steps.id", ondelete="SET NULL"), index=True
+    )
+    created_at: Mapped[Created]
+    updated_at: Mapped[Created]
+
+
+class GraphEdge(Base):
+    __tablename__ = "graph_edges"
+    __table_args__ = (
+        UniqueConstraint("agent_id", "type", "source_id", "target_id"),
+        ForeignKeyConstraint(
+            ["agent_id", "type"], ["graph_edge_types.agent_id", "graph_edge_types.name"]
+        ),
+        Index("graph_edges_agent_updated_idx", "agent_id", "updated_at"),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    type: Mapped[str]
+    source_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE"), index=True
+    )
+    target_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE"), index=True
+    )
+    properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    iteration_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("iterations.id", ondelete="SET NULL"), index=True
+    )
+    step_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("steps.id", ondelete="SET NULL"), index=True
+    )
+    created_at: Mapped[Created]
+    updated_at: Mapped[Created]

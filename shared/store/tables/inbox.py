@@ -1,0 +1,69 @@
+"""What reaches people: advice in the inbox, the conversation, and messages nobody could handle."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, Index
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shared.store.tables.base import Base, Created, Id
+
+
+class InboxItem(Base):
+    """Advice that its owner should see. Written by the Adviser, marked read by the api."""
+
+    __tablename__ = "inbox_items"
+    __table_args__ = (Index("inbox_items_owner_idx", "owner_id", "created_at"),)
+
+    id: Mapped[Id]
+    owner_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), index=True)
+    node_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE"), unique=True
+    )
+    title: Mapped[str]
+    summary: Mapped[str]
+    read_at: Mapped[datetime | None]
+    created_at: Mapped[Created]
+
+
+class Conversation(Base):
+    """The one conversation of an agent."""
+
+    __tablename__ = "conversations"
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), unique=True)
+    created_at: Mapped[Created]
+
+
+class Message(Base):
+    __tablename__ = "messages"
+    __table_args__ = (Index("messages_conversation_idx", "conversation_id", "created_at"),)
+
+    id: Mapped[Id]
+    conversation_id: Mapped[UUID] = mapped_column(
+        ForeignKey("conversations.id", ondelete="CASCADE")
+    )
+    role: Mapped[str]
+    content: Mapped[str]
+    created_at: Mapped[Created]
+
+
+class DeadLetter(Base):
+    """A message that could not be handled, or a step that failed for good. Written by any actor."""
+
+    __tablename__ = "dead_letters"
+    __table_args__ = (Index("dead_letters_created_idx", "created_at"),)
+
+    id: Mapped[Id]
+    actor: Mapped[str]
+    subject: Mapped[str]
+    payload: Mapped[bytes]
+    step_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("steps.id", ondelete="CASCADE"), index=True
+    )
+    code: Mapped[str]
+    error: Mapped[str]
+    attempts: Mapped[int]
+    created_at: Mapped[Created]

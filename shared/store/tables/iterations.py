@@ -1,0 +1,88 @@
+"""One turn of the loop, and the pieces of work in it."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shared.store.tables.base import Base, Created, Id, Json, one_of
+from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+
+
+class Iteration(Base):
+    """One turn of an agent's loop. Written by scheduler (start), Observer (plan) and aggregator (stages, end)."""
+
+    __tablename__ = "iterations"
+    __table_args__ = (
+        UniqueConstraint("agent_id", "number"),
+        one_of("status", IterationStatus),
+        one_of("stage", Stage),
+        # An agent never runs two iterations at once, whatever schedulers believe.
+        Index(
+            "iterations_one_running_key",
+            "agent_id",
+            unique=True,
+            postgresql_where=text("status = 'running'"),
+        ),
+        Index(
+            "iterations_deadline_idx", "deadline_at", postgresql_where=text("status = 'running'")
+        ),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    number: Mapped[int]
+    why: Mapped[str]
+    status: Mapped[str] = mapped_column(server_default=IterationStatus.RUNNING)
+    stage: Mapped[str] = mapped_column(server_default=Stage.OBSERVING)
+    observer_plan: Mapped[Json | None]
+    errors: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
+    started_at: Mapped[Created]
+    deadline_at: Mapped[datetime]
+    stage_changed_at: Mapped[Created]
+    ended_at: Mapped[datetime | None]
+
+
+class Step(Base):
+    """A piece of work that one worker does under a lease. Written by the actor that owns its kind.
+
+    `epoch` grows with every claim; a worker whose epoch is not the row's has lost the step and may write nothing.
+    """
+
+    __tablename__ = "steps"
+    __table_args__ = (
+        UniqueConstraint("iteration_id", "kind", "index"),
+        one_of("kind", StepKind),
+        one_of("status", StepStatus),
+        Index(
+            "steps_open_idx",
+            "requested_at",
+            postgresql_where=text("status in ('pending', 'running')"),
+        ),
+    )
+
+    id: Mapped[Id]
+    iteration_id: Mapped[UUID] = mapped_column(ForeignKey("iterations.id", ondelete="CASCADE"))
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), index=True)
+    kind: Mapped[str]
+    index: Mapped[int]
+    input: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    status: Mapped[str]
+    result: Mapped[Json | None]
+    error: Mapped[str | None]
+    """The last error, kept while the step is tried again, so that people see what is going on."""
+    attempts: Mapped[int] = mapped_column(server_default="0")
+    """Tries that ended in an error of the work itself."""
+    epoch: Mapped[int] = mapped_column(server_default="0")
+    lease_owner: Mapped[str | None]
+    lease_until: Mapped[datetime | None]
+    retry_at: Mapped[datetime | None]
+    """Not to be claimed before; set when a try failed and the other side asked for patience."""
+    requested_at: Mapped[datetime | None]
+    """When the step was last asked for on the bus."""
+    resends: Mapped[int] = mapped_column(server_default="0")
+    """How often the reconciler asked again."""
+    started_at: Mapped[datetime | None]
+    ended_at: Mapped[datetime | None]

@@ -1,0 +1,79 @@
+"""What was said to the model and the search service, and what it cost."""
+
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, Index, Numeric, UniqueConstraint
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shared.store.tables.base import Base, Created, Id, Json, one_of
+from shared.store.words import CallKind, Phase
+
+
+class Interaction(Base):
+    """One run of a phase: what it was told, and what has happened in it so far.
+
+    `events` grows as they happen: `{"type": "answer", "call_id"}` for what the model said (the text stands in the
+    ledger, once), `{"type": "tool_result", "tool_call_id", "name", "result" or "call_id"}` for what a tool gave back.
+    """
+
+    __tablename__ = "llm_interactions"
+    __table_args__ = (
+        one_of("phase", Phase),
+        UniqueConstraint("step_id", "phase"),
+        Index("llm_interactions_agent_idx", "agent_id", "created_at"),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    iteration_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("iterations.id", ondelete="CASCADE"), index=True
+    )
+    step_id: Mapped[UUID | None] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"))
+    phase: Mapped[str]
+    model: Mapped[str]
+    system_prompt: Mapped[str]
+    request: Mapped[Json]
+    """`{"messages": [...], "tools": [names]}` as first sent; a resumed run sends the same bytes again."""
+    events: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
+    created_at: Mapped[Created]
+    completed_at: Mapped[datetime | None]
+
+
+class Call(Base):
+    """The ledger: a call is written before it is sent and again when it is answered.
+
+    Keyed by step and by the hash of the request, so that a finished call is never paid for twice, whatever the order.
+    """
+
+    __tablename__ = "calls"
+    __table_args__ = (
+        UniqueConstraint("step_id", "request_hash"),
+        one_of("kind", CallKind),
+        Index("calls_agent_idx", "agent_id", "started_at"),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    iteration_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("iterations.id", ondelete="CASCADE"), index=True
+    )
+    step_id: Mapped[UUID] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"))
+    interaction_id: Mapped[UUID] = mapped_column(
+        ForeignKey("llm_interactions.id", ondelete="CASCADE"), index=True
+    )
+    kind: Mapped[str]
+    phase: Mapped[str]
+    model: Mapped[str | None]
+    request_hash: Mapped[str]
+    request: Mapped[Json]
+    """A summary for people; the messages themselves stand in the interaction."""
+    answer: Mapped[Json | None]
+    input_tokens: Mapped[int | None]
+    output_tokens: Mapped[int | None]
+    cost_usd: Mapped[Decimal | None] = mapped_column(Numeric(14, 8))
+    """None where the price of the model is not known."""
+    started_at: Mapped[Created]
+    answered_at: Mapped[datetime | None]

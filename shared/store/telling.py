@@ -1,0 +1,127 @@
+"""What the state implies, as events: the same ones whenever, and by whomever, they are asked for.
+
+Actors publish from here after a commit, again after a redelivery, and the reconciler when the bus has lost a message.
+"""
+
+from collections.abc import Sequence
+from typing import Any, assert_never
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.events import models as events
+from shared.events.envelope import Event
+from shared.store import steps as step_store
+from shared.store.tables import Call, Iteration, Step
+from shared.store.words import IterationStatus, StepKind, StepStatus
+
+
+def request(iteration: Iteration, step: Step) -> Event:
+    """The event that asks a worker for `step`."""
+    about = _about(step)
+    match StepKind(step.kind):
+        case StepKind.OBSERVE:
+            return events.IterationStarted.of(
+                **about,
+                occurred_at=iteration.started_at,
+                number=iteration.number,
+                why=iteration.why,
+            )
+        case StepKind.QUERY:
+            return events.QueryRequested.of(
+                **about, occurred_at=iteration.stage_changed_at, query=events.Query(**step.input)
+            )
+        case StepKind.INSIGHT:
+            return events.InsightRequested.of(
+                **about,
+                occurred_at=iteration.stage_changed_at,
+                insight=events.Insight(**step.input),
+            )
+        case StepKind.ADVISE:
+            return events.AnalysisProduced.of(
+                **about,
+                occurred_at=iteration.stage_changed_at,
+                analysis_ids=step.input["analysis_ids"],
+            )
+        case kind:
+            assert_never(kind)
+
+
+async def ended(session: AsyncSession, step: Step) -> Sequence[Event]:
+    """The events that follow from `step` having ended."""
+    about = _about(step) | {"occurred_at": step.ended_at}
+    failed = step.status == StepStatus.FAILED
+    result = step.result or {}
+    match StepKind(step.kind):
+        case StepKind.OBSERVE:
+            if failed:
+                return [events.PlanFailed.of(**about, error=step.error)]
+            return await _planned(session, step, about)
+        case StepKind.QUERY:
+            if failed:
+                return [events.QueryFailed.of(**about, error=step.error)]
+            return [events.QueryCompleted.of(**about, nodes=result["nodes"], edges=result["edges"])]
+        case StepKind.INSIGHT:
+            if failed:
+                return [events.InsightFailed.of(**about, error=step.error)]
+            return [
+                events.InsightCompleted.of(
+                    **about, analyses=len(result["analyses"]), missing=result["missing"]
+                )
+            ]
+        case StepKind.ADVISE:
+            if failed:
+                return [events.AdviceFailed.of(**about, error=step.error)]
+            return _advised(result["advice"], about)
+        case kind:
+            assert_never(kind)
+
+
+async def iteration_ended(session: AsyncSession, iteration: Iteration) -> Event:
+    """The event of `iteration`'s end, with its counts and what its calls cost as far as that is known."""
+    about: dict[str, Any] = {
+        "agent_id": iteration.agent_id,
+        "iteration_id": iteration.id,
+        "occurred_at": iteration.ended_at,
+        "number": iteration.number,
+        "errors": iteration.errors,
+        "cost_usd": await session.scalar(
+            select(func.sum(Call.cost_usd)).where(Call.iteration_id == iteration.id)
+        ),
+    }
+    if iteration.status == IterationStatus.FAILED:
+        return events.IterationFailed.of(**about)
+    done = await step_store.of_iteration(session, iteration.id)
+    return events.IterationCompleted.of(
+        **about,
+        queries=sum(step.kind == StepKind.QUERY for step in done),
+        insights=sum(step.kind == StepKind.INSIGHT for step in done),
+        analyses=sum(len((step.result or {}).get("analyses", [])) for step in done),
+        advice=sum(len((step.result or {}).get("advice", [])) for step in done),
+    )
+
+
+async def _planned(session: AsyncSession, observe: Step, about: dict[str, Any]) -> Sequence[Event]:
+    iteration = await step_store.iteration_of(session, observe)
+    queries = await step_store.of_iteration(session, observe.iteration_id, StepKind.QUERY)
+    insights = await step_store.of_iteration(session, observe.iteration_id, StepKind.INSIGHT)
+    produced = events.PlanProduced.of(**about, queries=len(queries), insights=len(insights))
+    return [produced, *(request(iteration, query) for query in queries)]
+
+
+def _advised(advice: list[dict[str, Any]], about: dict[str, Any]) -> Sequence[Event]:
+    return [
+        *(
+            events.AdviceProduced.of(**about, advice_id=given["id"], action=given["action"])
+            for given in advice
+        ),
+        events.AdviceCompleted.of(**about, advice=len(advice)),
+    ]
+
+
+def _about(step: Step) -> dict[str, Any]:
+    return {
+        "agent_id": step.agent_id,
+        "iteration_id": step.iteration_id,
+        "step_id": step.id,
+    }

@@ -1,0 +1,55 @@
+"""The fixed words of the state, as they stand in the tables."""
+
+from enum import StrEnum
+
+
+class IterationStatus(StrEnum):
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Stage(StrEnum):
+    """Where an iteration stands; each stage waits for the steps of one kind."""
+
+    OBSERVING = "observing"
+    RESEARCHING = "researching"
+    ANALYZING = "analyzing"
+    ADVISING = "advising"
+    ENDED = "ended"
+
+
+class StepKind(StrEnum):
+    OBSERVE = "observe"
+    QUERY = "query"
+    INSIGHT = "insight"
+    ADVISE = "advise"
+
+
+class StepStatus(StrEnum):
+    PLANNED = "planned"
+    """Known from the plan, not yet asked for."""
+    PENDING = "pending"
+    """Asked for; waits for a worker."""
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class Phase(StrEnum):
+    OBSERVER = "observer"
+    KNOWLEDGE_ACQUISITION = "knowledge_acquisition"
+    GRAPH_CONSTRUCTION = "graph_construction"
+    ANALYSIS_GENERATION = "analysis_generation"
+    ADVICE_GENERATION = "advice_generation"
+    CONVERSATION = "conversation"
+    CONFIGURATION = "configuration"
+
+
+class CallKind(StrEnum):
+    LLM = "llm"
+    SEARCH = "search"
+
+
+ANALYSIS_TYPE = "AgentAnalysis"
+ADVICE_TYPE = "AgentAdvice"
