@@ -1,0 +1,141 @@
+"""What the agent concludes: analyses and advice, written only where they stand on what they cite."""
+
+from collections.abc import Callable
+from typing import Literal
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import nodes
+from shared.graph.citations import Found, Kind, Refusal, parse, refuse_advice, refuse_analysis
+from shared.graph.lines import utc
+from shared.graph.scope import Scope
+from shared.graph.values import normal_name, one_line, refuse_large, refuse_unstorable
+from shared.store import ids
+from shared.store.iterations import clock
+from shared.store.tables import Conversation, GraphEdge, GraphNode, InboxItem, Message
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.tools import Json, ToolRefusalError
+
+AGENT_ROLE = "agent"
+
+AnalysisKind = Literal["observation", "pattern"]
+Action = Literal["BUY", "SELL", "HOLD"]
+
+_Rule = Callable[[str, str, Found], Refusal | None]
+
+
+async def add_analysis(
+    session: AsyncSession,
+    scope: Scope,
+    *,
+    name: str,
+    kind: AnalysisKind,
+    summary: str,
+    content: str,
+    confidence: float | None = None,
+) -> UUID:
+    """The id of the new AgentAnalysis; `confidence` is 0 to 1.
+
+    Refuses where the citations do not hold or the name is taken.
+    """
+    given: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
+    return await _conclude(session, scope, ANALYSIS_TYPE, name, given, confidence, refuse_analysis)
+
+
+async def add_advice(
+    session: AsyncSession,
+    scope: Scope,
+    *,
+    name: str,
+    action: Action,
+    summary: str,
+    content: str,
+    confidence: float | None = None,
+) -> UUID:
+    """The id of the new AgentAdvice, which is also put into its owner's inbox and the agent's conversation.
+
+    Refuses where the citations do not hold or the name is taken.
+    """
+    given: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
+    advice_id = await _conclude(session, scope, ADVICE_TYPE, name, given, confidence, refuse_advice)
+    title = f"{action}: {normal_name(name)}"
+    await _tell_owner(session, scope, advice_id, title, given)
+    return advice_id
+
+
+async def _conclude(
+    session: AsyncSession,
+    scope: Scope,
+    type_name: str,
+    name: str,
+    given: Json,
+    confidence: float | None,
+    rule: _Rule,
+) -> UUID:
+    name = normal_name(name)
+    refuse_unstorable(given, type_name)
+    refuse_large(given, type_name)
+    if not given["summary"]:
+        raise ToolRefusalError("summary: it is empty; say the conclusion in one sentence.")
+    found = await _found(session, scope, given)
+    if refusal := rule(given["content"], given["summary"], found):
+        raise ToolRefusalError(refusal.reason)
+    properties = {**given, "generated_at": utc(await clock(session))}
+    if confidence is not None:
+        properties["confidence"] = confidence
+    node_id = ids.node_id(scope.agent_id, type_name, name)
+    if not await nodes.insert_new(
+        session, scope, type_name=type_name, name=name, properties=properties
+    ):
+        raise ToolRefusalError(
+            f"An {type_name} with this name exists: [node:{node_id}]; name what is new, "
+            "and where nothing is new, add nothing."
+        )
+    return node_id
+
+
+async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
+    cited = parse(given["content"], given["summary"])
+    node_rows = await session.execute(
+        select(GraphNode.id, GraphNode.type).where(
+            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(cited.ids(Kind.NODE))
+        )
+    )
+    edges = await session.scalars(
+        select(GraphEdge.id).where(
+            GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(cited.ids(Kind.EDGE))
+        )
+    )
+    return Found({row.id: row.type for row in node_rows}, frozenset(edges))
+
+
+async def _tell_owner(
+    session: AsyncSession, scope: Scope, advice_id: UUID, title: str, given: Json
+) -> None:
+    await session.execute(
+        insert(InboxItem).values(
+            id=ids.inbox_item_id(advice_id),
+            owner_id=scope.owner_id,
+            agent_id=scope.agent_id,
+            node_id=advice_id,
+            title=title,
+            summary=given["summary"],
+        )
+    )
+    await session.execute(
+        insert(Conversation)
+        .values(id=ids.conversation_id(scope.agent_id), agent_id=scope.agent_id)
+        .on_conflict_do_nothing()
+    )
+    conversation = select(Conversation.id).where(Conversation.agent_id == scope.agent_id)
+    await session.execute(
+        insert(Message).values(
+            id=ids.message_id(advice_id),
+            conversation_id=conversation.scalar_subquery(),
+            role=AGENT_ROLE,
+            content=f"**{title}**\n\n{given['summary']}\n\n{given['content']}",
+        )
+    )

@@ -1,0 +1,137 @@
+"""The survey of the whole graph that stands in `<graph_context>`."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.context import survey
+from shared.graph.context.survey import COUNT_LIMIT, EdgeTypeFacts, NodeFacts, NodeTypeFacts
+from shared.graph.layout import Section, fit
+from shared.graph.lines import (
+    ago,
+    conclusion_line,
+    edge_line,
+    node_line,
+    quoted,
+    short,
+    shortened,
+    utc,
+)
+from shared.graph.scope import Scope
+from shared.graph.types import RESERVED_TYPES
+from shared.graph.values import one_line
+from shared.store.iterations import clock
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+
+STALE_AFTER = timedelta(days=7)
+_NEWEST_NODES = 40
+_BEST_CONNECTED = 15
+_STALE_REGIONS = 10
+_NEWEST_EDGES = 30
+_ANALYSES = 20
+_ADVICE = 10
+_ITERATIONS_OF_MISSING_DATA = 5
+_ITERATIONS_OF_QUERIES = 3
+
+
+async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_000) -> str:
+    """The block for `<graph_context>`. Costs a fixed number of bounded queries, however large the graph."""
+    now: datetime = await clock(session)
+    node_types = await survey.node_types(session, scope)
+    edge_types = await survey.edge_types(session, scope)
+    analyses = await survey.newest_of_type(session, scope, ANALYSIS_TYPE, _ANALYSES)
+    advice = await survey.newest_of_type(session, scope, ADVICE_TYPE, _ADVICE)
+    nodes = await survey.newest_facts(session, scope, _NEWEST_NODES)
+    edges = await survey.newest_edges(session, scope, _NEWEST_EDGES)
+    connected = await survey.best_connected(session, scope, _BEST_CONNECTED)
+    missing = await survey.missing_data(session, scope, _ITERATIONS_OF_MISSING_DATA)
+    asked = await survey.recently_asked(session, scope, _ITERATIONS_OF_QUERIES)
+    sections = [
+        Section("Node types", _node_type_lines(node_types), rank=0, keep=30),
+        Section("Edge types", _edge_type_lines(edge_types), rank=4, keep=20),
+        Section("Newest nodes", [_newest_line(node) for node in nodes], rank=5, keep=10),
+        Section(
+            "Best connected nodes",
+            [f"{node_line(n.id, n.type, n.name)} ({n.edges} edges)" for n in connected],
+            rank=8,
+        ),
+        Section("Stale regions", _stale_lines(node_types, now), rank=6, keep=5),
+        Section(
+            "Newest edges",
+            [edge_line(edge.id, edge.type, edge.source, edge.target) for edge in edges],
+            rank=7,
+            keep=5,
+        ),
+        Section("Analyses", [_conclusion(each, "type") for each in analyses], rank=1, keep=10),
+        Section("Advice", [_conclusion(each, "action") for each in advice], rank=9),
+        Section("Data that was missing", [f"- {_short_line(text)}" for text in missing], rank=2),
+        Section(
+            "Recently asked",
+            [f"- iteration {number}: {_short_line(text)}" for number, text in asked],
+            rank=3,
+        ),
+    ]
+    return fit(_header(node_types, edge_types, now), sections, token_budget)
+
+
+def _header(
+    node_types: Sequence[NodeTypeFacts], edge_types: Sequence[EdgeTypeFacts], now: datetime
+) -> str:
+    by_name = {each.name: each.count for each in node_types}
+    nodes = _total([each.count for each in node_types])
+    edges = _total([each.count for each in edge_types])
+    return (
+        f"As of {utc(now)}: {nodes} nodes, {edges} edges, {len(node_types)} node types, "
+        f"{len(edge_types)} edge types, {_count(by_name.get(ANALYSIS_TYPE, 0))} analyses, "
+        f"{_count(by_name.get(ADVICE_TYPE, 0))} advice."
+    )
+
+
+def _total(counts: Sequence[int]) -> str:
+    more = "+" if any(count >= COUNT_LIMIT for count in counts) else ""
+    return f"{sum(counts)}{more}"
+
+
+def _count(count: int) -> str:
+    return _total([count])
+
+
+def _node_type_lines(types: Sequence[NodeTypeFacts]) -> list[str]:
+    return [
+        f"- {each.name}: {short(each.description)} ({_count(each.count)} nodes)" for each in types
+    ]
+
+
+def _edge_type_lines(types: Sequence[EdgeTypeFacts]) -> list[str]:
+    return [
+        f"- {each.name}: {short(each.description)} ({_count(each.count)} edges)" for each in types
+    ]
+
+
+def _newest_line(node: NodeFacts) -> str:
+    line = node_line(node.id, node.type, node.name, shortened(node.properties))
+    return f"{line}  (updated {utc(node.updated_at)})"
+
+
+def _stale_lines(types: Sequence[NodeTypeFacts], now: datetime) -> list[str]:
+    regions = sorted(
+        (each.newest_at, each.name, each)
+        for each in types
+        if each.newest_at is not None
+        and each.name not in RESERVED_TYPES
+        and now - each.newest_at > STALE_AFTER
+    )
+    return [
+        f"- {_count(each.count)} {each.name} nodes, last touched {ago(now - touched)}, "
+        f"for instance [node:{each.newest_id}] {quoted(each.newest_name or '')}"
+        for touched, _, each in regions[:_STALE_REGIONS]
+    ]
+
+
+def _conclusion(node: NodeFacts, word: str) -> str:
+    return conclusion_line(node.id, node.properties[word], node.name, node.properties["summary"])
+
+
+def _short_line(text: str) -> str:
+    return short(one_line(text))

@@ -1,0 +1,93 @@
+"""The types that every agent has: its conclusions, and what ties an analysis to what it is about."""
+
+from typing import get_args
+from uuid import UUID
+
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.conclusions import Action, AnalysisKind
+from shared.graph.types import SYSTEM
+from shared.store.tables import GraphEdgeType, GraphNodeType
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.tools import Json
+
+ABOUT = "about"
+
+_EXAMPLE_ID = "00000000-0000-0000-0000-000000000000"
+_GENERATED_AT = "2026-01-31T12:00:00Z"
+
+
+def _conclusion_schema(kind: str, words: tuple[str, ...], meaning: str) -> Json:
+    return {
+        "type": "object",
+        "properties": {
+            kind: {"enum": list(words), "description": meaning},
+            "summary": {"type": "string", "minLength": 1, "description": "One sentence."},
+            "content": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The reasoning in Markdown, with its citations.",
+            },
+            "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+            "generated_at": {"type": "string", "format": "date-time", "description": "UTC."},
+        },
+        "required": [kind, "summary", "content", "generated_at"],
+        "additionalProperties": False,
+    }
+
+
+NODE_TYPES: tuple[Json, ...] = (
+    {
+        "name": ADVICE_TYPE,
+        "description": "A recommendation to the owner, standing on analyses. Written by the Adviser only.",
+        "properties_schema": _conclusion_schema(
+            "action", get_args(Action), "What the owner should do."
+        ),
+        "example_properties": {
+            "action": "HOLD",
+            "summary": "Demand holds, so there is no reason to sell.",
+            "content": f"Orders grew for three quarters [node:{_EXAMPLE_ID}].",
+            "confidence": 0.6,
+            "generated_at": _GENERATED_AT,
+        },
+    },
+    {
+        "name": ANALYSIS_TYPE,
+        "description": "A conclusion drawn from cited nodes and edges. Written by the Analyzer only.",
+        "properties_schema": _conclusion_schema(
+            "type",
+            get_args(AnalysisKind),
+            "One noteworthy fact, or something that repeats across several.",
+        ),
+        "example_properties": {
+            "type": "pattern",
+            "summary": "Orders have grown for three quarters.",
+            "content": f"Each report names more orders than the last [node:{_EXAMPLE_ID}].",
+            "confidence": 0.8,
+            "generated_at": _GENERATED_AT,
+        },
+    },
+)
+
+
+async def ensure(session: AsyncSession, agent_id: UUID) -> None:
+    """Gives the agent the system's types; does nothing where it has them."""
+    for values in NODE_TYPES:
+        await session.execute(
+            insert(GraphNodeType)
+            .values(agent_id=agent_id, created_by=SYSTEM, **values)
+            .on_conflict_do_nothing()
+        )
+    await session.execute(
+        insert(GraphEdgeType)
+        .values(
+            agent_id=agent_id,
+            name=ABOUT,
+            description="the analysis is about this node",
+            source_types=[ANALYSIS_TYPE],
+            target_types=[],
+            created_by=SYSTEM,
+        )
+        .on_conflict_do_nothing()
+    )

@@ -1,0 +1,57 @@
+"""The graph as the model gets to see it: which tools each phase is handed, and no others (promise G8)."""
+
+from typing import Any
+
+from shared.graph.scope import Scope
+from shared.graph.tools.build import (
+    add_graph_edge,
+    add_graph_node,
+    create_edge_type,
+    create_node_type,
+)
+from shared.graph.tools.conclude import add_agent_advice_node, add_agent_analysis_node
+from shared.graph.tools.look import list_edge_types, list_node_types, query_graph
+from shared.graph.validation import Validators
+from shared.tools import StateTool
+
+__all__ = [
+    "add_agent_advice_node",
+    "add_agent_analysis_node",
+    "add_graph_edge",
+    "add_graph_node",
+    "advice_generation",
+    "analysis_generation",
+    "create_edge_type",
+    "create_node_type",
+    "graph_construction",
+    "list_edge_types",
+    "list_node_types",
+    "query_graph",
+]
+
+Tools = list[StateTool[Any]]
+
+
+def graph_construction(scope: Scope, validators: Validators | None = None) -> Tools:
+    """Facts in: types, nodes and edges. Give the process's `validators`, so that schemas are made ready once."""
+    validators = validators or Validators()
+    return [
+        query_graph(scope),
+        list_node_types(scope),
+        list_edge_types(scope),
+        create_node_type(scope, validators),
+        create_edge_type(scope),
+        add_graph_node(scope, validators),
+        add_graph_edge(scope, validators),
+    ]
+
+
+def analysis_generation(scope: Scope, validators: Validators | None = None) -> Tools:
+    """Conclusions from facts, and edges of the types that there are."""
+    validators = validators or Validators()
+    return [query_graph(scope), add_agent_analysis_node(scope), add_graph_edge(scope, validators)]
+
+
+def advice_generation(scope: Scope) -> Tools:
+    """Advice from conclusions."""
+    return [query_graph(scope), add_agent_advice_node(scope)]

@@ -1,0 +1,162 @@
+"""Tools that write facts: types, nodes and edges."""
+
+from typing import Any
+from uuid import UUID
+
+from pydantic import Field
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import edges, nodes, types
+from shared.graph.scope import Scope
+from shared.graph.validation import Validators
+from shared.store.words import Phase
+from shared.tools import Arguments, Json, StateTool
+
+_MAKER = Phase.GRAPH_CONSTRUCTION
+"""The one phase that may make types."""
+
+
+class CreateNodeType(Arguments):
+    name: str = Field(
+        description='A capitalised singular noun without blanks: "Country", "TradeDeal".'
+    )
+    description: str = Field(description="What the nodes of this type are, in one sentence.")
+    properties_schema: dict[str, Any] = Field(
+        description='JSON Schema (Draft 2020-12) of the properties: "type": "object", with "properties" and, for '
+        'what every node must have, "required". Say units in the names or descriptions of figures. By convention '
+        "there are summary, quote, sourceUrl and publishedDate. No $ref and no pattern."
+    )
+    example_properties: dict[str, Any] = Field(
+        description="Properties of one such node; they must satisfy propertiesSchema."
+    )
+
+
+class CreateEdgeType(Arguments):
+    name: str = Field(description='A verb in snake_case, read from source to target: "borders".')
+    description: str = Field(
+        description="What such an edge says of its two nodes, in one sentence."
+    )
+    source_types: list[str] = Field(
+        default_factory=list, description="Node types it may start from; empty means any."
+    )
+    target_types: list[str] = Field(
+        default_factory=list, description="Node types it may lead to; empty means any."
+    )
+
+
+class AddGraphNode(Arguments):
+    type: str = Field(description="The name of an existing node type.")
+    name: str = Field(
+        description="What the thing is called, as the graph should know it everywhere: the same type and name is "
+        "the same node."
+    )
+    properties: dict[str, Any] = Field(
+        description="Facts that satisfy the type's schema. By convention summary (one sentence), quote (a sentence "
+        "verbatim from the source), sourceUrl, publishedDate; figures as further properties."
+    )
+
+
+class AddGraphEdge(Arguments):
+    type: str = Field(description="The name of an existing edge type.")
+    source_id: UUID = Field(description="Id of the node that the edge starts from.")
+    target_id: UUID = Field(description="Id of the node that the edge leads to.")
+    properties: dict[str, Any] = Field(
+        default_factory=dict, description="Facts about the connection itself, with their source."
+    )
+
+
+def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNodeType]:
+    async def run(session: AsyncSession, given: CreateNodeType) -> Json:
+        made, created = await types.create_node_type(
+            session,
+            scope,
+            validators,
+            name=given.name,
+            description=given.description,
+            properties_schema=given.properties_schema,
+            example_properties=given.example_properties,
+            created_by=_MAKER,
+        )
+        if created:
+            return {"name": made.name, "created": True}
+        return {"name": made.name, "created": False, "propertiesSchema": made.properties_schema}
+
+    return StateTool(
+        "createNodeType",
+        "Makes a type of node, when no existing one fits. A type that exists already stays as it is: you are given "
+        "its schema, and use it.",
+        CreateNodeType,
+        run,
+    )
+
+
+def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
+    async def run(session: AsyncSession, given: CreateEdgeType) -> Json:
+        made, created = await types.create_edge_type(
+            session,
+            scope,
+            name=given.name,
+            description=given.description,
+            source_types=given.source_types,
+            target_types=given.target_types,
+            created_by=_MAKER,
+        )
+        if created:
+            return {"name": made.name, "created": True}
+        return {
+            "name": made.name,
+            "created": False,
+            "sourceTypes": list(made.source_types),
+            "targetTypes": list(made.target_types),
+        }
+
+    return StateTool(
+        "createEdgeType",
+        "Makes a type of edge, when no existing one fits. A type that exists already stays as it is: you are given "
+        "the node types it joins, and use it.",
+        CreateEdgeType,
+        run,
+    )
+
+
+def add_graph_node(scope: Scope, validators: Validators) -> StateTool[AddGraphNode]:
+    async def run(session: AsyncSession, given: AddGraphNode) -> Json:
+        node_id, created = await nodes.add(
+            session,
+            scope,
+            validators,
+            type_name=given.type,
+            name=given.name,
+            properties=given.properties,
+        )
+        return {"nodeId": str(node_id), "created": created}
+
+    return StateTool(
+        "addGraphNode",
+        "Adds a node. Where one of this type and name exists, the properties are merged into it: those given replace "
+        "those of the same name, the others stay.",
+        AddGraphNode,
+        run,
+    )
+
+
+def add_graph_edge(scope: Scope, validators: Validators) -> StateTool[AddGraphEdge]:
+    async def run(session: AsyncSession, given: AddGraphEdge) -> Json:
+        edge_id, created = await edges.add(
+            session,
+            scope,
+            validators,
+            type_name=given.type,
+            source_id=given.source_id,
+            target_id=given.target_id,
+            properties=given.properties,
+        )
+        return {"edgeId": str(edge_id), "created": created}
+
+    return StateTool(
+        "addGraphEdge",
+        "Connects two existing nodes by an existing edge type. Where the edge exists, the properties are merged "
+        "into it.",
+        AddGraphEdge,
+        run,
+    )

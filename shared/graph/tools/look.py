@@ -1,0 +1,108 @@
+"""Tools that read the graph."""
+
+import json
+from collections.abc import Sequence
+from uuid import UUID
+
+from pydantic import Field
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import query, types
+from shared.graph.scope import Scope
+from shared.tools import Arguments, Json, StateTool
+
+_MAX_SCHEMAS_BYTES = 20_000
+"""Of all schemas that one answer lists."""
+
+
+class QueryGraph(Arguments):
+    text: str | None = Field(
+        None,
+        description="Words to look for in names and properties; nodes that hold more of them come first.",
+    )
+    node_type: str | None = Field(None, description="Only nodes of this type.")
+    node_ids: list[UUID] = Field(
+        default_factory=list, max_length=query.MAX_NODES, description="Only these nodes."
+    )
+    neighbours: bool = Field(
+        False, description="Also the edges that touch the nodes found, and the nodes at their ends."
+    )
+    limit: int = Field(20, ge=1, le=query.MAX_NODES, description="At most so many nodes.")
+
+
+class NoArguments(Arguments):
+    pass
+
+
+def query_graph(scope: Scope) -> StateTool[QueryGraph]:
+    async def run(session: AsyncSession, given: QueryGraph) -> Json:
+        return await query.query(
+            session,
+            scope,
+            text=given.text,
+            type_name=given.node_type,
+            ids=given.node_ids,
+            neighbours=given.neighbours,
+            limit=given.limit,
+        )
+
+    return StateTool(
+        "queryGraph",
+        "Searches the knowledge graph. Every condition narrows the search; without any, the nodes touched last are "
+        "returned. Gives nodes with their properties and the edges among them. Use the ids it gives to cite "
+        "([node:id], [edge:id]) and to connect.",
+        QueryGraph,
+        run,
+    )
+
+
+def list_node_types(scope: Scope) -> StateTool[NoArguments]:
+    async def run(session: AsyncSession, given: NoArguments) -> Json:
+        return _bounded(await types.node_types(session, scope))
+
+    return StateTool(
+        "listNodeTypes",
+        "Lists the types that nodes can have, each with the JSON Schema that its nodes' properties must satisfy. "
+        "Look here before making a type.",
+        NoArguments,
+        run,
+    )
+
+
+def list_edge_types(scope: Scope) -> StateTool[NoArguments]:
+    async def run(session: AsyncSession, given: NoArguments) -> Json:
+        listed = [
+            {
+                "name": each.name,
+                "description": each.description,
+                "sourceTypes": list(each.source_types),
+                "targetTypes": list(each.target_types),
+            }
+            for each in await types.edge_types(session, scope)
+        ]
+        return {"edgeTypes": listed}
+
+    return StateTool(
+        "listEdgeTypes",
+        "Lists the types that edges can have, each with the node types it may start from and lead to (an empty list "
+        "means any). Look here before making a type.",
+        NoArguments,
+        run,
+    )
+
+
+def _bounded(node_types: Sequence[types.NodeType]) -> Json:
+    listed: list[Json] = []
+    left_bytes = _MAX_SCHEMAS_BYTES
+    for each in node_types:
+        entry: Json = {"name": each.name, "description": each.description}
+        left_bytes -= len(json.dumps(each.properties_schema, ensure_ascii=False).encode())
+        if left_bytes >= 0:
+            entry["propertiesSchema"] = each.properties_schema
+        listed.append(entry)
+    answer: Json = {"nodeTypes": listed}
+    if left_bytes < 0:
+        answer["cut"] = (
+            "Some schemas are left out for their length; createNodeType with a name that exists gives its schema."
+        )
+    return answer

@@ -1,0 +1,236 @@
+"""The types of an agent's nodes and edges: what there are, and making new ones."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.scope import Scope
+from shared.graph.validation import Validators, refuse_bad_schema
+from shared.graph.values import one_line, refuse_unstorable
+from shared.store.tables import GraphEdgeType, GraphNodeType
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.tools import Json, ToolRefusalError
+
+RESERVED_TYPES = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
+SYSTEM = "system"
+
+MAX_TYPES = 200
+"""Of nodes, and of edges, that an agent may have: beyond it a graph has words rather than types."""
+_MAX_TYPE_NAME_CHARACTERS = 64
+_MAX_DESCRIPTION_CHARACTERS = 500
+_MAX_NAMES_TOLD = 40
+_NODE_TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
+_EDGE_TYPE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True)
+class NodeType:
+    name: str
+    description: str
+    properties_schema: Json
+    example_properties: Json
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class EdgeType:
+    name: str
+    description: str
+    properties_schema: Json
+    source_types: tuple[str, ...]
+    target_types: tuple[str, ...]
+    created_by: str
+    created_at: datetime
+
+
+async def node_types(session: AsyncSession, scope: Scope) -> list[NodeType]:
+    """Every node type of the agent, by name."""
+    rows = await session.scalars(
+        select(GraphNodeType)
+        .where(GraphNodeType.agent_id == scope.agent())
+        .order_by(GraphNodeType.name)
+    )
+    return [_node_type(row) for row in rows]
+
+
+async def edge_types(session: AsyncSession, scope: Scope) -> list[EdgeType]:
+    """Every edge type of the agent, by name."""
+    rows = await session.scalars(
+        select(GraphEdgeType)
+        .where(GraphEdgeType.agent_id == scope.agent())
+        .order_by(GraphEdgeType.name)
+    )
+    return [_edge_type(row) for row in rows]
+
+
+async def node_type(session: AsyncSession, scope: Scope, name: str) -> NodeType:
+    """The node type of that name; refuses, naming those that there are."""
+    row = await session.scalar(
+        select(GraphNodeType).where(
+            GraphNodeType.agent_id == scope.agent(), GraphNodeType.name == name
+        )
+    )
+    if row is None:
+        known = [each.name for each in await node_types(session, scope)]
+        raise ToolRefusalError(_unknown("node type", name, known))
+    return _node_type(row)
+
+
+async def edge_type(session: AsyncSession, scope: Scope, name: str) -> EdgeType:
+    """The edge type of that name; refuses, naming those that there are."""
+    row = await session.scalar(
+        select(GraphEdgeType).where(
+            GraphEdgeType.agent_id == scope.agent(), GraphEdgeType.name == name
+        )
+    )
+    if row is None:
+        known = [each.name for each in await edge_types(session, scope)]
+        raise ToolRefusalError(_unknown("edge type", name, known))
+    return _edge_type(row)
+
+
+async def create_node_type(
+    session: AsyncSession,
+    scope: Scope,
+    validators: Validators,
+    *,
+    name: str,
+    description: str,
+    properties_schema: Json,
+    example_properties: Json,
+    created_by: str,
+) -> tuple[NodeType, bool]:
+    """The type and whether it is new; one that differs in case only is the same type, and stays as it is."""
+    _refuse_type_name(
+        name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")'
+    )
+    if name.lower() in {reserved.lower() for reserved in RESERVED_TYPES}:
+        raise ToolRefusalError(
+            f"{name} is reserved for what the agent concludes; take another name."
+        )
+    refuse_bad_schema(properties_schema)
+    validators.check(properties_schema, example_properties, f"{name} (exampleProperties)")
+    await _lock_node_types(session, scope)
+    known = {each.name.lower(): each for each in await node_types(session, scope)}
+    if existing := known.get(name.lower()):
+        return existing, False
+    _refuse_too_many("node types", len(known))
+    await session.execute(
+        insert(GraphNodeType).values(
+            agent_id=scope.agent(),
+            name=name,
+            description=_description(description),
+            properties_schema=properties_schema,
+            example_properties=example_properties,
+            created_by=created_by,
+        )
+    )
+    return await node_type(session, scope, name), True
+
+
+async def create_edge_type(
+    session: AsyncSession,
+    scope: Scope,
+    *,
+    name: str,
+    description: str,
+    source_types: Sequence[str],
+    target_types: Sequence[str],
+    created_by: str,
+) -> tuple[EdgeType, bool]:
+    """The type and whether it is new; an existing one stays as it is. Empty source or target types mean any."""
+    _refuse_type_name(
+        name, _EDGE_TYPE_NAME, 'a small letter, then small letters, digits and _ ("is_part_of")'
+    )
+    known_node_types = [each.name for each in await node_types(session, scope)]
+    for wanted in (*source_types, *target_types):
+        if wanted not in known_node_types:
+            raise ToolRefusalError(_unknown("node type", wanted, known_node_types))
+    known = await edge_types(session, scope)
+    if name not in {each.name for each in known}:
+        _refuse_too_many("edge types", len(known))
+    created = await session.scalar(
+        insert(GraphEdgeType)
+        .values(
+            agent_id=scope.agent(),
+            name=name,
+            description=_description(description),
+            source_types=list(dict.fromkeys(source_types)),
+            target_types=list(dict.fromkeys(target_types)),
+            created_by=created_by,
+        )
+        .on_conflict_do_nothing()
+        .returning(GraphEdgeType.name)
+    )
+    return await edge_type(session, scope, name), created is not None
+
+
+async def _lock_node_types(session: AsyncSession, scope: Scope) -> None:
+    """One writer at a time, until its transaction ends: two may not each find nothing and make Country and COUNTRY."""
+    key = func.hashtextextended(f"node types {scope.agent_id}", 0)
+    await session.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+def _refuse_type_name(name: str, form: re.Pattern[str], in_words: str) -> None:
+    if not form.fullmatch(name) or len(name) > _MAX_TYPE_NAME_CHARACTERS:
+        raise ToolRefusalError(
+            f"name: {name[:_MAX_TYPE_NAME_CHARACTERS]!r} is no name of a type; it must be "
+            f"{in_words}, at most {_MAX_TYPE_NAME_CHARACTERS} characters."
+        )
+
+
+def _refuse_too_many(what: str, count: int) -> None:
+    if count >= MAX_TYPES:
+        raise ToolRefusalError(f"There are {count} {what} already; use the one that fits best.")
+
+
+def _description(text: str) -> str:
+    refuse_unstorable(text, "description")
+    folded = one_line(text)
+    if not 1 <= len(folded) <= _MAX_DESCRIPTION_CHARACTERS:
+        raise ToolRefusalError(
+            f"description: {len(folded)} characters; give 1 to {_MAX_DESCRIPTION_CHARACTERS}."
+        )
+    return folded
+
+
+def _unknown(what: str, name: str, known: Sequence[str]) -> str:
+    by_small = {each.lower(): each for each in known}
+    close = [by_small[each] for each in get_close_matches(name.lower(), by_small, n=3)]
+    meant = f" Did you mean {' or '.join(close)}?" if close else ""
+    listed = ", ".join(known[:_MAX_NAMES_TOLD]) or "none yet"
+    maker = "createNodeType" if what == "node type" else "createEdgeType"
+    return (
+        f"There is no {what} {name[:_MAX_TYPE_NAME_CHARACTERS]!r}.{meant} There are: {listed}. "
+        f"Use one of these, or, where {maker} is offered, make it first."
+    )
+
+
+def _node_type(row: GraphNodeType) -> NodeType:
+    return NodeType(
+        name=row.name,
+        description=row.description,
+        properties_schema=row.properties_schema,
+        example_properties=row.example_properties,
+        created_by=row.created_by,
+        created_at=row.created_at,
+    )
+
+
+def _edge_type(row: GraphEdgeType) -> EdgeType:
+    return EdgeType(
+        name=row.name,
+        description=row.description,
+        properties_schema=row.properties_schema,
+        source_types=tuple(row.source_types),
+        target_types=tuple(row.target_types),
+        created_by=row.created_by,
+        created_at=row.created_at,
+    )

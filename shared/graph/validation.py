@@ -1,0 +1,137 @@
+"""Properties against the JSON Schema of their type (Draft 2020-12), and the schemas themselves."""
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, ValidationError
+
+from shared.graph.values import refuse_large, refuse_unstorable
+from shared.tools import Json, ToolRefusalError
+
+MAX_SCHEMA_BYTES = 20_000
+_MAX_SCHEMA_DEPTH = 8
+_MAX_ERRORS_TOLD = 5
+_MAX_VALUE_CHARACTERS = 200
+
+# References can run in circles or double at every level, and patterns can take for ever to match: a schema written
+# by a model must not be able to stop a worker, and flat properties need neither.
+_REFUSED_KEYWORDS = {
+    "$ref": "write the definition in its place",
+    "$dynamicRef": "write the definition in its place",
+    "$id": "leave it out",
+    "pattern": "say the form in the property's description, or list the values with enum",
+    "patternProperties": "name the properties, or allow others with additionalProperties",
+}
+_ONE_SCHEMA = (
+    "additionalProperties",
+    "contains",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+)
+_LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED_SCHEMAS = ("$defs", "dependentSchemas", "properties")
+
+
+class Validators:
+    """Schemas made ready to check properties, the most recently used kept. Give one to each process."""
+
+    def __init__(self, capacity: int = 256) -> None:
+        self._capacity = capacity
+        self._ready: OrderedDict[str, Draft202012Validator] = OrderedDict()
+
+    def check(self, schema: Json, properties: Json, type_name: str) -> None:
+        """Raises ToolRefusalError naming each path, its value and what is allowed there."""
+        refuse_unstorable(properties, "properties")
+        refuse_large(properties, "properties")
+        errors = sorted(self._validator(schema).iter_errors(properties), key=lambda e: e.json_path)
+        if errors:
+            told = "; ".join(_told(error) for error in errors[:_MAX_ERRORS_TOLD])
+            raise ToolRefusalError(
+                f"The properties do not satisfy the schema of {type_name}: {told}."
+            )
+
+    def _validator(self, schema: Json) -> Draft202012Validator:
+        key = hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()
+        if key not in self._ready:
+            self._ready[key] = Draft202012Validator(schema)
+            if len(self._ready) > self._capacity:
+                self._ready.popitem(last=False)
+        self._ready.move_to_end(key)
+        return self._ready[key]
+
+
+def refuse_bad_schema(schema: Json) -> None:
+    """Raises ToolRefusalError unless `schema` may describe the properties of a type."""
+    refuse_unstorable(schema, "propertiesSchema")
+    refuse_large(schema, "propertiesSchema", MAX_SCHEMA_BYTES)
+    if schema.get("type") != "object":
+        raise ToolRefusalError(
+            f'propertiesSchema: its top level says "type": {_short(schema.get("type"))}; it must say '
+            '"type": "object" and list the properties under "properties".'
+        )
+    for path, part in _parts(schema, "propertiesSchema", 0):
+        for keyword in _REFUSED_KEYWORDS.keys() & part.keys():
+            raise ToolRefusalError(
+                f"{path}: {keyword} is not supported here; {_REFUSED_KEYWORDS[keyword]}."
+            )
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ToolRefusalError(
+            f"propertiesSchema is no JSON Schema (Draft 2020-12): {_told(error)}."
+        ) from error
+
+
+def _parts(schema: Any, path: str, depth: int) -> Iterator[tuple[str, Json]]:
+    """`schema` and every schema within it, with their paths."""
+    if not isinstance(schema, dict):
+        return
+    if depth > _MAX_SCHEMA_DEPTH:
+        raise ToolRefusalError(
+            f"{path}: nested more than {_MAX_SCHEMA_DEPTH} deep; make it flatter."
+        )
+    yield path, schema
+    for keyword, inner in schema.items():
+        for name, part in _inner(keyword, inner):
+            yield from _parts(part, f"{path}.{keyword}{name}", depth + 1)
+
+
+def _inner(keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if keyword in _ONE_SCHEMA:
+        yield "", value
+    elif keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
+        yield from ((f"[{index}]", part) for index, part in enumerate(value))
+    elif keyword in _NAMED_SCHEMAS and isinstance(value, dict):
+        yield from ((f".{name}", part) for name, part in value.items())
+
+
+def _told(error: ValidationError | SchemaError) -> str:
+    path = error.json_path.removeprefix("$").lstrip(".") or "the properties as a whole"
+    return f"{path}: {_short_text(error.message)} (allowed: {_allowed(error)})"
+
+
+def _allowed(error: ValidationError | SchemaError) -> str:
+    schema = error.schema
+    if error.validator in ("required", "additionalProperties") and isinstance(schema, dict):
+        names = ", ".join(schema.get("properties", {}))
+        required = ", ".join(schema.get("required", [])) or "none"
+        return f"the properties {names or 'none'}; required are {required}"
+    return f"{error.validator} {_short(error.validator_value)}"
+
+
+def _short(value: Any) -> str:
+    return _short_text(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _short_text(text: str) -> str:
+    return text if len(text) <= _MAX_VALUE_CHARACTERS else f"{text[:_MAX_VALUE_CHARACTERS]}…"

@@ -1,0 +1,76 @@
+"""What a phase can be handed: a tool is a name, a description, typed arguments, and what it does.
+
+The model sees names and arguments in camelCase; nothing else of the product. `shared.graph` and `shared.search` make
+the tools, services hand them to a phase, and the loop in `shared.llm` runs them.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.errors import VigilError
+
+Json = dict[str, Any]
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments; what is not known is refused, so that the model learns of its mistake."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
+    )
+
+
+A = TypeVar("A", bound=Arguments)
+
+
+class ToolRefusalError(VigilError):
+    """The call is refused; the message goes to the model and says what is wrong and how to mend it."""
+
+
+@dataclass(frozen=True)
+class StateTool(Generic[A]):
+    """Reads or writes the state. Its effect and its recorded result are one transaction.
+
+    `run` receives that transaction's session, commits nothing itself, and raises ToolRefusalError to refuse.
+    """
+
+    name: str
+    description: str
+    arguments: type[A]
+    run: Callable[[AsyncSession, A], Awaitable[Json]]
+
+
+@dataclass(frozen=True)
+class PaidTool(Generic[A]):
+    """Asks an outside service that costs money. Goes through the call ledger, so that no answer is paid for twice.
+
+    `call` raises TransientError or PermanentError where the service fails, ToolRefusalError where the arguments do.
+    """
+
+    name: str
+    description: str
+    arguments: type[A]
+    call: Callable[[A], Awaitable[Json]]
+
+
+Tool = StateTool[Any] | PaidTool[Any]
+
+
+def declaration(tool: Tool) -> Json:
+    """`tool` as chat completions want it declared."""
+    schema = tool.arguments.model_json_schema(by_alias=True)
+    schema.pop("title", None)
+    schema.pop("description", None)
+    return {
+        "type": "function",
+        "function": {
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": {"required": [], **schema},
+        },
+    }

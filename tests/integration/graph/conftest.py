@@ -1,0 +1,17 @@
+"""Fixtures of the graph's integration tests, on top of `database`."""
+
+import pytest
+
+from shared.store.database import Database
+from tests.integration.graph.world import World, make_world
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    return await make_world(database)
+
+
+@pytest.fixture
+async def stranger(database: Database) -> World:
+    """An agent of another user, in the same database."""
+    return await make_world(database, "stranger")

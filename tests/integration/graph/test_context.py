@@ -1,0 +1,211 @@
+"""What a phase sees of the graph."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from uuid import UUID, uuid4
+
+from shared.graph import conclusions, context
+from shared.graph.layout import CHARACTERS_PER_TOKEN
+from tests.integration.graph.world import World
+
+LONG_AGO = datetime.now(UTC) - timedelta(days=22)
+
+
+async def _build(world: World, token_budget: int = 6_000) -> str:
+    async with world.database.transaction() as session:
+        return await context.build(session, world.scope, token_budget=token_budget)
+
+
+async def _analysis(world: World, name: str, cited: UUID) -> UUID:
+    async with world.database.transaction() as session:
+        return await conclusions.add_analysis(
+            session,
+            world.scope,
+            name=name,
+            kind="pattern",
+            summary=f"{name} in short.",
+            content=f"See [node:{cited}].",
+            confidence=0.5,
+        )
+
+
+def _section(text: str, title: str) -> list[str]:
+    _, _, rest = text.partition(f"\n## {title}\n")
+    return rest.partition("\n## ")[0].splitlines()
+
+
+async def test_an_empty_graph_has_its_types_and_nothing_else(world: World) -> None:
+    text = await _build(world)
+    assert text.splitlines()[0].endswith(
+        ": 0 nodes, 0 edges, 3 node types, 2 edge types, 0 analyses, 0 advice."
+    )
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## Node types",
+        "## Edge types",
+    ]
+
+
+async def test_every_section_in_its_place_and_form(world: World) -> None:
+    await world.node_type("Regulation")
+    ghana, togo = await world.node("Ghana", capital="Accra"), await world.node('To"go')
+    border = await world.edge(ghana, togo)
+    rule = await world.node("Old rule", "Regulation")
+    await world.touch(rule, updated_at=LONG_AGO)
+    analysis = await _analysis(world, "Growth", ghana)
+    async with world.database.transaction() as session:
+        advice = await conclusions.add_advice(
+            session,
+            world.scope,
+            name="Wait",
+            action="HOLD",
+            summary="Wait.",
+            content=f"[node:{analysis}]",
+        )
+    await world.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
+    text = await _build(world)
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## Node types",
+        "## Edge types",
+        "## Newest nodes",
+        "## Best connected nodes",
+        "## Stale regions",
+        "## Newest edges",
+        "## Analyses",
+        "## Advice",
+        "## Data that was missing",
+        "## Recently asked",
+    ]
+    assert "5 nodes, 1 edges, 4 node types, 2 edge types, 1 analyses, 1 advice." in text
+    assert "- Country: A Country of the world (2 nodes)" in _section(text, "Node types")
+    assert "- borders: what borders says (1 edges)" in _section(text, "Edge types")
+    newest = _section(text, "Newest nodes")
+    assert newest[0].startswith(f'- [node:{togo}] Country "To\\"go" {{"summary": "A state."}}  (up')
+    assert newest[1].startswith(
+        f'- [node:{ghana}] Country "Ghana" {{"summary": "A state.", "capital": "Accra"}}  (updated '
+    )
+    assert len(newest) == 3, "conclusions have sections of their own"
+    assert f'- [node:{ghana}] Country "Ghana" (1 edges)' in _section(text, "Best connected nodes")
+    assert _section(text, "Stale regions") == [
+        f'- 1 Regulation nodes, last touched 3 weeks ago, for instance [node:{rule}] "Old rule"'
+    ]
+    assert _section(text, "Newest edges") == [f'- [edge:{border}] "Ghana" -borders-> "To\\"go"']
+    assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short.']
+    assert _section(text, "Advice") == [f'- [node:{advice}] HOLD "Wait": Wait.']
+    assert _section(text, "Data that was missing") == ["- figures of 2025"]
+    assert _section(text, "Recently asked") == ["- iteration 1: What grows? Where?"]
+
+
+async def test_a_region_is_stale_only_when_none_of_it_was_touched(world: World) -> None:
+    old = await world.node("Ghana")
+    await world.touch(old, updated_at=LONG_AGO)
+    assert len(_section(await _build(world), "Stale regions")) == 1
+    await world.node("Togo")
+    assert _section(await _build(world), "Stale regions") == []
+
+
+async def test_the_budget_holds_and_analyses_outlive_nodes(world: World) -> None:
+    nodes = [await world.node(f"Country {number}", capital="x" * 400) for number in range(60)]
+    for number in range(8):
+        await _analysis(world, f"Pattern {number}", nodes[number])
+    text = await _build(world, token_budget=1_000)
+    assert len(text) <= 1_000 * CHARACTERS_PER_TOKEN
+    assert len(_section(text, "Analyses")) == 8
+    assert 0 < len(_section(text, "Newest nodes")) < 40
+    roomy = await _build(world, token_budget=100_000)
+    assert len(_section(roomy, "Newest nodes")) == 40, "the list is bounded even with room"
+    assert "x" * 239 + "…" in roomy
+    assert "x" * 240 not in roomy
+
+
+async def test_the_same_graph_reads_the_same(world: World) -> None:
+    same_moment = datetime.now(UTC)
+    nodes = [await world.node(f"Country {number}") for number in range(20)]
+    for node, other in pairwise(nodes):
+        await world.edge(node, other)
+    for node in nodes:
+        await world.touch(node, updated_at=same_moment)
+    first, second = await _build(world, 2_000), await _build(world, 2_000)
+    assert first.splitlines()[1:] == second.splitlines()[1:]
+
+
+async def test_only_the_last_iterations_are_remembered(world: World) -> None:
+    for number in range(1, 10):
+        await world.iteration(number, queries=[f"objective {number}"], missing=[f"data {number}"])
+    await world.iteration(10, queries=[], missing=["data 9"])
+    text = await _build(world)
+    assert _section(text, "Recently asked") == [
+        "- iteration 9: objective 9",
+        "- iteration 8: objective 8",
+        "- iteration 7: objective 7",
+    ]
+    assert _section(text, "Data that was missing") == [
+        f"- data {number}" for number in (9, 8, 7, 6, 5)
+    ]
+
+
+async def test_relevant_nodes_come_with_edges_and_neighbours(world: World, stranger: World) -> None:
+    ghana = await world.node("Ghana", capital="A" * 500)
+    togo, benin = await world.node("Togo"), await world.node("Benin", capital="B" * 500)
+    near, far = await world.edge(ghana, togo), await world.edge(togo, benin)
+    theirs = await stranger.node("Mali")
+    async with world.database.transaction() as session:
+        text = await context.describe_nodes(session, world.scope, [togo, ghana, theirs, uuid4()])
+    assert text.splitlines() == [
+        f'- [node:{togo}] Country "Togo" {{"summary": "A state."}}',
+        f'- [node:{ghana}] Country "Ghana" {{"capital": "{"A" * 500}", "summary": "A state."}}',
+        f'- [edge:{far}] "Togo" -borders-> "Benin" {{}}',
+        f'- [edge:{near}] "Ghana" -borders-> "Togo" {{}}',
+        f'- [node:{benin}] Country "Benin" {{"summary": "A state.", "capital": "{"B" * 239}…"}}',
+    ]
+
+
+async def test_analyses_are_described_in_full_and_nothing_else_is(world: World) -> None:
+    ghana = await world.node("Ghana")
+    first, second = await _analysis(world, "First", ghana), await _analysis(world, "Second", ghana)
+    async with world.database.transaction() as session:
+        text = await context.describe_analyses(session, world.scope, [second, ghana, first])
+        assert await context.describe_nodes(session, world.scope, []) == ""
+        assert await context.describe_analyses(session, world.scope, [ghana]) == ""
+    lines = text.splitlines()
+    assert lines[0] == (
+        f'- [node:{second}] AgentAnalysis "Second" {{"type": "pattern", "summary": "Second in short.", '
+        f'"content": "See [node:{ghana}].", "confidence": 0.5}}'
+    )
+    assert lines[1].startswith(f"- [node:{first}]")
+    assert len(lines) == 2
+
+
+async def test_references_are_resolved_or_dropped(world: World, stranger: World) -> None:
+    await world.node_type("River")
+    ghana, cote = await world.node("Ghana"), await world.node("Côte d'Ivoire")
+    volta, volta_too = await world.node("Volta", "River"), await world.node("Volta")
+    theirs = await stranger.node("Mali")
+    unknown = str(uuid4())
+    async with world.database.transaction() as session:
+        resolved, dropped = await context.resolve(
+            session,
+            world.scope,
+            [
+                f"[node:{ghana}]",
+                "  CôTE  d'ivoire ",
+                str(theirs),
+                "volta",
+                str(ghana),
+                unknown,
+                "Mali",
+                "",
+                "nul\x00",
+            ],
+        )
+        assert await context.resolve(session, world.scope, []) == ([], [])
+    assert resolved == [ghana, cote, volta_too, volta]
+    assert dropped == [str(theirs), unknown, "Mali", "", "nul\x00"]
+
+
+async def test_nothing_of_another_agent_is_shown(world: World, stranger: World) -> None:
+    theirs = await stranger.node("Mali")
+    await _analysis(stranger, "Theirs", theirs)
+    await stranger.iteration(1, queries=["their question"], missing=["their data"])
+    text = await _build(world)
+    assert "Mali" not in text
+    assert "their" not in text.lower()

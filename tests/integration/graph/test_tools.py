@@ -1,0 +1,196 @@
+"""The tools as the model meets them: which each phase has, what they take, what they give back."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from shared.graph import tools
+from shared.tools import Json, StateTool, ToolRefusalError, declaration
+from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, World
+
+
+async def _call(world: World, tool: StateTool[Any], **arguments: Any) -> Json:
+    async with world.database.transaction() as session:
+        return await tool.run(session, tool.arguments.model_validate(arguments))
+
+
+def _named(offered: list[StateTool[Any]], name: str) -> StateTool[Any]:
+    return next(tool for tool in offered if tool.name == name)
+
+
+async def test_each_phase_is_handed_its_tools_and_no_others(world: World) -> None:
+    def names(offered: list[StateTool[Any]]) -> list[str]:
+        return [tool.name for tool in offered]
+
+    assert names(tools.graph_construction(world.scope)) == [
+        "queryGraph",
+        "listNodeTypes",
+        "listEdgeTypes",
+        "createNodeType",
+        "createEdgeType",
+        "addGraphNode",
+        "addGraphEdge",
+    ]
+    assert names(tools.analysis_generation(world.scope)) == [
+        "queryGraph",
+        "addAgentAnalysisNode",
+        "addGraphEdge",
+    ]
+    assert names(tools.advice_generation(world.scope)) == ["queryGraph", "addAgentAdviceNode"]
+
+
+async def test_every_tool_and_every_argument_is_described(world: World) -> None:
+    offered = {
+        tool.name: tool
+        for tool in (
+            *tools.graph_construction(world.scope),
+            *tools.analysis_generation(world.scope),
+            *tools.advice_generation(world.scope),
+        )
+    }
+    for tool in offered.values():
+        function = declaration(tool)["function"]
+        assert len(function["description"]) > 40
+        for name, argument in function["parameters"]["properties"].items():
+            assert argument["description"], f"{tool.name}.{name}"
+            assert "_" not in name
+
+
+async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
+    offered = tools.graph_construction(world.scope, world.validators)
+    made = await _call(
+        world,
+        _named(offered, "createNodeType"),
+        name="River",
+        description="Water that runs.",
+        propertiesSchema=COUNTRY_SCHEMA,
+        exampleProperties=COUNTRY,
+    )
+    assert made == {"name": "River", "created": True}
+    made = await _call(
+        world,
+        _named(offered, "createEdgeType"),
+        name="flows_through",
+        description="The river runs through the country.",
+        sourceTypes=["River"],
+        targetTypes=["Country"],
+    )
+    assert made == {"name": "flows_through", "created": True}
+    add = _named(offered, "addGraphNode")
+    volta = await _call(world, add, type="River", name="Volta", properties=COUNTRY)
+    ghana = await _call(world, add, type="Country", name="Ghana", properties=COUNTRY)
+    assert volta.keys() == {"nodeId", "created"}
+    edge = await _call(
+        world,
+        _named(offered, "addGraphEdge"),
+        type="flows_through",
+        sourceId=volta["nodeId"],
+        targetId=ghana["nodeId"],
+    )
+    found = await _call(world, _named(offered, "queryGraph"), text="Volta", neighbours=True)
+    assert [node["name"] for node in found["nodes"]] == ["Volta", "Ghana"]
+    assert found["edges"] == [
+        {
+            "id": edge["edgeId"],
+            "type": "flows_through",
+            "sourceId": volta["nodeId"],
+            "targetId": ghana["nodeId"],
+            "properties": {},
+        }
+    ]
+
+
+async def test_types_that_exist_are_given_back_as_they_are(world: World) -> None:
+    offered = tools.graph_construction(world.scope)
+    made = await _call(
+        world,
+        _named(offered, "createNodeType"),
+        name="COUNTRY",
+        description="Another.",
+        propertiesSchema={"type": "object"},
+        exampleProperties={},
+    )
+    assert made == {"name": "Country", "created": False, "propertiesSchema": COUNTRY_SCHEMA}
+    listed = await _call(world, _named(offered, "listNodeTypes"))
+    assert [each["name"] for each in listed["nodeTypes"]] == [
+        "AgentAdvice",
+        "AgentAnalysis",
+        "Country",
+    ]
+    assert listed["nodeTypes"][2].keys() == {"name", "description", "propertiesSchema"}
+    listed = await _call(world, _named(offered, "listEdgeTypes"))
+    assert listed["edgeTypes"][0] == {
+        "name": "about",
+        "description": "the analysis is about this node",
+        "sourceTypes": ["AgentAnalysis"],
+        "targetTypes": [],
+    }
+
+
+async def test_a_long_list_of_types_leaves_out_schemas_and_says_so(world: World) -> None:
+    for number in range(3):
+        async with world.database.transaction() as session:
+            create = _named(tools.graph_construction(world.scope), "createNodeType")
+            given = {
+                "name": f"Big{number}",
+                "description": "Large.",
+                "propertiesSchema": {"type": "object", "description": "x" * 9_000},
+                "exampleProperties": {},
+            }
+            await create.run(session, create.arguments.model_validate(given))
+    listed = await _call(world, tools.list_node_types(world.scope))
+    assert len(listed["nodeTypes"]) == 6
+    assert "propertiesSchema" in listed["nodeTypes"][0]
+    assert "createNodeType with a name that exists gives its schema" in listed["cut"]
+
+
+async def test_from_node_to_analysis_to_advice(world: World) -> None:
+    ghana = await world.node("Ghana")
+    analyzer = tools.analysis_generation(world.scope)
+    analysis = await _call(
+        world,
+        _named(analyzer, "addAgentAnalysisNode"),
+        name="Growth",
+        type="observation",
+        summary="It grows.",
+        content=f"It grows [node:{ghana}].",
+    )
+    assert analysis.keys() == {"nodeId"}
+    edge = await _call(
+        world,
+        _named(analyzer, "addGraphEdge"),
+        type="about",
+        sourceId=analysis["nodeId"],
+        targetId=str(ghana),
+    )
+    assert edge["created"]
+    advice = await _call(
+        world,
+        _named(tools.advice_generation(world.scope), "addAgentAdviceNode"),
+        name="Buy",
+        action="BUY",
+        summary="Buy it.",
+        content=f"Because [node:{analysis['nodeId']}].",
+        confidence=0.9,
+    )
+    assert advice.keys() == {"nodeId", "action"}
+
+
+async def test_graph_construction_cannot_write_conclusions(world: World) -> None:
+    add = _named(tools.graph_construction(world.scope), "addGraphNode")
+    for reserved in ("AgentAnalysis", "AgentAdvice"):
+        with pytest.raises(ToolRefusalError, match="conclusions"):
+            await _call(world, add, type=reserved, name="x", properties={})
+
+
+async def test_arguments_that_are_not_known_or_not_right_are_told(world: World) -> None:
+    advise = tools.add_agent_advice_node(world.scope)
+    with pytest.raises(ValidationError, match="action"):
+        advise.arguments.model_validate(
+            {"name": "x", "action": "WAIT", "summary": "x", "content": "x"}
+        )
+    with pytest.raises(ValidationError, match="colour"):
+        tools.query_graph(world.scope).arguments.model_validate({"colour": "red"})
+    with pytest.raises(ValidationError, match="limit"):
+        tools.query_graph(world.scope).arguments.model_validate({"limit": 51})

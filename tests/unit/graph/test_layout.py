@@ -1,0 +1,71 @@
+"""What is shown of the graph when not everything fits."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.graph.layout import CHARACTERS_PER_TOKEN, Section, fit, within
+
+
+def _section(title: str, rank: int, count: int, keep: int = 2) -> Section:
+    return Section(title, [f"- {title} {number}" for number in range(count)], rank, keep)
+
+
+def _shown(text: str, title: str) -> int:
+    return text.count(f"- {title} ")
+
+
+sections = st.lists(
+    st.builds(
+        _section, st.text("abc", min_size=1, max_size=5), st.integers(0, 9), st.integers(0, 30)
+    ),
+    unique_by=lambda section: section.title,
+    max_size=6,
+)
+
+
+def test_with_room_enough_all_is_shown_in_the_order_given() -> None:
+    text = fit("head", [_section("b", 1, 2), _section("empty", 0, 0), _section("a", 0, 1)], 1_000)
+    assert text.splitlines() == ["head", "## b", "- b 0", "- b 1", "## a", "- a 0"]
+
+
+def test_every_section_gets_its_share_before_any_gets_more() -> None:
+    two_of_each = len("head\n## a\n- a 0\n- a 1\n## b\n- b 0\n- b 1")
+    tokens = two_of_each // CHARACTERS_PER_TOKEN + 1
+    text = fit("head", [_section("a", 0, 50), _section("b", 1, 50)], tokens)
+    assert (_shown(text, "a"), _shown(text, "b")) == (2, 2)
+
+
+def test_what_is_left_goes_by_rank() -> None:
+    text = fit("head", [_section("low", 5, 50), _section("high", 1, 50)], 80)
+    assert _shown(text, "low") == 2
+    assert _shown(text, "high") > 10
+
+
+def test_the_header_stands_even_without_room() -> None:
+    assert fit("a long header", [_section("a", 0, 3)], 1) == "a long header"
+
+
+@given(sections, st.integers(0, 200))
+def test_the_budget_holds_and_sections_lose_only_their_last_lines(
+    given_sections: list[Section], tokens: int
+) -> None:
+    text = fit("h", given_sections, tokens)
+    assert len(text) <= max(tokens * CHARACTERS_PER_TOKEN, 1)
+    rest = text.splitlines()[1:]
+    for section in given_sections:
+        if f"## {section.title}" in rest:
+            start = rest.index(f"## {section.title}") + 1
+            count = next(
+                (i for i, line in enumerate(rest[start:]) if line.startswith("## ")),
+                len(rest) - start,
+            )
+            assert count >= 1
+            assert rest[start : start + count] == list(section.lines[:count])
+
+
+def test_within_says_how_much_it_left_out() -> None:
+    assert within(["a" * 10, "b" * 100, "c" * 10], 10) == (
+        "aaaaaaaaaa\ncccccccccc\n(1 more left out for their length)"
+    )
+    assert within(["a", "b"], 10) == "a\nb"
+    assert within([], 10) == ""

@@ -1,0 +1,142 @@
+"""Schemas that a model may write, and properties that satisfy them."""
+
+from typing import Any
+
+import pytest
+
+from shared.graph.seed_types import NODE_TYPES
+from shared.graph.validation import Validators, refuse_bad_schema
+from shared.graph.values import normal_name
+from shared.tools import ToolRefusalError
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "population": {"type": "integer", "minimum": 0},
+        "status": {"enum": ["free", "occupied"]},
+        "parts": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["population"],
+    "additionalProperties": False,
+}
+
+
+def test_what_satisfies_the_schema_passes() -> None:
+    Validators().check(SCHEMA, {"population": 3, "parts": ["a"]}, "Country")
+
+
+@pytest.mark.parametrize(
+    ("properties", "told"),
+    [
+        ({"population": "many"}, "population: 'many' is not of type 'integer'"),
+        ({"population": -1}, "population: -1 is less than the minimum of 0 (allowed: minimum 0)"),
+        (
+            {"population": 1, "status": "lost"},
+            "status: 'lost' is not one of ['free', 'occupied'] (allowed: enum [\"free\", \"occupied\"])",
+        ),
+        ({"population": 1, "parts": ["a", 2]}, "parts[1]: 2 is not of type 'string'"),
+        ({}, "'population' is a required property (allowed: the properties population, status"),
+        ({"population": 1, "x": 1}, "required are population"),
+    ],
+)
+def test_a_refusal_names_path_value_and_what_is_allowed(
+    properties: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ToolRefusalError) as refused:
+        Validators().check(SCHEMA, properties, "Country")
+    assert told in str(refused.value)
+    assert "Country" in str(refused.value)
+
+
+def test_a_refusal_stays_short_however_large_the_value() -> None:
+    with pytest.raises(ToolRefusalError) as refused:
+        Validators().check(SCHEMA, {"population": "x" * 10_000}, "Country")
+    assert len(str(refused.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        ("a\x00b", "properties.x: holds U+0000"),
+        (["\udcff"], "properties.x[0]: holds U+DCFF"),
+        (float("nan"), "properties.x: nan is no JSON number"),
+        (float("inf"), "inf is no JSON number"),
+        (10**40, "beyond 10^30"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(value: Any, told: str) -> None:
+    with pytest.raises(ToolRefusalError) as refused:
+        Validators().check({}, {"x": value}, "Country")
+    assert told in str(refused.value)
+
+
+def test_bottomless_nesting_is_refused() -> None:
+    value: Any = "x"
+    for _ in range(200):
+        value = [value]
+    with pytest.raises(ToolRefusalError, match="nested more than"):
+        Validators().check({}, {"x": value}, "Country")
+
+
+def test_few_validators_are_kept_and_all_still_check() -> None:
+    validators = Validators(capacity=2)
+    for number in [*range(5), *range(5)]:
+        schema = {"type": "object", "properties": {"x": {"const": number}}}
+        validators.check(schema, {"x": number}, "T")
+        with pytest.raises(ToolRefusalError):
+            validators.check(schema, {"x": -1}, "T")
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({}, '"type": null; it must say "type": "object"'),
+        ({"type": "array"}, '"type": "array"'),
+        ({"type": "object", "properties": {"a": {"type": "text"}}}, "no JSON Schema"),
+        ({"type": "object", "required": "a"}, "required: 'a' is not of type 'array'"),
+        ({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}, "properties.a: $ref"),
+        ({"type": "object", "allOf": [{"$ref": "#"}]}, "allOf[0]: $ref is not supported"),
+        ({"type": "object", "properties": {"a": {"pattern": "(a+)+"}}}, "properties.a: pattern"),
+        ({"type": "object", "description": "x" * 20_000}, "more than the 20000"),
+    ],
+)
+def test_a_schema_that_will_not_do_is_refused(schema: dict[str, Any], told: str) -> None:
+    with pytest.raises(ToolRefusalError) as refused:
+        refuse_bad_schema(schema)
+    assert told in str(refused.value)
+
+
+def test_a_property_may_bear_the_name_of_a_keyword() -> None:
+    refuse_bad_schema(
+        {
+            "type": "object",
+            "properties": {"pattern": {"type": "string"}, "$ref": {"type": "string"}},
+        }
+    )
+
+
+def test_a_schema_nested_too_deep_is_refused() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(10):
+        schema = {"type": "object", "properties": {"a": schema}}
+    with pytest.raises(ToolRefusalError, match="nested more than 8 deep"):
+        refuse_bad_schema(schema)
+
+
+@pytest.mark.parametrize("values", NODE_TYPES, ids=lambda values: values["name"])
+def test_the_systems_types_satisfy_the_rules_that_others_must(values: dict[str, Any]) -> None:
+    refuse_bad_schema(values["properties_schema"])
+    Validators().check(values["properties_schema"], values["example_properties"], values["name"])
+
+
+@pytest.mark.parametrize(
+    ("given", "normal"),
+    [
+        ("Ghana", "Ghana"),
+        ("  Côte \t d'Ivoire\n", "Côte d'Ivoire"),
+        ("Co\u0302te", "Côte"),
+        ("\u00a0a\u2003b", "a b"),
+    ],
+)
+def test_a_name_has_one_spelling(given: str, normal: str) -> None:
+    assert normal_name(given) == normal
