@@ -1,0 +1,138 @@
+"""One run of a phase, resumable at any instant: what was answered is taken from the ledger, never asked again."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.costs import Prices, cost_usd
+from shared.llm.provider import Provider
+from shared.store import agents, interactions, ledger
+from shared.store.database import Database
+from shared.store.leases import Lease, leased_transaction
+from shared.store.ledger import CallAnswer, CallRequest
+from shared.store.tables import Agent, Call, Interaction
+from shared.store.words import Phase
+
+
+@dataclass(frozen=True)
+class Model:
+    """The provider with what every call through it needs to know."""
+
+    provider: Provider
+    database: Database
+    prices: Prices
+    default_name: str
+    """Used for every phase for which the agent names no other."""
+
+
+class PhaseRun:
+    """The interaction and the ledger of one phase of one step; tools and parsing are its callers'."""
+
+    def __init__(
+        self, model: Model, lease: Lease, agent: Agent, phase: Phase, user_message: str
+    ) -> None:
+        self._model = model
+        self.lease = lease
+        self.phase = phase
+        self._agent = agent
+        self._user_message = user_message
+        self._interaction: Interaction | None = None
+        self._opened: dict[str, Call] = {}
+
+    @property
+    def interaction(self) -> Interaction:
+        assert self._interaction is not None, "begin() comes first"
+        return self._interaction
+
+    async def begin(
+        self,
+        tools: Sequence[dict[str, Any]] = (),
+        response_format: dict[str, Any] | None = None,
+    ) -> ChatRequest:
+        """The first request, as it was first sent even where the step is resumed with newer prompts or knowledge."""
+        async with self.transaction() as session:
+            self._interaction = await interactions.open_or_resume(
+                session,
+                self.lease,
+                self.phase,
+                model=agents.model(self._agent, self.phase, self._model.default_name),
+                system_prompt=agents.system_prompt(self._agent, self.phase),
+                request={
+                    "messages": [{"role": "user", "content": self._user_message}],
+                    "tools": [tool["function"]["name"] for tool in tools],
+                },
+            )
+            request = ChatRequest(
+                self._interaction.model,
+                (
+                    {"role": "system", "content": self._interaction.system_prompt},
+                    *self._interaction.request["messages"],
+                ),
+                tuple(tools),
+                response_format,
+            )
+            await self.open_call(session, request.as_call())
+        return request
+
+    async def answer_to(
+        self,
+        request: ChatRequest,
+        *,
+        is_last: Callable[[ChatAnswer], bool],
+        paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
+    ) -> tuple[UUID, ChatAnswer]:
+        """The model's answer with its id in the ledger, from the ledger where it is there.
+
+        One commit records the answer and opens the calls that it leads to; `is_last` says whether it ends the phase.
+        """
+        call = await self.opened(request.as_call())
+        if call.answered_at is not None:
+            return call.id, _restored(call)
+        answer = await self._model.provider.complete(request)
+        async with self.transaction() as session:
+            await ledger.answer_call(session, call.id, self._as_recorded(request, answer))
+            await interactions.append(
+                session, self.interaction, {"type": "answer", "call_id": str(call.id)}
+            )
+            for paid in paid_calls(answer):
+                await self.open_call(session, paid)
+            if is_last(answer):
+                await interactions.complete(session, self.interaction)
+        return call.id, answer
+
+    async def open_call(self, session: AsyncSession, request: CallRequest) -> Call:
+        """Writes the call into the ledger with whatever else `session` commits."""
+        call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
+        self._opened[request.hash] = call
+        return call
+
+    async def opened(self, request: CallRequest) -> Call:
+        """The call's record, which mostly rode in an earlier commit."""
+        if request.hash in self._opened:
+            return self._opened[request.hash]
+        async with self.transaction() as session:
+            return await self.open_call(session, request)
+
+    def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
+        """A transaction that only the holder of this step can begin."""
+        return leased_transaction(self._model.database, self.lease)
+
+    def _as_recorded(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
+        return CallAnswer(
+            {"message": answer.message, "finish_reason": answer.finish_reason},
+            answer.input_tokens,
+            answer.output_tokens,
+            cost_usd(self._model.prices, request.model, answer.input_tokens, answer.output_tokens),
+        )
+
+
+def _restored(call: Call) -> ChatAnswer:
+    assert call.answer is not None
+    return ChatAnswer(
+        call.answer["message"], call.answer["finish_reason"], call.input_tokens, call.output_tokens
+    )

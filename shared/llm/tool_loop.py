@@ -1,0 +1,181 @@
+"""The loop that hands a phase its tools and no others."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from pydantic import ValidationError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
+from shared.llm.phase import PhaseRun
+from shared.store import interactions, ledger
+from shared.store.ledger import CallAnswer, CallRequest
+from shared.store.words import CallKind
+from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError, declaration
+
+MAX_TOOL_ROUNDS = 10
+
+_ROUNDS_USED_UP = (
+    f"All {MAX_TOOL_ROUNDS} rounds of tool calls are used up. Answer now with what you have."
+)
+
+
+@dataclass(frozen=True)
+class _Use:
+    """One call of a tool, with its validated arguments or the reason why it cannot be made."""
+
+    key: str
+    call: ToolCall
+    tool: Tool | None
+    arguments: Arguments | None
+    refusal: str | None
+
+    @property
+    def request(self) -> CallRequest | None:
+        """What the ledger keeps of it before it is sent, where it costs money."""
+        if not isinstance(self.tool, PaidTool) or self.arguments is None:
+            return None
+        content = {"tool": self.tool.name, **self.arguments.model_dump(mode="json", by_alias=True)}
+        return CallRequest(CallKind.SEARCH, content, content)
+
+
+class ToolLoop:
+    """Runs a phase to its last words. Every tool result is recorded with its effect, so a resumed run repeats none."""
+
+    def __init__(self, run: PhaseRun, tools: Sequence[Tool]) -> None:
+        self._run = run
+        self._tools = {tool.name: tool for tool in tools}
+        self._results: dict[str, Json] = {}
+        self._names: dict[str, str] = {}
+        self._recorded: set[str] = set()
+
+    async def last_words(self) -> str:
+        """Talks and uses tools until the model answers without a tool call; returns that answer's text."""
+        request = await self._run.begin([declaration(tool) for tool in self._tools.values()])
+        self._remember(self._run.interaction.events)
+        for _ in range(MAX_TOOL_ROUNDS):
+            answer_id, answer = await self._run.answer_to(
+                request, is_last=_ends, paid_calls=self._paid_calls
+            )
+            if _ends(answer):
+                return answer.text
+            request = await self._use_tools(request, answer_id, answer)
+        request = request.without_tools({"role": "user", "content": _ROUNDS_USED_UP})
+        _, answer = await self._run.answer_to(request, is_last=lambda _: True)
+        return answer.text
+
+    def results_of(self, tool: str) -> list[Json]:
+        """What the calls of `tool` gave, refused ones left out; in the order in which they were made."""
+        return [
+            result
+            for key, result in self._results.items()
+            if self._names[key] == tool and "error" not in result
+        ]
+
+    def _paid_calls(self, answer: ChatAnswer) -> Sequence[CallRequest]:
+        uses = [self._understood(call, "") for call in answer.tool_calls]
+        return [request for use in uses if (request := use.request) is not None]
+
+    async def _use_tools(
+        self, request: ChatRequest, answer_id: UUID, answer: ChatAnswer
+    ) -> ChatRequest:
+        uses = [
+            self._understood(call, f"{answer_id}/{index}")
+            for index, call in enumerate(answer.tool_calls)
+        ]
+        self._names |= {use.key: use.call.name for use in uses}
+        fresh = [use for use in uses if use.key not in self._results]
+        await asyncio.gather(*(self._pay(use) for use in fresh if use.request is not None))
+
+        def following() -> ChatRequest:
+            replies = [_reply(use.call, self._results[use.key]) for use in uses]
+            return request.following(answer.message, *replies)
+
+        applied = [use for use in fresh if use.request is None]
+        for use in applied:
+            await self._apply(use, following if use is applied[-1] else None)
+        return following()
+
+    def _understood(self, call: ToolCall, key: str) -> _Use:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(sorted(self._tools))
+            return _Use(
+                key, call, None, None, f"there is no tool {call.name!r} here, only: {known}"
+            )
+        try:
+            arguments = tool.arguments.model_validate_json(call.arguments or "{}")
+        except ValidationError as error:
+            return _Use(key, call, tool, None, _faults(call.name, error))
+        return _Use(key, call, tool, arguments, None)
+
+    async def _pay(self, use: _Use) -> None:
+        assert isinstance(use.tool, PaidTool)
+        assert use.request is not None
+        call = await self._run.opened(use.request)
+        if call.answer is not None:
+            result = call.answer
+        else:
+            try:
+                result = await use.tool.call(use.arguments)
+            except ToolRefusalError as refusal:
+                result = {"error": str(refusal)}
+        if use.key not in self._recorded:
+            async with self._run.transaction() as session:
+                await ledger.answer_call(session, call.id, CallAnswer(result))
+                await self._record(session, use, {"call_id": str(call.id)})
+        self._results[use.key] = result
+
+    async def _apply(self, use: _Use, following: Callable[[], ChatRequest] | None) -> None:
+        """One commit: the effect, its result, and behind the round's last one the record of the next call."""
+        async with self._run.transaction() as session:
+            result = await self._effect(session, use)
+            await self._record(session, use, {"result": result})
+            self._results[use.key] = result
+            if following is not None:
+                await self._run.open_call(session, following().as_call())
+
+    async def _effect(self, session: AsyncSession, use: _Use) -> Json:
+        if use.arguments is None:
+            return {"error": use.refusal}
+        assert isinstance(use.tool, StateTool)
+        try:
+            async with session.begin_nested():
+                return await use.tool.run(session, use.arguments)
+        except ToolRefusalError as refusal:
+            return {"error": str(refusal)}
+
+    async def _record(self, session: AsyncSession, use: _Use, outcome: Json) -> None:
+        event = {"type": "tool_result", "key": use.key, "name": use.call.name, **outcome}
+        await interactions.append(session, self._run.interaction, event)
+
+    def _remember(self, events: Sequence[Json]) -> None:
+        """What an interrupted run had recorded. Paid results stand in the ledger, where `_pay` finds them."""
+        for event in events:
+            if event["type"] == "tool_result":
+                self._recorded.add(event["key"])
+                if "result" in event:
+                    self._results[event["key"]] = event["result"]
+
+
+def _ends(answer: ChatAnswer) -> bool:
+    return not answer.tool_calls
+
+
+def _reply(call: ToolCall, result: Json) -> Message:
+    return {
+        "role": "tool",
+        "tool_call_id": call.id,
+        "content": json.dumps(result, ensure_ascii=False),
+    }
+
+
+def _faults(tool: str, error: ValidationError) -> str:
+    faults = "; ".join(
+        f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_input=False)[:10]
+    )
+    return f"the arguments of {tool} do not fit: {faults}. Correct them and call again"

@@ -1,0 +1,128 @@
+"""One process's way onto the bus."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from faststream.nats import NatsBroker, NatsMessage
+from nats.aio.client import Client
+from nats.errors import ConnectionClosedError
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+from nats.js.errors import APIError
+
+from shared.errors import TransientError
+from shared.events.codec import encode
+from shared.events.envelope import Event
+from shared.events.topology import STREAM
+from shared.runtime.logs import logger
+
+PUBLISH_TIMEOUT_SECONDS = 10.0
+FLUSH_TIMEOUT_SECONDS = 2
+RECONNECT_WAIT_SECONDS = 1
+
+log = logger(__name__)
+
+
+class Bus:
+    """Publishes events, and lends its broker to the actor's subscriptions."""
+
+    def __init__(self, url: str, *, name: str) -> None:
+        self._told_away = False
+        self._closing = False
+        self.broker = NatsBroker(
+            url,
+            name=f"vigil-{name}",
+            # For ever: a client that gave up would spin, deaf to everything, until somebody notices.
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT_WAIT_SECONDS,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnect,
+            reconnected_cb=self._on_reconnect,
+            # Parsing is `delivery`'s, so that what cannot be parsed is kept and not lost.
+            decoder=_undecoded,
+            apply_types=False,
+            logger=None,
+        )
+
+    async def connect(self) -> None:
+        """Waits for NATS for as long as it takes."""
+        await self.broker.connect()
+        self._told_away = False
+
+    @property
+    def client(self) -> Client:
+        return self.broker.connection
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        return self.client.jetstream(timeout=PUBLISH_TIMEOUT_SECONDS)
+
+    async def publish(self, event: Event, *, resend: int = 0) -> None:
+        """Returns when the stream has stored `event`; the same event published again is stored once.
+
+        A `resend` above zero gets an id of its own, which the bus's memory of recent ids does not swallow.
+        Raises TransientError, which uses up no attempt, when NATS does not confirm.
+        """
+        message_id = f"{event.event_id}:r{resend}" if resend else str(event.event_id)
+        headers = {"Nats-Msg-Id": message_id, "Content-Type": "application/json"}
+        if event.traceparent:
+            headers["traceparent"] = event.traceparent
+        try:
+            await self.broker.publish(
+                encode(event),
+                event.subject,
+                headers=headers,
+                stream=STREAM,
+                timeout=PUBLISH_TIMEOUT_SECONDS,
+            )
+        except (NatsError, APIError, TimeoutError) as error:
+            raise TransientError(
+                f"NATS did not store {event.subject}: {error!r}", counts=False
+            ) from error
+
+    async def publish_all(self, events: Iterable[Event]) -> None:
+        for event in events:
+            await self.publish(event)
+
+    async def stop_listening(self) -> None:
+        """No further message is taken. First of all at a stop: one that came later would lie there until ack_wait."""
+        for subscriber in self.broker.subscribers:
+            subscriber.running = False
+            subscription = getattr(subscriber, "subscription", None)
+            if subscription is not None:
+                subscriber.subscription = None  # type: ignore[attr-defined]  # its stop() must not do it again
+                await subscription.unsubscribe()
+
+    async def close(self) -> None:
+        """Sends what is left to send, and ends the connection. May be called without one."""
+        self._closing = True
+        await self.stop_listening()
+        connection = self.broker.config.connection_state
+        if connection:
+            with suppress(
+                NatsError, TimeoutError
+            ):  # the server is away, and with it whoever would hear us
+                await self.client.flush(timeout=FLUSH_TIMEOUT_SECONDS)
+            # The broker's own stop drains, which can wait half a minute for subscriptions that nobody reads.
+            await self.client.close()
+        with suppress(ConnectionClosedError):
+            await self.broker.stop()
+
+    async def _on_error(self, error: Exception) -> None:
+        # Every failed attempt to reconnect comes by here; saying so once is enough.
+        if not self._told_away:
+            self._told_away = True
+            log.warning("waiting for NATS", error=repr(error))
+
+    async def _on_disconnect(self) -> None:
+        if not self._closing:
+            log.warning("disconnected from NATS")
+
+    async def _on_reconnect(self) -> None:
+        self._told_away = False
+        log.info("reconnected to NATS")
+
+
+async def _undecoded(message: NatsMessage) -> Any:
+    return message

@@ -1,0 +1,65 @@
+"""Structured logs: one line, one event, with the agent, iteration and step it belongs to."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from shared.events.envelope import Event
+from shared.events.models import StepEvent
+
+
+def configure(*, actor: str, log_format: str, level: str) -> None:
+    """Sends this process's logs, the libraries' included, to standard output."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                renderer,
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    # Their request lines would say each call twice.
+    for chatty in ("httpx", "httpx2", "openai", "uvicorn.access", "nats"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    structlog.contextvars.bind_contextvars(actor=actor)
+
+
+def logger(name: str) -> structlog.stdlib.BoundLogger:
+    bound: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
+    return bound
+
+
+@contextmanager
+def about(event: Event) -> Iterator[None]:
+    """Every line logged within carries the ids of what `event` is about."""
+    told = {
+        "about": event.subject,
+        "agent_id": str(event.agent_id),
+        "iteration_id": str(event.iteration_id),
+    }
+    if isinstance(event, StepEvent):
+        told["step_id"] = str(event.step_id)
+    with structlog.contextvars.bound_contextvars(**told):
+        yield

@@ -1,0 +1,109 @@
+"""Runs one service as a process: logs, signals, health over HTTP, and its end."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from typing import Protocol
+
+import setproctitle
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from shared.runtime import logs
+from shared.runtime.settings import Settings
+
+log = logs.logger(__name__)
+
+
+class Service(Protocol):
+    """What a composition root builds."""
+
+    name: str
+
+    async def run(self) -> None:
+        """Works until cancelled, then drains."""
+
+    async def fault(self) -> str | None:
+        """Why the service is not ready, in words, or None."""
+
+
+def run(name: str, build: Callable[[Settings], Service]) -> None:
+    """Runs the service that `build` makes until SIGTERM or SIGINT; exits with 1 when it broke."""
+    settings = begin(name)
+    serve(health_app(build(settings)), settings)
+
+
+def begin(name: str) -> Settings:
+    """Makes this process the one of that name: its title, its logs; returns its settings."""
+    settings = Settings()
+    setproctitle.setproctitle(f"vigil {name}")
+    logs.configure(actor=name, log_format=settings.log_format, level=settings.log_level)
+    return settings
+
+
+def health_app(service: Service) -> Starlette:
+    """`/health/live` says that the process runs, `/health/ready` that its work can be done."""
+    return Starlette(
+        routes=[Route("/health/live", _live), Route("/health/ready", ready_check(service.fault))],
+        lifespan=lifespan_of(service),
+    )
+
+
+def ready_check(
+    find_fault: Callable[[], Awaitable[str | None]],
+) -> Callable[[Request], Awaitable[Response]]:
+    async def ready(_: Request) -> Response:
+        fault = await find_fault()
+        if fault is None:
+            return JSONResponse({"status": "ready"})
+        return JSONResponse({"status": "not ready", "reason": fault}, status_code=503)
+
+    return ready
+
+
+def lifespan_of(
+    service: Service,
+) -> Callable[[object], AbstractAsyncContextManager[None]]:
+    """The service works from the server's start to its end; when it breaks, the process ends."""
+
+    @asynccontextmanager
+    async def lifespan(_: object) -> AsyncIterator[None]:
+        working = asyncio.create_task(service.run(), name=service.name)
+        working.add_done_callback(_end_process_if_broken)
+        yield
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
+
+    return lifespan
+
+
+def serve(app: object, settings: Settings) -> None:
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]  # any ASGI application
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=2,
+    )
+    server = uvicorn.Server(config)
+    server.run()
+    if not server.started:
+        raise SystemExit(1)
+
+
+async def _live(_: Request) -> Response:
+    return JSONResponse({"status": "alive"})
+
+
+def _end_process_if_broken(task: asyncio.Task[None]) -> None:
+    if task.cancelled() or task.exception() is None:
+        return
+    log.error("service broke; its process ends, to be started again", exc_info=task.exception())
+    os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,49 @@
+"""Composes an actor whose work is steps: observer, researcher, analyzer and adviser are all made here."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from shared.events.topology import CONSUMERS
+from shared.runtime.actor import Actor
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.runtime.work import StepHandler, Work
+from shared.store.database import Database
+
+CONNECTIONS_PER_SLOT = 2
+"""One for the work, one for the lease's renewal."""
+
+
+def step_database(name: str, settings: Settings, *, slots: int) -> Database:
+    return Database(
+        settings.database_url,
+        name=name,
+        pool_size=CONNECTIONS_PER_SLOT * (settings.slots or slots) + 1,
+    )
+
+
+def step_actor(
+    name: str,
+    settings: Settings,
+    database: Database,
+    work: Work,
+    *,
+    slots: int,
+    closing: Sequence[Callable[[], Awaitable[None]]] = (),
+) -> Actor:
+    """`slots` is the actor's own default; the settings may say otherwise."""
+    handler = StepHandler(
+        name,
+        database,
+        worker=settings.worker_name,
+        max_attempts=settings.max_attempts,
+        work=work,
+    )
+    return Actor(
+        name,
+        handlers=dict.fromkeys(CONSUMERS[name].hears, handler),
+        bus=Bus(settings.nats_url, name=name),
+        database=database,
+        slots=settings.slots or slots,
+        drain_seconds=settings.drain_seconds,
+        closing=closing,
+    )

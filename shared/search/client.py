@@ -1,0 +1,102 @@
+"""Tavily's search, extract and research, with their failures sorted into what may and what cannot be mended."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import httpx
+from tavily import AsyncTavilyClient
+from tavily import errors as tavily_errors
+
+from shared.errors import PermanentError, TransientError
+from shared.tools import Json, ToolRefusalError
+
+PAGE_CHARACTERS = 20_000
+"""What of one page is passed on; longer pages are cut, and say so."""
+RESEARCH_POLL_SECONDS = 2.0
+
+
+class SearchClient:
+    """One connection pool to the search service."""
+
+    def __init__(self, *, api_key: str, base_url: str | None, timeout_seconds: float) -> None:
+        self._client = AsyncTavilyClient(api_key=api_key, api_base_url=base_url)
+        self._timeout_seconds = timeout_seconds
+
+    async def search(
+        self, query: str, *, max_results: int, topic: str | None, time_range: str | None
+    ) -> Json:
+        """`{"results": [{title, url, content, published_date, score}]}`, best first."""
+        found = await self._sent(
+            self._client.search(
+                query,
+                max_results=max_results,
+                topic=topic,
+                time_range=time_range,
+                timeout=self._timeout_seconds,
+            )
+        )
+        kept = ("title", "url", "content", "published_date", "score")
+        return {"results": [_only(result, kept) for result in found["results"]]}
+
+    async def extract(self, urls: list[str]) -> Json:
+        """`{"results": [{url, title, content}], "failed": [{url, error}]}`; content is the page's text."""
+        found = await self._sent(
+            self._client.extract(urls, format="markdown", timeout=self._timeout_seconds)
+        )
+        return {
+            "results": [
+                {
+                    "url": page["url"],
+                    "title": page.get("title"),
+                    "content": _cut(page.get("raw_content") or ""),
+                }
+                for page in found["results"]
+            ],
+            "failed": [_only(page, ("url", "error")) for page in found["failed_results"]],
+        }
+
+    async def research(self, question: str) -> Json:
+        """`{"content", "sources": [{title, url}]}`: the service's own research, which takes its minutes."""
+        task = await self._sent(self._client.research(question, timeout=self._timeout_seconds))
+        while task.get("status") in ("pending", "in_progress"):
+            await asyncio.sleep(RESEARCH_POLL_SECONDS)
+            task = await self._sent(self._client.get_research(task["request_id"]))
+        if task.get("status") != "completed":
+            raise ToolRefusalError(
+                f"the research ended as {task.get('status')!r}; use tavilySearch instead"
+            )
+        sources = [_only(source, ("title", "url")) for source in task.get("sources") or []]
+        return {"content": _cut(str(task.get("content") or "")), "sources": sources}
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _sent(self, call: Awaitable[Any]) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = await call
+        except (
+            tavily_errors.InvalidAPIKeyError,
+            tavily_errors.MissingAPIKeyError,
+            tavily_errors.ForbiddenError,
+        ) as error:
+            raise PermanentError(
+                "search_key", f"Tavily refused the key: {error}. Check TAVILY_API_KEY"
+            ) from error
+        except tavily_errors.UsageLimitExceededError as error:
+            raise TransientError(f"Tavily's limit is reached: {error}") from error
+        except tavily_errors.BadRequestError as error:
+            raise ToolRefusalError(f"the search service refused this: {error}") from error
+        except (tavily_errors.TimeoutError, httpx.HTTPError, ValueError) as error:
+            raise TransientError(f"no usable answer from the search service: {error!r}") from error
+        return answer
+
+
+def _only(found: dict[str, Any], keys: tuple[str, ...]) -> Json:
+    return {key: found[key] for key in keys if found.get(key) is not None}
+
+
+def _cut(text: str) -> str:
+    if len(text) <= PAGE_CHARACTERS:
+        return text
+    return f"{text[:PAGE_CHARACTERS]}\n[cut here: the page has {len(text)} characters]"

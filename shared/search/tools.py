@@ -1,0 +1,57 @@
+"""The tools of knowledge acquisition."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from shared.search.client import SearchClient
+from shared.tools import Arguments, Json, PaidTool, Tool
+
+
+class TavilySearch(Arguments):
+    query: str = Field(min_length=2, max_length=400, description="What to look for, in words")
+    max_results: int = Field(5, ge=1, le=10)
+    topic: Literal["general", "news", "finance"] | None = Field(
+        None, description="news for the last days, finance for markets and companies"
+    )
+    time_range: Literal["day", "week", "month", "year"] | None = Field(
+        None, description="Only pages published within this time"
+    )
+
+
+class TavilyExtract(Arguments):
+    urls: list[str] = Field(
+        min_length=1, max_length=5, description="Pages to read in full, as search found them"
+    )
+
+
+class TavilyResearch(Arguments):
+    input: str = Field(
+        min_length=10,
+        max_length=2000,
+        description="A question that needs many pages; slow and dear, so ask it rarely",
+    )
+
+
+def knowledge_acquisition(client: SearchClient) -> list[Tool]:
+    """Everything this phase may use, and nothing that can write."""
+
+    async def search(wanted: TavilySearch) -> Json:
+        return await client.search(
+            wanted.query,
+            max_results=wanted.max_results,
+            topic=wanted.topic,
+            time_range=wanted.time_range,
+        )
+
+    async def extract(wanted: TavilyExtract) -> Json:
+        return await client.extract(wanted.urls)
+
+    async def research(wanted: TavilyResearch) -> Json:
+        return await client.research(wanted.input)
+
+    return [
+        PaidTool("tavilySearch", "Searches the web.", TavilySearch, search),
+        PaidTool("tavilyExtract", "Reads whole pages.", TavilyExtract, extract),
+        PaidTool("tavilyResearch", "Has a question researched.", TavilyResearch, research),
+    ]
