@@ -1,0 +1,1 @@
+"""The actors: one folder, one process each. No actor imports another."""

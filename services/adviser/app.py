@@ -1,0 +1,18 @@
+"""The Adviser's composition root."""
+
+from services.adviser.advise import Advise
+from shared.runtime.actor import Actor
+from shared.runtime.model import model_of
+from shared.runtime.settings import Settings
+from shared.runtime.step_actor import step_actor, step_database
+
+SLOTS = 2
+
+
+def build(settings: Settings) -> Actor:
+    database = step_database("adviser", settings, slots=SLOTS)
+    model = model_of(settings, database)
+    work = Advise(model, settings.context_tokens)
+    return step_actor(
+        "adviser", settings, database, work, slots=SLOTS, closing=[model.provider.close]
+    )

@@ -1,0 +1,108 @@
+"""Loads what the join decides on, under the iteration's row lock, and carries its commands out in the same transaction."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from sqlalchemy import func, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from services.aggregator.join import (
+    AbandonSteps,
+    Command,
+    Complete,
+    Ended,
+    Fail,
+    Part,
+    RequestAdvice,
+    RequestInsights,
+    State,
+    Tick,
+    join,
+)
+from shared.store import ids, iterations, steps
+from shared.store.tables import Iteration, Step
+from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+
+
+async def settle(session: AsyncSession, iteration_id: UUID, tick: Tick) -> Iteration | None:
+    """Joins `tick` into the iteration. Returns it as it is then, its row locked; None where it is gone."""
+    iteration = await iterations.locked(session, iteration_id)
+    if iteration is None:
+        return None
+    before = _state(iteration, await steps.of_iteration(session, iteration_id))
+    after, commands = join(before, tick)
+    if after.stage != before.stage:
+        iteration.stage = after.stage
+        iteration.stage_changed_at = await iterations.clock(session)
+    for command in commands:
+        await _carry_out(session, iteration, command)
+    await session.flush()
+    return iteration
+
+
+def _state(iteration: Iteration, rows: Sequence[Step]) -> State:
+    return State(
+        Stage(iteration.stage),
+        tuple(Part(row.id, StepKind(row.kind), ended(row)) for row in rows),
+        ids.step_id(iteration.id, StepKind.ADVISE, 0),
+    )
+
+
+def ended(step: Step) -> Ended | None:
+    """How the step's row says that it ended, or None."""
+    match step.status:
+        case StepStatus.COMPLETED:
+            analyses = (step.result or {}).get("analyses", [])
+            return Ended(analysis_ids=tuple(UUID(analysis_id) for analysis_id in analyses))
+        case StepStatus.FAILED:
+            return Ended(error=step.error or "failed")
+        case _:
+            return None
+
+
+async def _carry_out(session: AsyncSession, iteration: Iteration, command: Command) -> None:
+    match command:
+        case RequestInsights(step_ids):
+            await steps.ask_for(session, step_ids)
+        case RequestAdvice(_, analysis_ids):
+            given = {"analysis_ids": [str(analysis_id) for analysis_id in analysis_ids]}
+            advise = iterations.new_step(
+                iteration,
+                StepKind.ADVISE,
+                0,
+                input=given,
+                status=StepStatus.PENDING,
+                requested_at=await iterations.clock(session),
+            )
+            session.add(advise)
+        case AbandonSteps(step_ids, error):
+            await _abandon(session, step_ids, error)
+        case Complete(errors):
+            await _end(session, iteration, IterationStatus.COMPLETED, errors)
+        case Fail(errors):
+            await _end(session, iteration, IterationStatus.FAILED, errors)
+
+
+async def _abandon(session: AsyncSession, step_ids: Sequence[UUID], error: str) -> None:
+    """Fails the steps and takes their leases away: the new epoch refuses whoever still works on them."""
+    await session.execute(
+        update(Step)
+        .where(Step.id.in_(step_ids))
+        .values(
+            status=StepStatus.FAILED,
+            error=error,
+            epoch=Step.epoch + 1,
+            lease_owner=None,
+            lease_until=None,
+            ended_at=func.clock_timestamp(),
+        )
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def _end(
+    session: AsyncSession, iteration: Iteration, status: IterationStatus, errors: tuple[str, ...]
+) -> None:
+    iteration.status = status
+    iteration.errors = list(errors)
+    iteration.ended_at = await iterations.clock(session)

@@ -1,0 +1,38 @@
+"""One insight: analyses, or what they would have needed."""
+
+from dataclasses import dataclass
+
+from services.analyzer.prompts import missing_data, user_message
+from shared.events.models import Insight
+from shared.graph import context
+from shared.graph.scope import Scope
+from shared.graph.tools import analysis_generation
+from shared.llm.phase import Model, PhaseRun
+from shared.llm.tool_loop import ToolLoop
+from shared.runtime.work import Outcome
+from shared.store import agents
+from shared.store.leases import Lease
+from shared.store.tables import Step
+from shared.store.words import Phase
+
+
+@dataclass(frozen=True)
+class Analyze:
+    model: Model
+    context_tokens: int
+
+    async def __call__(self, lease: Lease, step: Step) -> Outcome:
+        """The context is built now, when every query of the iteration has ended: it is the enriched graph."""
+        insight = Insight(**step.input)
+        async with self.model.database.transaction() as session:
+            agent = await agents.get(session, lease.agent_id)
+            scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
+            nodes = await context.describe_nodes(session, scope, insight.relevant_node_ids)
+            graph_context = await context.build(session, scope, token_budget=self.context_tokens)
+        message = user_message(agent.mission, insight, nodes, graph_context)
+        run = PhaseRun(self.model, lease, agent, Phase.ANALYSIS_GENERATION, message)
+        loop = ToolLoop(run, analysis_generation(scope))
+        last_words = await loop.last_words()
+        analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
+        missing = missing_data(last_words, concluded=bool(analyses))
+        return Outcome({"analyses": analyses, "missing": missing})

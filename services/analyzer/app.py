@@ -1,0 +1,18 @@
+"""The Analyzer's composition root."""
+
+from services.analyzer.analyze import Analyze
+from shared.runtime.actor import Actor
+from shared.runtime.model import model_of
+from shared.runtime.settings import Settings
+from shared.runtime.step_actor import step_actor, step_database
+
+SLOTS = 4
+
+
+def build(settings: Settings) -> Actor:
+    database = step_database("analyzer", settings, slots=SLOTS)
+    model = model_of(settings, database)
+    work = Analyze(model, settings.context_tokens)
+    return step_actor(
+        "analyzer", settings, database, work, slots=SLOTS, closing=[model.provider.close]
+    )

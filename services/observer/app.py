@@ -1,0 +1,18 @@
+"""The Observer's composition root."""
+
+from services.observer.observe import Observe
+from shared.runtime.actor import Actor
+from shared.runtime.model import model_of
+from shared.runtime.settings import Settings
+from shared.runtime.step_actor import step_actor, step_database
+
+SLOTS = 2
+
+
+def build(settings: Settings) -> Actor:
+    database = step_database("observer", settings, slots=SLOTS)
+    model = model_of(settings, database)
+    work = Observe(model, settings.context_tokens)
+    return step_actor(
+        "observer", settings, database, work, slots=SLOTS, closing=[model.provider.close]
+    )

@@ -1,0 +1,22 @@
+"""The Researcher's composition root."""
+
+from services.researcher.research import Research
+from shared.runtime.actor import Actor
+from shared.runtime.model import model_of, search_of
+from shared.runtime.settings import Settings
+from shared.runtime.step_actor import step_actor, step_database
+
+SLOTS = 4
+
+
+def build(settings: Settings) -> Actor:
+    database = step_database("researcher", settings, slots=SLOTS)
+    model, search = model_of(settings, database), search_of(settings)
+    return step_actor(
+        "researcher",
+        settings,
+        database,
+        Research(model, search, settings.context_tokens),
+        slots=SLOTS,
+        closing=[model.provider.close, search.close],
+    )

@@ -1,0 +1,37 @@
+"""One query: from what is not known to nodes and edges."""
+
+from dataclasses import dataclass
+
+from services.researcher.acquire import acquire
+from services.researcher.construct import construct
+from services.researcher.situation import Situation
+from shared.events.models import Query
+from shared.graph import context
+from shared.graph.scope import Scope
+from shared.llm.phase import Model
+from shared.runtime.work import Outcome
+from shared.search.client import SearchClient
+from shared.store import agents
+from shared.store.leases import Lease
+from shared.store.tables import Step
+
+
+@dataclass(frozen=True)
+class Research:
+    model: Model
+    search: SearchClient
+    context_tokens: int
+
+    async def __call__(self, lease: Lease, step: Step) -> Outcome:
+        """Acquires a document, then builds the graph from it. Each phase goes on where it was interrupted."""
+        situation = await self._situation(lease, Query(**step.input))
+        document = await acquire(self.model, self.search, situation)
+        written = await construct(self.model, situation, document)
+        return Outcome({"nodes": written.nodes, "edges": written.edges})
+
+    async def _situation(self, lease: Lease, query: Query) -> Situation:
+        async with self.model.database.transaction() as session:
+            agent = await agents.get(session, lease.agent_id)
+            scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
+            graph_context = await context.build(session, scope, token_budget=self.context_tokens)
+        return Situation(lease, agent, scope, query, graph_context)

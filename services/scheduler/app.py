@@ -1,0 +1,30 @@
+"""The scheduler's composition root."""
+
+from services.scheduler.clock import Clock
+from services.scheduler.reconcile import Reconciler
+from services.scheduler.tick import Ticker
+from shared.events.models import IterationCompleted, IterationFailed
+from shared.runtime.actor import Actor
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+
+
+def build(settings: Settings) -> Actor:
+    database = Database(settings.database_url, name="scheduler", pool_size=3)
+    bus = Bus(settings.nats_url, name="scheduler")
+    clock = Clock(
+        Ticker(database, settings.iteration_deadline_seconds),
+        Reconciler(database, settings.resend_after_seconds),
+        bus,
+        settings.scheduler_tick_seconds,
+    )
+    return Actor(
+        "scheduler",
+        handlers={IterationCompleted: clock.wake, IterationFailed: clock.wake},
+        bus=bus,
+        database=database,
+        slots=1,
+        drain_seconds=settings.drain_seconds,
+        background=[clock.tick_for_ever, clock.reconcile_for_ever],
+    )

@@ -1,0 +1,68 @@
+"""The scheduler's two rhythms."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from services.scheduler.reconcile import Reconciler
+from services.scheduler.tick import Ticker
+from shared.errors import TransientError
+from shared.events.envelope import Event
+from shared.runtime.bus import Bus
+from shared.runtime.logs import logger
+
+RECONCILE_SECONDS = 2.0
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Clock:
+    ticker: Ticker
+    reconciler: Reconciler
+    bus: Bus
+    tick_seconds: float
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wake(self, event: Event) -> Sequence[Event]:
+        """Handles an iteration's end: its agent may be due again already."""
+        self.woken.set()
+        return []
+
+    async def tick_for_ever(self) -> None:
+        while True:
+            await _unless_away(self._tick)
+            self.woken.clear()
+            try:
+                async with asyncio.timeout(self.tick_seconds):
+                    await self.woken.wait()
+            except TimeoutError:
+                continue
+
+    async def reconcile_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(RECONCILE_SECONDS)
+            await _unless_away(self._reconcile)
+
+    async def _tick(self) -> None:
+        for event in await self.ticker.tick():
+            log.info("iteration started", iteration_id=str(event.iteration_id))
+            await self.bus.publish(event)
+
+    async def _reconcile(self) -> None:
+        for resend in await self.reconciler.look():
+            log.warning(
+                "asking again",
+                about=resend.event.subject,
+                iteration_id=str(resend.event.iteration_id),
+                number=resend.number,
+            )
+            await self.bus.publish(resend.event, resend=resend.number)
+
+
+async def _unless_away(work: Callable[[], Awaitable[None]]) -> None:
+    """What could not be done now is found in the state again, at the next beat."""
+    try:
+        await work()
+    except TransientError as error:
+        log.warning("will look again", error=str(error))
