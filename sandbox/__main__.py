@@ -1,0 +1,52 @@
+"""`python -m sandbox`: run the sandbox in the foreground."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from sandbox.app import serve
+from sandbox.corpus import CorpusError
+from sandbox.settings import DEFAULT_CORPUS, SandboxSettings
+
+CORPUS_UNUSABLE = 2
+
+
+def main() -> int:
+    """Exit code 2 where the corpus cannot be used."""
+    try:
+        serve(_settings(_parser().parse_args()))
+    except CorpusError as error:
+        print(f"sandbox: {error}", file=sys.stderr)
+        return CORPUS_UNUSABLE
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sandbox",
+        description="A local stand-in for OpenAI and Tavily over HTTP, for a first run without keys and for tests.",
+    )
+    parser.add_argument("--port", type=int, required=True, help="0 takes any free port")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument(
+        "--corpus", default=DEFAULT_CORPUS, help=f"a folder of documents, or {DEFAULT_CORPUS}"
+    )
+    parser.add_argument("--control", action="store_true", help="serve /control, for tests")
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="keep built indexes here")
+    parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
+    return parser
+
+
+def _settings(arguments: argparse.Namespace) -> SandboxSettings:
+    return SandboxSettings(
+        port=arguments.port,
+        host=arguments.host,
+        corpus=arguments.corpus,
+        control=arguments.control,
+        cache_directory=arguments.cache,
+        latency_seconds=arguments.latency,
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

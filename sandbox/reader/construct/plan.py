@@ -1,0 +1,119 @@
+"""The nodes and edges that a document gives, as one plan that every round of the request comes to again."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.reader.construct.candidates import Candidate, Mention, find_candidates
+from sandbox.reader.construct.existing import Existing, KnownNode
+from sandbox.reader.construct.kinds import Kind, kinds_of
+from sandbox.reader.construct.links import PlannedEdge, plan_edges
+from sandbox.reader.construct.properties import fitted, node_properties, topic_of
+from sandbox.reader.construct.sources import Source
+from sandbox.text.words import stem, words
+
+MAX_NODES = 20
+MAX_NODES_PER_SOURCE = 6
+FALLBACK_TYPE = "Topic"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node to add. `kind` describes its type, where the type has yet to be made."""
+
+    key: str
+    name: str
+    kind: Kind
+    properties: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """Edges name their ends by the keys of nodes, planned or known."""
+
+    nodes: tuple[PlannedNode, ...]
+    known: Mapping[str, KnownNode]
+    edges: tuple[PlannedEdge, ...]
+
+
+def names_to_look_up(sources: list[Source], objective: str, existing: Existing) -> list[str]:
+    """Names that may become nodes: worth asking the graph for before anything is added."""
+    candidates = find_candidates(sources)
+    chosen = _chosen(_telling(candidates, existing), topic_of(objective))
+    return [
+        candidates[key].name
+        for key in chosen
+        if candidates[key].is_subject or key not in existing.nodes
+    ]
+
+
+def make_plan(sources: list[Source], objective: str, existing: Existing) -> GraphPlan:
+    """A name that has a node keeps that node's type; it is written again only where a source is about it."""
+    wanted = topic_of(objective)
+    candidates = find_candidates(sources)
+    kinds = kinds_of(candidates, existing.kinds)
+    chosen = _chosen(_telling(candidates, existing), wanted)
+    nodes = [
+        node
+        for key in chosen
+        if candidates[key].is_subject or key not in existing.nodes
+        if (node := _node(key, candidates[key], kinds[key], wanted, existing))
+    ]
+    linked = {node.key for node in nodes} | (existing.nodes.keys() & candidates.keys())
+    edges = plan_edges({key: candidates[key] for key in candidates if key in linked})
+    return GraphPlan(tuple(nodes), existing.nodes, tuple(edges))
+
+
+def _telling(candidates: dict[str, Candidate], existing: Existing) -> dict[str, Candidate]:
+    kinds = kinds_of(candidates, existing.kinds)
+    return {
+        key: one
+        for key, one in candidates.items()
+        if _tells(one, kinds[key], key in existing.nodes)
+    }
+
+
+def _tells(candidate: Candidate, kind: Kind, is_known: bool) -> bool:
+    """A single word with no cue to what it is makes no node."""
+    return candidate.is_subject or is_known or kind.name != FALLBACK_TYPE or " " in candidate.name
+
+
+def _node(
+    key: str, candidate: Candidate, kind: Kind, wanted: frozenset[str], existing: Existing
+) -> PlannedNode | None:
+    known = existing.nodes.get(key)
+    kind = Kind(known.type, kind.description) if known else kind
+    name = known.name if known else candidate.name
+    properties = node_properties(candidate, wanted, is_known=known is not None)
+    schema = existing.node_types.get(kind.name)
+    if not schema:
+        return PlannedNode(key, name, kind, properties)
+    fitting = fitted(properties, schema, known.properties if known else {})
+    return PlannedNode(key, name, kind, fitting) if fitting is not None else None
+
+
+def _chosen(candidates: dict[str, Candidate], wanted: frozenset[str]) -> list[str]:
+    """Subjects first, then the names that stand most often in sentences on the objective."""
+    order = sorted(
+        candidates,
+        key=lambda key: (not candidates[key].is_subject, -_weight(candidates[key], wanted)),
+    )
+    taken: dict[int, int] = {}
+    chosen: list[str] = []
+    for key in order:
+        place = id(candidates[key].mentions[0].source)
+        if taken.get(place, 0) < MAX_NODES_PER_SOURCE and len(chosen) < MAX_NODES:
+            taken[place] = taken.get(place, 0) + 1
+            chosen.append(key)
+    return chosen
+
+
+def _weight(candidate: Candidate, wanted: frozenset[str]) -> float:
+    return sum(_mention_weights(candidate.mentions, wanted)) * (
+        1 if candidate.name[0].isupper() else 0.5
+    )
+
+
+def _mention_weights(mentions: list[Mention], wanted: frozenset[str]) -> Iterator[float]:
+    for mention in mentions:
+        yield 1 + len(wanted & {stem(word) for word in words(mention.sentence)})

@@ -1,0 +1,133 @@
+"""What a node says: a summary, a sentence letter by letter, its source, its figures."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from sandbox.reader.construct.candidates import Candidate, Mention
+from sandbox.text.english import shortened
+from sandbox.text.figures import Figure, figures
+from sandbox.text.sentences import MAX_SENTENCE_CHARS
+from sandbox.text.words import stem, topic_stems, words
+
+MAX_SUMMARY_CHARS = 200
+MAX_FIGURES = 20
+OVERVIEWS = ("overview", "background", "summary", "description")
+DEFINING = (" is a ", " is an ", " is the ", " was a ", " are a ", " is one of ")
+
+NODE_SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        "summary": {"type": "string", "description": "One sentence on what this is."},
+        "quote": {"type": "string", "description": "A sentence of the source, letter by letter."},
+        "sourceUrl": {"type": "string"},
+        "publishedDate": {"type": "string"},
+    },
+    "required": ["summary"],
+    "additionalProperties": {
+        "type": ["string", "number"],
+        "description": "Figures by their label.",
+    },
+}
+
+
+def node_properties(
+    candidate: Candidate, wanted: frozenset[str], *, is_known: bool
+) -> dict[str, Any]:
+    """What the document adds to what is known; a node that exists keeps its summary unless there is a better one."""
+    best = max(candidate.named_mentions(), key=lambda mention: _weight(candidate, mention, wanted))
+    summary = _definition_of(candidate) or ("" if is_known else _summary(best))
+    told: dict[str, Any] = {
+        "summary": shortened(summary, MAX_SUMMARY_CHARS),
+        "quote": best.sentence,
+        "sourceUrl": best.source.url,
+        "publishedDate": best.source.published,
+    }
+    stated = {figure.label: figure.value for figure in _figures(candidate)[:MAX_FIGURES]}
+    return {key: value for key, value in {**told, **stated}.items() if value}
+
+
+def example_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """A short sample for a new type: the fixed properties of the first node of its kind."""
+    return {key: properties[key] for key in NODE_SCHEMA["properties"] if key in properties}
+
+
+def fitted(
+    properties: Mapping[str, Any], schema: Mapping[str, Any], known: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """What of the properties an existing type takes; None where they and those known cannot satisfy it."""
+    allowed = schema.get("properties") or {}
+    kept = dict(properties)
+    if schema.get("additionalProperties") is False:
+        kept = {key: value for key, value in kept.items() if key in allowed}
+    kept = {
+        key: value
+        for key, value in kept.items()
+        if key not in allowed or _valid(value, allowed[key])
+    }
+    return kept if _valid({**known, **kept}, schema) else None
+
+
+def _valid(value: Any, schema: Mapping[str, Any]) -> bool:
+    return Draft202012Validator(schema).is_valid(value)
+
+
+def _weight(
+    candidate: Candidate, mention: Mention, wanted: frozenset[str]
+) -> tuple[int, int, int, int]:
+    """Short enough to quote, then on the objective, then with a figure, then early in the sentence."""
+    sentence = mention.sentence
+    held = len(wanted & {stem(word) for word in words(sentence)})
+    return (
+        len(sentence) <= MAX_SENTENCE_CHARS,
+        held,
+        any(character.isdigit() for character in sentence),
+        -sentence.find(candidate.name),
+    )
+
+
+def _definition_of(candidate: Candidate) -> str:
+    found = (_definition(candidate.name, mention) for mention in candidate.mentions)
+    return next(filter(None, found), "")
+
+
+def _summary(best: Mention) -> str:
+    line = best.line
+    if line and line.subject and best.listed:
+        beside = f" ({best.figure})" if best.figure else ""
+        return f"Listed under “{line.label}” of {line.subject}{beside}."
+    return best.sentence
+
+
+def _definition(name: str, mention: Mention) -> str:
+    """`X is a …`, or an overview that is labelled as one; empty where the sentence defines nothing."""
+    line = mention.line
+    if line:
+        is_overview = line.subject == name and line.label.lower().endswith(OVERVIEWS)
+        return f"{name}: {line.value}" if is_overview else ""
+    start = mention.sentence.find(name)
+    defines = 0 <= start <= 4 and mention.sentence[start + len(name) :].startswith(DEFINING)
+    return mention.sentence if defines else ""
+
+
+def _figures(candidate: Candidate) -> list[Figure]:
+    """Those of facts on the candidate and of prose about it; an entry's own figure stands on its edge."""
+    found: dict[str, Figure] = {}
+    for mention in candidate.mentions:
+        if _is_about(candidate.name, mention):
+            for figure in figures(mention.sentence, [candidate.name]):
+                found.setdefault(figure.label, figure)
+    return list(found.values())
+
+
+def _is_about(name: str, mention: Mention) -> bool:
+    """Prose is about the name it begins with, and about its source's subject where it holds no name."""
+    if mention.line:
+        return mention.line.subject == name and not mention.listed
+    return mention.sentence.find(name) in {0, -1}
+
+
+def topic_of(objective: str) -> frozenset[str]:
+    """The stems by which sentences are weighed."""
+    return topic_stems(objective)

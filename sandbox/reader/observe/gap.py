@@ -1,0 +1,32 @@
+"""One thing that the graph lacks, worded as a query."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.text.english import shortened
+from sandbox.text.words import topic_stems
+
+MISSION_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """`objective` without its full stop, `why` as a clause that tells what the graph lacks."""
+
+    objective: str
+    why: str
+    hints: tuple[str, ...]
+
+    def query(self, mission: str) -> dict[str, Any]:
+        """As the observer's plan holds it."""
+        asked = shortened(" ".join(mission.split()), MISSION_CHARS).rstrip(".")
+        return {
+            "objective": f"{self.objective}.",
+            "reasoning": f"{self.why}. The mission asks: “{asked}”.",
+            "searchHints": list(dict.fromkeys(self.hints)),
+        }
+
+    def was_asked(self, asked: list[str]) -> bool:
+        """Whether an earlier objective holds every significant word of this one."""
+        own = topic_stems(self.objective)
+        return any(own <= topic_stems(line) for line in asked)

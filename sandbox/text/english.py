@@ -1,0 +1,56 @@
+"""Writing a little English."""
+
+import re
+from collections.abc import Sequence
+
+NOT_WORD = re.compile(r"[^a-z0-9]+")
+IRREGULAR = {
+    "people": "Person",
+    "countries": "Country",
+    "cities": "City",
+    "men": "Man",
+    "series": "Series",
+}
+MAX_EDGE_TYPE_CHARS = 40
+
+
+def listed(names: Sequence[str]) -> str:
+    """`A, B and C`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def shortened(text: str, max_chars: int) -> str:
+    """At most so many characters, cut between words and marked where it was cut."""
+    if len(text) <= max_chars:
+        return text
+    return text[: max_chars - 1].rsplit(" ", 1)[0].rstrip(",;: ") + "…"
+
+
+def singular(noun: str) -> str:
+    """`commodities` is one Commodity; the first letter becomes a capital."""
+    lower = noun.lower()
+    if lower in IRREGULAR:
+        return IRREGULAR[lower]
+    if lower.endswith("ies") and len(lower) > 4:
+        lower = lower[:-3] + "y"
+    elif lower.endswith(("ches", "shes", "sses", "xes")):
+        lower = lower[:-2]
+    elif lower.endswith("s") and not lower.endswith(("ss", "us", "is")):
+        lower = lower[:-1]
+    return lower[:1].upper() + lower[1:]
+
+
+def snake_case(text: str) -> str:
+    """`Exports - partners` becomes `exports_partners`."""
+    parts = [part for part in NOT_WORD.split(text.lower()) if part]
+    name = ""
+    for part in parts:
+        if len(name) + len(part) + 1 > MAX_EDGE_TYPE_CHARS:
+            break
+        name = f"{name}_{part}" if name else part
+    return name if name[:1].isalpha() else f"has_{name}" if name else "related_to"
+
+
+def a_or_an(noun: str) -> str:
+    """`an Organization`."""
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -1,0 +1,95 @@
+"""Words, and which of them carry meaning."""
+
+import re
+from functools import lru_cache
+from unicodedata import combining, normalize
+
+from sandbox.text.word_set import word_set
+
+WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
+
+STOP_WORDS = word_set(
+    """
+    a about above after again against ago all almost along already also although always am among
+    amongst amid an and another any anything are around as at away back be became because become
+    becomes been before began being below between both but by can cannot could did do does doing
+    done down due during each either else etc even ever every few for former from further had has
+    have having he hence her here hers herself him himself his how however i if in including indeed
+    instead into is it its itself just last least less like made mainly make makes making many may
+    me meanwhile might more moreover most mostly much must my near nearly neither never nevertheless
+    no nor not note nothing now of off often on once one only onto or other others otherwise our out
+    over own part per perhaps put quite rather same several shall she should since so some still
+    such than that the their theirs them themselves then there therefore these they this those
+    though through throughout thus to today together too toward towards under until unlike up upon
+    us use used uses using various very via was we well were what when where whereas whether which
+    while who whole whom whose why will with within without would yet you your yours
+    """
+)
+"""Bear no meaning of their own."""
+
+GENERIC_WORDS = word_set(
+    """
+    alert analyse analyses analysis analyze area areas assess best briefing change changes check
+    collect compare current currently data detail details develop development developments event
+    events examine explore eye fact facts figure figures find finding findings focus follow future
+    general give help identify important information insight insights investors investor interest interesting issue
+    issues keep key know knowledge latest learn list long-term look main major map matter matters
+    medium-term mission monitor near-term need needs new news notable observe opportunities
+    opportunity overview people picture please potential recent recently relevant report reported
+    reports research see seek short short-term situation state status study summarise summarize tell
+    term things think top topic topics track trend trends understand update updates want watch
+    watching way ways
+    """
+)
+"""Said of any mission, so they tell none apart."""
+
+
+def words(text: str) -> list[str]:
+    """Every word as written, possessive endings taken off."""
+    return [without_possessive(word) for word in WORD.findall(text)]
+
+
+def without_possessive(word: str) -> str:
+    """`Ghana's` is Ghana."""
+    return word[:-2] if word.endswith(("'s", "’s")) else word
+
+
+@lru_cache(maxsize=65_536)
+def stem(word: str) -> str:
+    """Lower case, no accents, plural endings off: enough to meet `economy` in `Economies`."""
+    word = fold(without_possessive(word))
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+@lru_cache(maxsize=65_536)
+def fold(text: str) -> str:
+    """Lower case without accents, for telling whether two names are one."""
+    if text.isascii():
+        return text.lower()
+    return "".join(part for part in normalize("NFKD", text) if not combining(part)).lower()
+
+
+def meaningful(word: str) -> bool:
+    """Neither a stop word nor a number nor a single letter."""
+    return len(word) > 1 and not word.isdigit() and word.lower() not in STOP_WORDS
+
+
+def stems(text: str) -> list[str]:
+    """Stems of the meaningful words in order, each once."""
+    return list(dict.fromkeys(stem(word) for word in words(text) if meaningful(word)))
+
+
+def topic_stems(text: str) -> frozenset[str]:
+    """Stems of the words that tell one topic from another."""
+    return frozenset(stem(word) for word in words(text) if significant(word))
+
+
+def significant(word: str) -> bool:
+    """Meaningful, and not one that any mission may hold."""
+    return meaningful(word) and word.lower() not in GENERIC_WORDS

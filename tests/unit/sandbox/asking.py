@@ -1,0 +1,84 @@
+"""Requests as Vigil makes them, for the reader."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sandbox.http.openai_shapes import tool_calls
+from sandbox.reader import ChatRequest, read
+from sandbox.reader.answer import Answer
+
+ACQUISITION = ("tavilySearch", "tavilyExtract", "tavilyResearch")
+CONSTRUCTION = (
+    "queryGraph",
+    "listNodeTypes",
+    "listEdgeTypes",
+    "createNodeType",
+    "createEdgeType",
+    "addGraphNode",
+    "addGraphEdge",
+)
+ANALYSIS = ("queryGraph", "addAgentAnalysisNode", "addGraphEdge")
+ADVICE = ("queryGraph", "addAgentAdviceNode")
+EMPTY_GRAPH = (
+    "As of 2026-11-21T22:30:00Z: 0 nodes, 0 edges, 0 node types, 0 edge types, 0 analyses, 0 advice."
+)
+
+Body = dict[str, Any]
+
+
+def request(
+    sections: Mapping[str, str], tools: Sequence[str] = (), schema: Mapping[str, Any] | None = None, name: str = ""
+) -> Body:
+    """A chat completion's body: a system message, and the sections in one user message."""
+    told = "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in sections.items())
+    body: Body = {
+        "model": "sandbox-reader",
+        "messages": [
+            {"role": "system", "content": "You are part of an agent."},
+            {"role": "user", "content": f"{told}\n\nDo it now."},
+        ],
+    }
+    if tools:
+        body["tools"] = [
+            {"type": "function", "function": {"name": tool, "parameters": {"type": "object"}}} for tool in tools
+        ]
+    if schema is not None:
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": name, "schema": schema, "strict": True},
+        }
+    return body
+
+
+def answer(body: Body) -> Answer:
+    return read(ChatRequest(body))
+
+
+def followed(body: Body, given: Answer, results: Sequence[Mapping[str, Any]]) -> Body:
+    """The next round's body: the calls of `given`, and what each of them gave."""
+    calls = tool_calls(f"round {len(body['messages'])}", given)
+    assert len(calls) == len(results)
+    said = [{"role": "assistant", "content": given.text or None, "tool_calls": calls}]
+    told = [
+        {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result, ensure_ascii=False)}
+        for call, result in zip(calls, results, strict=True)
+    ]
+    return {**body, "messages": [*body["messages"], *said, *told]}
+
+
+def arguments(given: Answer, tool: str) -> list[dict[str, Any]]:
+    """Of every call of one tool."""
+    return [json.loads(call.arguments) for call in given.calls if call.name == tool]
+
+
+def plan(mission: str, graph_context: str) -> dict[str, Any]:
+    """The observer's."""
+    body = request({"mission": mission, "graph_context": graph_context}, schema={}, name="observer_plan")
+    parsed: dict[str, Any] = json.loads(answer(body).text)
+    return parsed
+
+
+def query_section(objective: str, *hints: str) -> str:
+    listed = "\n".join(f"- {hint}" for hint in hints)
+    return f"Objective: {objective}\nReasoning: the mission needs it.\nSearch hints:\n{listed}"
