@@ -1,0 +1,154 @@
+"""The real engines, from the wheels that the product itself embeds; a database of its own for each test."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import psycopg
+import pytest
+from pydantic import SecretStr
+
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import free_port, free_ports
+from cli.local.postgres import EmbeddedPostgres
+from shared.events.topology import STREAM
+from shared.runtime.bus import Bus
+from shared.runtime.provision import provision_stream
+from shared.runtime.settings import Settings
+from shared.store import migrate
+from shared.store.database import Database
+from tests.waiting import until
+
+TEMPLATE = "vigil_template"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """One server for all tests; it need not survive a power cut."""
+    home = tmp_path_factory.mktemp("postgres")
+    server = EmbeddedPostgres(home / "data", free_port(), home / "postgres.log", durable=False)
+    server.start()
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {TEMPLATE}")
+    migrate.upgrade(server.url(TEMPLATE))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """A freshly cloned, migrated database."""
+    name = f"test_{uuid4().hex}"
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(f"create database {name} template {TEMPLATE}")
+    yield postgres.url(name)
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(f"drop database {name} with (force)")
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    opened = Database(database_url, name="test")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(scope="session")
+def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNats]:
+    home = tmp_path_factory.mktemp("nats")
+    port, monitor_port = free_ports(2)
+    server = EmbeddedNats(home / "data", port, monitor_port, home / "nats.log", durable=False)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def nats_url(nats_server: EmbeddedNats) -> str:
+    """The server with a freshly made stream."""
+    bus = Bus(nats_server.url, name="test")
+    await bus.connect()
+    if any(stream.config.name == STREAM for stream in await bus.jetstream.streams_info()):
+        await bus.jetstream.delete_stream(STREAM)
+    await bus.close()
+    await provision_stream(Settings(nats_url=nats_server.url))
+    return nats_server.url
+
+
+@pytest.fixture
+async def bus(nats_url: str) -> AsyncIterator[Bus]:
+    opened = Bus(nats_url, name="test")
+    await opened.connect()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(scope="session")
+def sandbox_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The sandbox in a process of its own, over a small corpus that is written here; its control is on."""
+    home = tmp_path_factory.mktemp("sandbox")
+    corpus = Path(__file__).parent / "corpus"
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "sandbox", "--port", str(port), "--control"]
+    with (
+        (home / "sandbox.log").open("wb") as log,
+        subprocess.Popen([*command, "--corpus", str(corpus)], stdout=log, stderr=log) as process,
+    ):
+        asyncio.run(until(lambda: _answers(url), what=f"the sandbox to answer at {url}"))
+        yield url
+        process.terminate()
+
+
+@pytest.fixture
+def sandbox(sandbox_server: str) -> str:
+    """The sandbox with its meter at zero, no script and no faults."""
+    httpx.post(f"{sandbox_server}/control/reset").raise_for_status()
+    return sandbox_server
+
+
+@pytest.fixture
+def settings(database_url: str, nats_url: str) -> Settings:
+    """Settings of an actor against this test's database and stream."""
+    return Settings.model_validate(
+        {
+            "database_url": database_url,
+            "nats_url": nats_url,
+            "scheduler_tick_seconds": 0.1,
+            "drain_seconds": 2.0,
+        }
+    )
+
+
+@pytest.fixture
+def sandbox_settings(settings: Settings, sandbox: str) -> Settings:
+    """The same, with the sandbox in place of the model and the search service."""
+    return settings.model_copy(
+        update={
+            "openai_api_key": SecretStr("sandbox"),
+            "openai_base_url": f"{sandbox}/v1",
+            "tavily_api_key": SecretStr("sandbox"),
+            "tavily_base_url": sandbox,
+            "model": "sandbox-reader",
+        }
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_real_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test may reach a real service by somebody's keys."""
+    for name in [name for name in os.environ if name.startswith(("OPENAI_", "TAVILY_", "VIGIL_"))]:
+        monkeypatch.delenv(name)
+
+
+async def _answers(url: str) -> bool:
+    async with httpx.AsyncClient() as client:
+        try:
+            return (await client.get(f"{url}/health")).status_code == 200
+        except httpx.TransportError:
+            return False

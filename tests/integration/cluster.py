@@ -1,0 +1,65 @@
+"""All actors in one process, for tests that watch the whole loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from sqlalchemy import select
+
+from services.adviser import app as adviser
+from services.aggregator import app as aggregator
+from services.analyzer import app as analyzer
+from services.observer import app as observer
+from services.researcher import app as researcher
+from services.scheduler import app as scheduler
+from shared.runtime.actor import Actor
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from shared.store.tables import Agent, Iteration
+from shared.store.words import IterationStatus
+from tests.waiting import until
+
+BUILDERS: dict[str, Callable[[Settings], Actor]] = {
+    "scheduler": scheduler.build,
+    "observer": observer.build,
+    "researcher": researcher.build,
+    "aggregator": aggregator.build,
+    "analyzer": analyzer.build,
+    "adviser": adviser.build,
+}
+
+
+@asynccontextmanager
+async def running(
+    settings: Settings, names: Sequence[str] = tuple(BUILDERS)
+) -> AsyncIterator[None]:
+    """The named actors; one that breaks fails the test when the block ends."""
+    tasks = [asyncio.create_task(BUILDERS[name](settings).run(), name=name) for name in names]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def ended_iteration(
+    database: Database, agent: Agent, number: int, *, seconds: float = 60
+) -> Iteration:
+    """The agent's iteration of that number, once it has ended."""
+
+    async def look() -> Iteration | None:
+        async with database.transaction() as session:
+            return await session.scalar(
+                select(Iteration).where(
+                    Iteration.agent_id == agent.id,
+                    Iteration.number == number,
+                    Iteration.status != IterationStatus.RUNNING,
+                )
+            )
+
+    found = await until(look, what=f"iteration {number} to end", seconds=seconds)
+    assert found is not None
+    return found

@@ -1,0 +1,32 @@
+"""The sandbox's levers, as tests pull them."""
+
+from typing import Any
+
+import httpx
+
+
+class Sandbox:
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def script(self, *answers: dict[str, Any]) -> None:
+        """Puts these answers into the model's mouth, each for the next request that matches it."""
+        self._post("script", list(answers))
+
+    def faults(self, *rules: dict[str, Any]) -> None:
+        self._post("faults", list(rules))
+
+    def billed(self) -> dict[str, int]:
+        """Calls answered with 200 since the test began, by kind."""
+        counts: dict[str, int] = self._meter()["billed"]
+        return counts
+
+    def repeated(self) -> int:
+        """Calls that were billed for the very same request as an earlier one."""
+        return sum(self._meter()["repeated"].values())
+
+    def _meter(self) -> Any:
+        return httpx.get(f"{self.url}/control/meter").raise_for_status().json()
+
+    def _post(self, lever: str, body: Any) -> None:
+        httpx.post(f"{self.url}/control/{lever}", json=body).raise_for_status()

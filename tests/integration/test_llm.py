@@ -1,0 +1,261 @@
+"""Phases against a model that errs, over real HTTP."""
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, SecretStr
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.errors import PermanentError, TransientError
+from shared.llm.phase import Model, PhaseRun
+from shared.llm.structured import structured
+from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
+from shared.runtime.model import model_of
+from shared.runtime.settings import Settings
+from shared.store import leases
+from shared.store.database import Database
+from shared.store.leases import Claimed, Lease
+from shared.store.tables import Agent, Call, Interaction
+from shared.store.words import Phase
+from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
+from tests.integration.levers import Sandbox
+from tests.integration.making import make_agent, make_iteration
+
+
+class Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    answer: int
+
+
+class Wanted(Arguments):
+    value: int
+
+
+@pytest.fixture
+def model(sandbox_settings: Settings, database: Database) -> Model:
+    return model_of(sandbox_settings, database)
+
+
+@pytest.fixture
+def levers(sandbox: str) -> Sandbox:
+    return Sandbox(sandbox)
+
+
+@pytest.fixture
+async def agent(database: Database) -> Agent:
+    return await make_agent(database)
+
+
+@pytest.fixture
+async def lease(database: Database, agent: Agent) -> Lease:
+    made = await make_iteration(database, agent)
+    async with database.transaction() as session:
+        claim = await leases.claim(session, made.observe.id, "test")
+    assert isinstance(claim, Claimed)
+    return claim.lease
+
+
+def phase_run(model: Model, lease: Lease, agent: Agent) -> PhaseRun:
+    return PhaseRun(model, lease, agent, Phase.OBSERVER, "What is six times seven?")
+
+
+def said(**answer: Any) -> dict[str, Any]:
+    return {"content": "", **answer}
+
+
+def calls(*tool_calls: tuple[str, Any]) -> dict[str, Any]:
+    return said(tool_calls=[{"name": name, "arguments": given} for name, given in tool_calls])
+
+
+async def recorded(database: Database) -> list[Call]:
+    async with database.transaction() as session:
+        return list(await session.scalars(select(Call).order_by(Call.started_at)))
+
+
+async def events_of(database: Database) -> list[Json]:
+    async with database.transaction() as session:
+        return (await session.scalars(select(Interaction))).one().events
+
+
+async def test_a_structured_answer_is_parsed_and_recorded_with_its_tokens(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+) -> None:
+    levers.script(said(content={"answer": 42}))
+    got = await structured(phase_run(model, lease, agent), Shape, name="shape")
+    assert got == Shape(answer=42)
+    [call] = await recorded(database)
+    assert call.answered_at is not None
+    assert (call.input_tokens or 0) > 0
+    assert (call.output_tokens or 0) > 0
+    assert call.cost_usd is None
+
+
+async def test_a_price_makes_a_cost(
+    sandbox_settings: Settings, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+) -> None:
+    priced = sandbox_settings.model_copy(update={"prices": {"sandbox-reader": (2.0, 8.0)}})
+    levers.script(said(content={"answer": 42}))
+    await structured(phase_run(model_of(priced, database), lease, agent), Shape, name="shape")
+    [call] = await recorded(database)
+    tokens = (call.input_tokens or 0) * 2 + (call.output_tokens or 0) * 8
+    assert float(call.cost_usd or 0) == pytest.approx(tokens / 1_000_000)
+
+
+async def test_an_answer_that_does_not_fit_is_repaired_once(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+) -> None:
+    levers.script(said(content={"answer": "many"}), said(content='```json\n{"answer": 42}\n```'))
+    assert await structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(answer=42)
+    assert levers.billed()["llm"] == 2
+
+
+async def test_an_answer_that_never_fits_is_a_permanent_error_with_the_fault(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+) -> None:
+    levers.script(said(content="no JSON at all", times=2))
+    with pytest.raises(PermanentError, match="asked twice") as error:
+        await structured(phase_run(model, lease, agent), Shape, name="shape")
+    assert error.value.code == "invalid_answer"
+
+
+async def test_what_was_answered_is_never_paid_for_again(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+) -> None:
+    levers.script(said(content={"answer": 42}))
+    for _ in range(3):
+        got = await structured(phase_run(model, lease, agent), Shape, name="shape")
+        assert got == Shape(answer=42)
+    assert levers.billed()["llm"] == 1
+
+
+class Bench:
+    """Tools that count, with one that costs and one that writes."""
+
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+        self.applied: list[int] = []
+        self.break_at: int | None = None
+
+    @property
+    def tools(self) -> list[Tool]:
+        return [
+            PaidTool("askOutside", "Costs.", Wanted, self._pay),
+            StateTool("writeDown", "Writes.", Wanted, self._apply),
+        ]
+
+    async def _pay(self, wanted: Wanted) -> Json:
+        self.paid.append(wanted.value)
+        if wanted.value < 0:
+            raise ToolRefusalError("value must not be below zero")
+        return {"paid": wanted.value}
+
+    async def _apply(self, session: AsyncSession, wanted: Wanted) -> Json:
+        if wanted.value == self.break_at:
+            raise TransientError("broke in the middle")
+        self.applied.append(wanted.value)
+        return {"wrote": wanted.value}
+
+
+async def test_a_resumed_loop_repeats_no_call_and_no_effect(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+) -> None:
+    bench = Bench()
+    levers.script(
+        calls(("askOutside", {"value": 1}), ("askOutside", {"value": 2})),
+        calls(*[("writeDown", {"value": value}) for value in (3, 4, 5)]),
+        said(content="done"),
+    )
+    bench.break_at = 4
+    with pytest.raises(TransientError, match="broke in the middle"):
+        await ToolLoop(phase_run(model, lease, agent), bench.tools).last_words()
+    bench.break_at = None
+    resumed = ToolLoop(phase_run(model, lease, agent), bench.tools)
+    assert await resumed.last_words() == "done"
+    assert (sorted(bench.paid), bench.applied) == ([1, 2], [3, 4, 5])
+    assert levers.billed()["llm"] == 3
+    assert resumed.results_of("writeDown") == [{"wrote": 3}, {"wrote": 4}, {"wrote": 5}]
+    kinds = [event["type"] for event in await events_of(database)]
+    assert (kinds.count("answer"), kinds.count("tool_result")) == (3, 5)
+
+
+async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+) -> None:
+    bench = Bench()
+    levers.script(
+        calls(
+            ("noSuchTool", {}),
+            ("writeDown", '{"value": '),
+            ("writeDown", {"value": "x", "more": 1}),
+            ("askOutside", {"value": -1}),
+        ),
+        said(content="sorry"),
+    )
+    assert await ToolLoop(phase_run(model, lease, agent), bench.tools).last_words() == "sorry"
+    errors = [event["result"]["error"] for event in await events_of(database) if "result" in event]
+    assert "there is no tool 'noSuchTool' here, only: askOutside, writeDown" in errors
+    assert any("Invalid JSON" in error for error in errors)
+    assert any("value" in error and "more" in error for error in errors)
+    refused = [call.answer for call in await recorded(database) if call.kind == "search"]
+    assert refused == [{"error": "value must not be below zero"}]
+
+
+async def test_tool_rounds_are_bounded_and_the_model_gets_the_last_word(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+) -> None:
+    bench = Bench()
+    levers.script(*[calls(("writeDown", {"value": n})) for n in range(MAX_TOOL_ROUNDS)])
+    levers.script(said(content="that is all"))
+    loop = ToolLoop(phase_run(model, lease, agent), bench.tools)
+    assert await loop.last_words() == "that is all"
+    assert len(bench.applied) == MAX_TOOL_ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [({"openai_api_key": "wrong"}, "llm_key"), ({"model": "no-such-model"}, "llm_model")],
+)
+async def test_a_wrong_key_or_model_is_permanent_and_says_what_to_check(
+    sandbox_settings: Settings,
+    lease: Lease,
+    agent: Agent,
+    database: Database,
+    changed: dict[str, str],
+    code: str,
+) -> None:
+    given = {
+        key: SecretStr(value) if key.endswith("key") else value for key, value in changed.items()
+    }
+    wrong = model_of(sandbox_settings.model_copy(update=given), database)
+    with pytest.raises(PermanentError, match="Check") as error:
+        await structured(phase_run(wrong, lease, agent), Shape, name="shape")
+    assert error.value.code == code
+
+
+async def test_a_server_that_is_down_is_transient_and_named(
+    sandbox_settings: Settings, lease: Lease, agent: Agent, database: Database
+) -> None:
+    away = sandbox_settings.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1:9"):
+        await structured(phase_run(model_of(away, database), lease, agent), Shape, name="shape")
+
+
+async def test_a_rate_limit_says_how_long_to_wait(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+) -> None:
+    # Longer than the SDK itself is willing to wait.
+    levers.faults({"kind": "status", "status": 429, "retry_after_seconds": 90, "always": True})
+    with pytest.raises(TransientError) as error:
+        await structured(phase_run(model, lease, agent), Shape, name="shape")
+    assert error.value.retry_in_seconds == 90
+
+
+@pytest.mark.parametrize("kind", ["cut", "status"])
+async def test_short_trouble_is_ridden_out(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, kind: str
+) -> None:
+    levers.faults({"kind": kind, "status": 500, "count": 1})
+    levers.script(said(content={"answer": 42}, times=2))
+    assert await structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(answer=42)

@@ -1,0 +1,53 @@
+"""The whole loop: from a mission to analyses that cite the graph."""
+
+from sqlalchemy import func, select
+
+from shared.graph.citations import parse
+from shared.runtime.settings import Settings
+from shared.store import iterations
+from shared.store.database import Database
+from shared.store.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Step
+from shared.store.words import ANALYSIS_TYPE, IterationStatus, Phase, StepKind, StepStatus
+from tests.integration.cluster import ended_iteration, running
+from tests.integration.making import make_agent
+
+
+async def ask_to_run(database: Database, agent: Agent) -> None:
+    async with database.transaction() as session:
+        asked = await session.get_one(Agent, agent.id)
+        asked.run_requested_at = await iterations.clock(session)
+
+
+async def test_two_iterations_learn_and_conclude(
+    sandbox_settings: Settings, database: Database
+) -> None:
+    agent = await make_agent(database)
+    async with running(sandbox_settings):
+        first = await ended_iteration(database, agent, 1)
+        await ask_to_run(database, agent)
+        second = await ended_iteration(database, agent, 2)
+    assert (first.status, first.errors) == (IterationStatus.COMPLETED, [])
+    assert (second.status, second.why, second.errors) == (IterationStatus.COMPLETED, "run_now", [])
+    async with database.transaction() as session:
+        nodes = list(await session.scalars(select(GraphNode)))
+        edges = list(await session.scalars(select(GraphEdge)))
+        steps = list(await session.scalars(select(Step)))
+        phases = set(await session.scalars(select(Interaction.phase)))
+        unanswered = await session.scalar(
+            select(func.count()).select_from(Call).where(Call.answered_at.is_(None))
+        )
+        unfinished = await session.scalar(
+            select(func.count()).select_from(Interaction).where(Interaction.completed_at.is_(None))
+        )
+    assert all(step.status == StepStatus.COMPLETED for step in steps)
+    assert {step.kind for step in steps} >= {StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT}
+    assert phases >= {Phase.OBSERVER, Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION}
+    assert (unanswered, unfinished) == (0, 0)
+    assert edges
+    known = {node.id for node in nodes} | {edge.id for edge in edges}
+    analyses = [node for node in nodes if node.type == ANALYSIS_TYPE]
+    assert analyses
+    for analysis in analyses:
+        cited = parse(analysis.properties["content"])
+        assert cited.ids()
+        assert set(cited.ids()) <= known

@@ -1,0 +1,187 @@
+"""The actor shell around a step: claimed once, retried, failed, handed over, told again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from nats.js.api import ConsumerInfo
+from sqlalchemy import select
+
+from shared.errors import PermanentError, TransientError
+from shared.events.codec import decode
+from shared.events.topology import STREAM
+from shared.runtime import work as work_module
+from shared.runtime.actor import Actor
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.runtime.step_actor import step_actor
+from shared.runtime.work import Outcome, Work
+from shared.store import telling
+from shared.store.database import Database
+from shared.store.leases import Lease
+from shared.store.tables import DeadLetter, Step
+from shared.store.words import StepStatus
+from tests.integration.making import make_agent, make_iteration
+from tests.waiting import until
+
+Run = Callable[[Work], Awaitable[None]]
+
+
+@asynccontextmanager
+async def running(actor: Actor) -> AsyncIterator[None]:
+    task = asyncio.create_task(actor.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def observer(settings: Settings, work: Work) -> Actor:
+    database = Database(settings.database_url, name="observer")
+    return step_actor("observer", settings, database, work, slots=2)
+
+
+async def started(database: Database, bus: Bus) -> Step:
+    """An observe step that was asked for on the bus."""
+    made = await make_iteration(database, await make_agent(database))
+    await bus.publish(telling.request(made.iteration, made.observe))
+    return made.observe
+
+
+async def step_now(database: Database, step: Step) -> Step:
+    async with database.transaction() as session:
+        return await session.get_one(Step, step.id)
+
+
+async def status_is(database: Database, step: Step, *wanted: StepStatus) -> bool:
+    return (await step_now(database, step)).status in wanted
+
+
+async def subjects_told(bus: Bus) -> list[str]:
+    info = await bus.jetstream.stream_info(STREAM)
+    messages = [
+        await bus.jetstream.get_msg(STREAM, sequence)
+        for sequence in range(1, info.state.last_seq + 1)
+    ]
+    return [decode(message.data or b"").subject for message in messages]
+
+
+async def settled(bus: Bus) -> bool:
+    found: ConsumerInfo = await bus.jetstream.consumer_info(STREAM, "observer")
+    return not found.num_ack_pending and not found.num_pending
+
+
+async def test_a_step_is_worked_ended_and_told(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    async def work(lease: Lease, step: Step) -> Outcome:
+        return Outcome({"queries": 0, "insights": 0})
+
+    step = await started(database, bus)
+    async with running(observer(settings, work)):
+        await until(lambda: settled(bus), what="the message to be acked")
+    done = await step_now(database, step)
+    assert (done.status, done.lease_owner) == (StepStatus.COMPLETED, None)
+    assert await subjects_told(bus) == ["iteration.started", "plan.produced"]
+
+
+async def test_a_doubled_request_works_once_and_tells_the_same(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    worked = 0
+
+    async def work(lease: Lease, step: Step) -> Outcome:
+        nonlocal worked
+        worked += 1
+        return Outcome({"queries": 0, "insights": 0})
+
+    made = await make_iteration(database, await make_agent(database))
+    request = telling.request(made.iteration, made.observe)
+    for resend in range(3):
+        await bus.publish(request, resend=resend)
+    async with running(observer(settings, work)):
+        await until(lambda: settled(bus), what="all three messages to be acked")
+    assert worked == 1
+    assert (await subjects_told(bus)).count("plan.produced") == 1
+
+
+async def test_a_permanent_error_fails_the_step_and_keeps_a_dead_letter(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    async def work(lease: Lease, step: Step) -> Outcome:
+        raise PermanentError("llm_key", "the key is wrong")
+
+    step = await started(database, bus)
+    async with running(observer(settings, work)):
+        await until(lambda: settled(bus), what="the message to be acked")
+    failed = await step_now(database, step)
+    assert (failed.status, failed.error) == (StepStatus.FAILED, "the key is wrong")
+    async with database.transaction() as session:
+        letter = (await session.scalars(select(DeadLetter))).one()
+    assert (letter.code, letter.step_id, letter.actor) == ("llm_key", step.id, "observer")
+    assert await subjects_told(bus) == ["iteration.started", "plan.failed"]
+
+
+async def test_a_transient_error_is_tried_again_until_attempts_are_used_up(
+    settings: Settings, database: Database, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
+    tries = 0
+
+    async def work(lease: Lease, step: Step) -> Outcome:
+        nonlocal tries
+        tries += 1
+        raise TransientError("the server is away")
+
+    step = await started(database, bus)
+    async with running(observer(settings.model_copy(update={"max_attempts": 3}), work)):
+        await until(lambda: status_is(database, step, StepStatus.FAILED), what="the step to fail")
+    failed = await step_now(database, step)
+    assert tries == 3
+    assert failed.error == "the server is away (gave up after 3 attempts)"
+
+
+async def test_what_is_merely_away_uses_up_no_attempt(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    tries = 0
+
+    async def work(lease: Lease, step: Step) -> Outcome:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise TransientError("Postgres is away", counts=False)
+        return Outcome({"queries": 0, "insights": 0})
+
+    step = await started(database, bus)
+    async with running(observer(settings.model_copy(update={"max_attempts": 1}), work)):
+        await until(lambda: settled(bus), what="the message to be acked")
+    done = await step_now(database, step)
+    assert (done.status, done.attempts) == (StepStatus.COMPLETED, 0)
+
+
+async def test_a_stopping_actor_hands_its_step_over_at_once(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    begun = asyncio.Event()
+
+    async def endless(lease: Lease, step: Step) -> Outcome:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def work(lease: Lease, step: Step) -> Outcome:
+        return Outcome({"queries": 0, "insights": 0})
+
+    step = await started(database, bus)
+    async with running(observer(settings.model_copy(update={"drain_seconds": 0.0}), endless)):
+        await asyncio.wait_for(begun.wait(), 10)
+    assert await status_is(database, step, StepStatus.PENDING)
+    async with running(observer(settings, work)):
+        # Far less than ack_wait, after which any message would come again by itself.
+        await until(
+            lambda: status_is(database, step, StepStatus.COMPLETED), what="the step", seconds=15
+        )

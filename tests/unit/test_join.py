@@ -1,0 +1,189 @@
+"""The join, as a table of cases and under random ticks."""
+
+from collections.abc import Sequence
+from uuid import UUID, uuid5
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.aggregator.join import (
+    AbandonSteps,
+    Command,
+    Complete,
+    DeadlinePassed,
+    Ended,
+    Fail,
+    Part,
+    PlanMade,
+    RequestAdvice,
+    RequestInsights,
+    State,
+    StepEnded,
+    Tick,
+    join,
+)
+from shared.store.words import Stage, StepKind
+
+SPACE = UUID(int=7)
+
+
+def named(name: str) -> UUID:
+    return uuid5(SPACE, name)
+
+
+OBSERVE, ADVISE = named("observe"), named("advise")
+Q1, Q2, I1, I2 = (named(name) for name in ("q1", "q2", "i1", "i2"))
+A1, A2 = named("analysis 1"), named("analysis 2")
+
+START = State(Stage.OBSERVING, (Part(OBSERVE, StepKind.OBSERVE),), ADVISE)
+
+
+def plan(queries: tuple[UUID, ...] = (), insights: tuple[UUID, ...] = ()) -> PlanMade:
+    return PlanMade(OBSERVE, queries, insights)
+
+
+def done(step_id: UUID, *analyses: UUID) -> StepEnded:
+    return StepEnded(step_id, Ended(analysis_ids=analyses))
+
+
+def failed(step_id: UUID, error: str = "broke") -> StepEnded:
+    return StepEnded(step_id, Ended(error=error))
+
+
+def run(*ticks: Tick) -> tuple[State, list[Command]]:
+    state, commands = START, list[Command]()
+    for tick in ticks:
+        state, following = join(state, tick)
+        commands.extend(following)
+    return state, commands
+
+
+CASES: dict[str, tuple[Sequence[Tick], Stage, list[Command]]] = {
+    "an empty plan completes at once": ([plan()], Stage.ENDED, [Complete(())]),
+    "a failed plan fails the iteration": (
+        [failed(OBSERVE, "no key")],
+        Stage.ENDED,
+        [Fail(("observe: no key",))],
+    ),
+    "queries are waited for": ([plan((Q1, Q2)), done(Q1)], Stage.RESEARCHING, []),
+    "queries alone complete": ([plan((Q1,)), done(Q1)], Stage.ENDED, [Complete(())]),
+    "insights without queries are asked for at once": (
+        [plan((), (I1,))],
+        Stage.ANALYZING,
+        [RequestInsights((I1,))],
+    ),
+    "insights wait for the last query": (
+        [plan((Q1, Q2), (I1, I2)), done(Q2), done(Q1)],
+        Stage.ANALYZING,
+        [RequestInsights((I1, I2))],
+    ),
+    "one failed query is listed and the join goes on": (
+        [plan((Q1, Q2)), failed(Q1, "429"), done(Q2)],
+        Stage.ENDED,
+        [Complete(("query: 429",))],
+    ),
+    "every query failed": (
+        [plan((Q1, Q2), (I1,)), failed(Q1, "a"), failed(Q2, "b")],
+        Stage.ENDED,
+        [Fail(("query: a", "query: b"))],
+    ),
+    "no analysis, no Adviser": (
+        [plan((), (I1,)), done(I1)],
+        Stage.ENDED,
+        [RequestInsights((I1,)), Complete(())],
+    ),
+    "analyses wake the Adviser once, with all of them": (
+        [plan((), (I1, I2)), done(I2, A2), done(I1, A1)],
+        Stage.ADVISING,
+        [RequestInsights((I1, I2)), RequestAdvice(ADVISE, (A1, A2))],
+    ),
+    "the Adviser's end ends the iteration": (
+        [plan((), (I1,)), done(I1, A1), done(ADVISE)],
+        Stage.ENDED,
+        [RequestInsights((I1,)), RequestAdvice(ADVISE, (A1,)), Complete(())],
+    ),
+    "a failed Adviser fails the iteration": (
+        [plan((), (I1,)), done(I1, A1), failed(ADVISE, "x")],
+        Stage.ENDED,
+        [RequestInsights((I1,)), RequestAdvice(ADVISE, (A1,)), Fail(("advise: x",))],
+    ),
+    "every insight failed": (
+        [plan((), (I1,)), failed(I1, "x")],
+        Stage.ENDED,
+        [RequestInsights((I1,)), Fail(("insight: x",))],
+    ),
+    "the first word on a step counts": (
+        [plan((Q1, Q2)), failed(Q1, "a"), done(Q1), done(Q2)],
+        Stage.ENDED,
+        [Complete(("query: a",))],
+    ),
+    "an unknown step changes nothing": ([plan((Q1,)), done(I2)], Stage.RESEARCHING, []),
+    "the deadline abandons what is open and fails": (
+        [plan((Q1, Q2)), done(Q1), DeadlinePassed()],
+        Stage.ENDED,
+        [
+            AbandonSteps((Q2,), "the iteration's deadline passed while researching"),
+            Fail(("the iteration's deadline passed while researching",)),
+        ],
+    ),
+    "nothing happens after the end": (
+        [plan(), done(Q1), plan((Q1,)), DeadlinePassed()],
+        Stage.ENDED,
+        [Complete(())],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(case: str) -> None:
+    ticks, stage, commands = CASES[case]
+    state, got = run(*ticks)
+    assert (state.stage, got) == (stage, commands)
+
+
+ENDINGS = st.builds(
+    Ended,
+    error=st.sampled_from([None, None, "broke"]),
+    analysis_ids=st.sampled_from([(), (A1,), (A1, A2)]),
+)
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[PlanMade, dict[UUID, Ended], list[Tick]]:
+    """A plan, one truth about how each step ends, and its ticks doubled, late and in any order."""
+    queries = tuple(named(f"q{n}") for n in range(draw(st.integers(0, 3))))
+    insights = tuple(named(f"i{n}") for n in range(draw(st.integers(0, 3))))
+    made = plan(queries, insights)
+    truth = {step_id: draw(ENDINGS) for step_id in (*queries, *insights, ADVISE)}
+    ticks: list[Tick] = [made, *(StepEnded(*item) for item in truth.items())]
+    if draw(st.booleans()):
+        ticks.append(DeadlinePassed())
+    return made, truth, draw(st.lists(st.sampled_from(ticks), max_size=20)) + ticks
+
+
+@settings(max_examples=2000, deadline=None)
+@given(worlds())
+def test_random_ticks_keep_the_promises(
+    world: tuple[PlanMade, dict[UUID, Ended], list[Tick]],
+) -> None:
+    _, truth, ticks = world
+    state, commands = START, list[Command]()
+    for tick in ticks:
+        after, following = join(state, tick)
+        assert (state.stage is Stage.ENDED) <= (not following)
+        assert join(after, tick)[0] == after, "the same tick again changes nothing"
+        state = after
+        commands.extend(following)
+    ends = [command for command in commands if isinstance(command, Complete | Fail)]
+    assert len(ends) <= 1
+    if not any(isinstance(command, RequestAdvice) for command in commands):
+        assert all(part.kind is not StepKind.ADVISE for part in state.parts)
+    if state.stage is Stage.ENDED:
+        assert len(ends) == 1
+        # What ended well or badly is what was said first of each step; nothing that was asked for is left open.
+        begun = [part for part in state.parts if part.kind is not StepKind.INSIGHT]
+        assert all(part.ended is not None for part in begun)
+    for part in state.parts:
+        if part.step_id in truth and part.ended is not None and part.ended.error is None:
+            assert part.ended == truth[part.step_id]

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+from cli.local.logs import open_log, tail
+
+
+def test_a_log_is_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "actor.log"
+    for line in (b"one\n", b"two\n"):
+        with open_log(path) as log:
+            log.write(line)
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+def test_a_large_log_is_turned_over_and_one_old_one_kept(tmp_path: Path) -> None:
+    path = tmp_path / "actor.log"
+    for content in (b"first", b"second", b"third"):
+        with open_log(path, rotate_bytes=4) as log:
+            log.write(content)
+    assert path.read_bytes() == b"third"
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {
+        "actor.log": b"third",
+        "actor.log.1": b"second",
+    }
+
+
+def test_the_tail_is_short_and_of_this_run_only(tmp_path: Path) -> None:
+    path = tmp_path / "actor.log"
+    assert tail(path) == ""
+    path.write_text("old\nnew\n")
+    assert tail(path, since=4) == "new"
+    path.write_text("x" * 10_000)
+    assert len(tail(path)) == 2000
