@@ -30,6 +30,8 @@ class Deadlines:
                 await self.look()
             except TransientError as error:
                 log.warning("could not look for deadlines", error=str(error))
+            except Exception:
+                log.exception("unexpected error")
 
     async def look(self) -> None:
         async with self.database.transaction() as session:

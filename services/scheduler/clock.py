@@ -31,8 +31,8 @@ class Clock:
 
     async def tick_for_ever(self) -> None:
         while True:
-            await _unless_away(self._tick)
             self.woken.clear()
+            await _whatever_happens(self._tick)
             try:
                 async with asyncio.timeout(self.tick_seconds):
                     await self.woken.wait()
@@ -42,7 +42,8 @@ class Clock:
     async def reconcile_for_ever(self) -> None:
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
-            await _unless_away(self._reconcile)
+            if self.bus.is_connected:  # else it would count resends that nobody can hear
+                await _whatever_happens(self._reconcile)
 
     async def _tick(self) -> None:
         for event in await self.ticker.tick():
@@ -60,9 +61,11 @@ class Clock:
             await self.bus.publish(resend.event, resend=resend.number)
 
 
-async def _unless_away(work: Callable[[], Awaitable[None]]) -> None:
-    """What could not be done now is found in the state again, at the next beat."""
+async def _whatever_happens(work: Callable[[], Awaitable[None]]) -> None:
+    """What could not be done now is found in the state again, at the next beat: a clock that stops helps nobody."""
     try:
         await work()
     except TransientError as error:
         log.warning("will look again", error=str(error))
+    except Exception:
+        log.exception("unexpected error")

@@ -5,11 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import nats
 from nats.aio.client import Client
+from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeoutError
-from nats.js.api import ConsumerConfig, DeliverPolicy
+from nats.js import JetStreamContext
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.errors import Error as JetStreamError
 from nats.js.errors import NotFoundError
 
 from shared.errors import PermanentError, TransientError
@@ -18,6 +22,17 @@ from shared.events.envelope import Event
 from shared.events.topology import STREAM
 
 CONNECT_SECONDS = 5.0
+FETCH_SECONDS = 2.0
+LOOK_AGAIN_SECONDS = 0.5
+BATCH = 100
+
+_FLEETING: dict[str, Any] = {
+    "ack_policy": AckPolicy.NONE,
+    "mem_storage": True,
+    "num_replicas": 1,
+    "inactive_threshold": 30.0,
+}
+"""A reader's consumer is nobody else's, and goes when its reader does."""
 
 
 @dataclass(frozen=True)
@@ -72,35 +87,67 @@ async def follow(
     since: datetime | None = None,
     last: bool = False,
 ) -> AsyncIterator[Told]:
-    """Every event whose subject matches `pattern`, in order, for ever.
+    """Every event whose subject matches `pattern`, in order and once each, for ever; NATS may restart meanwhile.
 
     Starts at `from_sequence` or `since`, with each subject's last event where `last`, and else with what is new.
+    Raises PermanentError where there is no stream.
     """
+    start = await _start(client, from_sequence, since, last)
+    while True:
+        try:
+            subscription = await client.jetstream().pull_subscribe(
+                pattern, stream=STREAM, config=start
+            )
+            async for told in _messages(subscription):
+                start = _at(told.sequence + 1)
+                yield told
+        except (NatsError, JetStreamError):
+            # NATS is away, or has restarted and forgotten the consumer, which is kept in memory.
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+
+async def _start(
+    client: Client, from_sequence: int | None, since: datetime | None, last: bool
+) -> ConsumerConfig:
     if from_sequence is not None:
-        config = ConsumerConfig(
-            deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=from_sequence
+        return _at(from_sequence)
+    if since is not None:
+        return ConsumerConfig(
+            deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=since, **_FLEETING
         )
-    elif since is not None:
-        config = ConsumerConfig(deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=since)
-    else:
-        policy = DeliverPolicy.LAST_PER_SUBJECT if last else DeliverPolicy.NEW
-        config = ConsumerConfig(deliver_policy=policy)
-    subscription = await client.jetstream().subscribe(
-        pattern, stream=STREAM, ordered_consumer=True, config=config
+    if last:
+        return ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, **_FLEETING)
+    try:
+        # By number rather than "new", so that nothing is missed should the consumer have to be made again.
+        return _at((await client.jetstream().stream_info(STREAM)).state.last_seq + 1)
+    except NotFoundError as error:
+        raise PermanentError(
+            "no_stream", f"there is no stream {STREAM}: run `vigil migrate`"
+        ) from error
+
+
+def _at(sequence: int) -> ConsumerConfig:
+    return ConsumerConfig(
+        deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, **_FLEETING
     )
+
+
+async def _messages(subscription: JetStreamContext.PullSubscription) -> AsyncIterator[Told]:
+    """Until the consumer is gone, which raises."""
     try:
         while True:
             try:
-                message = await subscription.next_msg(timeout=5)
+                batch = await subscription.fetch(BATCH, timeout=FETCH_SECONDS)
             except NatsTimeoutError:
                 continue
-            yield Told(
-                message.metadata.sequence.stream,
-                message.subject,
-                message.metadata.timestamp,
-                _readable(message.data),
-                message.data,
-            )
+            for message in batch:
+                yield Told(
+                    message.metadata.sequence.stream,
+                    message.subject,
+                    message.metadata.timestamp,
+                    _readable(message.data),
+                    message.data,
+                )
     finally:
         await subscription.unsubscribe()
 

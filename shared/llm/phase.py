@@ -1,6 +1,7 @@
 """One run of a phase, resumable at any instant: what was answered is taken from the ledger, never asked again."""
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -8,15 +9,18 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.errors import TransientError
 from shared.llm.chat import ChatAnswer, ChatRequest
 from shared.llm.costs import Prices, cost_usd
 from shared.llm.provider import Provider
 from shared.store import agents, interactions, ledger
 from shared.store.database import Database
-from shared.store.leases import Lease, leased_transaction
+from shared.store.leases import Lease, LeaseLostError, leased_transaction
 from shared.store.ledger import CallAnswer, CallRequest
 from shared.store.tables import Agent, Call, Interaction
 from shared.store.words import Phase
+
+RECORD_AGAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ class PhaseRun:
         if call.answered_at is not None:
             return call.id, _restored(call)
         answer = await self._model.provider.complete(request)
-        async with self.transaction() as session:
+
+        async def write(session: AsyncSession) -> None:
             await ledger.answer_call(session, call.id, self._as_recorded(request, answer))
             await interactions.append(
                 session, self.interaction, {"type": "answer", "call_id": str(call.id)}
@@ -103,7 +108,26 @@ class PhaseRun:
                 await self.open_call(session, paid)
             if is_last(answer):
                 await interactions.complete(session, self.interaction)
+
+        await self.record(write)
         return call.id, answer
+
+    async def record(self, write: Callable[[AsyncSession], Awaitable[None]]) -> None:
+        """Commits what was paid for, waiting for Postgres where it is away: to give up would be to pay again.
+
+        `write` may run more than once. Raises LeaseLostError.
+        """
+        while True:
+            try:
+                async with self.transaction() as session:
+                    await write(session)
+                return
+            except LeaseLostError:
+                raise
+            except TransientError as error:
+                if error.counts:
+                    raise
+                await asyncio.sleep(RECORD_AGAIN_SECONDS)
 
     async def open_call(self, session: AsyncSession, request: CallRequest) -> Call:
         """Writes the call into the ledger with whatever else `session` commits."""

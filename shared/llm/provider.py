@@ -1,6 +1,8 @@
 """The one door to the model."""
 
 import asyncio
+import math
+import re
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,11 +12,14 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 
 from shared.errors import PermanentError, TransientError
 from shared.llm.chat import ChatAnswer, ChatRequest, Message
+from shared.store.storable import error_text, storable
 
 QUICK_TRIES = 3
 LONGEST_QUICK_WAIT_SECONDS = 5.0
 """Short trouble is waited out here. For longer waits the step is given back, so that they hold up no slot and no lease;
 the SDK's own retries would sleep through any Retry-After."""
+
+_ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 class Provider:
@@ -74,7 +79,7 @@ class Provider:
         self, error: openai.APIStatusError, model: str
     ) -> PermanentError | TransientError:
         where = self._base_url or "OpenAI"
-        said = f"{where} answered {error.status_code}: {error.message}"
+        said = f"{where} answered {error.status_code}: {error_text(_reason(error))}"
         match error.status_code:
             case 401 | 403:
                 return PermanentError("llm_key", f"{said}. Check OPENAI_API_KEY")
@@ -92,11 +97,19 @@ class Provider:
                 return PermanentError("llm_request", said)
 
 
+def _reason(error: openai.APIStatusError) -> str:
+    """What the server said, without what the SDK wraps around it."""
+    body = error.body
+    told = body.get("message") if isinstance(body, dict) else None
+    return (told if isinstance(told, str) else error.message).rstrip(". ")
+
+
 def _retry_after_seconds(error: openai.APIStatusError) -> float | None:
     try:
-        return float(error.response.headers["retry-after"])
+        seconds = float(error.response.headers["retry-after"])
     except (KeyError, ValueError):
         return None
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def _answer(completion: ChatCompletion) -> ChatAnswer:
@@ -113,13 +126,16 @@ def _answer(completion: ChatCompletion) -> ChatAnswer:
 
 
 def _message(message: ChatCompletionMessage) -> Message:
-    said: dict[str, Any] = {"role": "assistant", "content": message.content}
+    said: dict[str, Any] = {"role": "assistant", "content": _clean(message.content)}
     calls = [
         {
             # Some servers leave ids out or use one twice; the loop needs one for each call.
             "id": f"{call.id}_{index}",
             "type": "function",
-            "function": {"name": call.function.name, "arguments": call.function.arguments},
+            "function": {
+                "name": _clean(call.function.name),
+                "arguments": _clean(call.function.arguments),
+            },
         }
         for index, call in enumerate(message.tool_calls or [])
         if call.type == "function"
@@ -127,3 +143,11 @@ def _message(message: ChatCompletionMessage) -> Message:
     if calls:
         said["tool_calls"] = calls
     return said
+
+
+def _clean(text: str | None) -> str | None:
+    """`text` without what could not be stored, neither as it stands nor read as JSON: it was paid for."""
+    if text is None:
+        return None
+    kept: str = storable(_ESCAPED_NUL.sub(r"\1", text))
+    return kept

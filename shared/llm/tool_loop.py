@@ -88,7 +88,7 @@ class ToolLoop:
         ]
         self._names |= {use.key: use.call.name for use in uses}
         fresh = [use for use in uses if use.key not in self._results]
-        await asyncio.gather(*(self._pay(use) for use in fresh if use.request is not None))
+        await self._pay_all([use for use in fresh if use.request is not None])
 
         def following() -> ChatRequest:
             replies = [_reply(use.call, self._results[use.key]) for use in uses]
@@ -112,22 +112,36 @@ class ToolLoop:
             return _Use(key, call, tool, None, _faults(call.name, error))
         return _Use(key, call, tool, arguments, None)
 
-    async def _pay(self, use: _Use) -> None:
-        assert isinstance(use.tool, PaidTool)
-        assert use.request is not None
-        call = await self._run.opened(use.request)
-        if call.answer is not None:
-            result = call.answer
-        else:
-            try:
-                result = await use.tool.call(use.arguments)
-            except ToolRefusalError as refusal:
-                result = {"error": str(refusal)}
-        if use.key not in self._recorded:
-            async with self._run.transaction() as session:
-                await ledger.answer_call(session, call.id, CallAnswer(result))
+    async def _pay_all(self, uses: Sequence[_Use]) -> None:
+        """Makes each different call once, all at the same time; what one of them raises is raised when all have ended.
+
+        A call left behind by the failure of another would end unrecorded, and be paid for again.
+        """
+        alike: dict[str, list[_Use]] = {}
+        for use in uses:
+            assert use.request is not None
+            alike.setdefault(use.request.hash, []).append(use)
+        paying = (self._pay(same) for same in alike.values())
+        for outcome in await asyncio.gather(*paying, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+
+    async def _pay(self, uses: Sequence[_Use]) -> None:
+        """One call for `uses`, which ask for the same."""
+        request = uses[0].request
+        assert request is not None
+        call = await self._run.opened(request)
+        result = call.answer if call.answer is not None else await _bought(uses[0])
+
+        async def write(session: AsyncSession) -> None:
+            await ledger.answer_call(session, call.id, CallAnswer(result))
+            for use in unrecorded:
                 await self._record(session, use, {"call_id": str(call.id)})
-        self._results[use.key] = result
+
+        unrecorded = [use for use in uses if use.key not in self._recorded]
+        if unrecorded:
+            await self._run.record(write)
+        self._results |= {use.key: result for use in uses}
 
     async def _apply(self, use: _Use, following: Callable[[], ChatRequest] | None) -> None:
         """One commit: the effect, its result, and behind the round's last one the record of the next call."""
@@ -157,6 +171,7 @@ class ToolLoop:
         for event in events:
             if event["type"] == "tool_result":
                 self._recorded.add(event["key"])
+                self._names[event["key"]] = event["name"]
                 if "result" in event:
                     self._results[event["key"]] = event["result"]
 
@@ -165,11 +180,20 @@ def _ends(answer: ChatAnswer) -> bool:
     return not answer.tool_calls
 
 
+async def _bought(use: _Use) -> Json:
+    assert isinstance(use.tool, PaidTool)
+    try:
+        return await use.tool.call(use.arguments)
+    except ToolRefusalError as refusal:
+        return {"error": str(refusal)}
+
+
 def _reply(call: ToolCall, result: Json) -> Message:
     return {
         "role": "tool",
         "tool_call_id": call.id,
-        "content": json.dumps(result, ensure_ascii=False),
+        # Postgres keeps keys in an order of its own: a resumed run must send the same bytes, or it pays again.
+        "content": json.dumps(result, ensure_ascii=False, sort_keys=True),
     }
 
 

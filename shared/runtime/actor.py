@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from faststream import AckPolicy
 from faststream.nats import JStream, NatsMessage, PullSub
-from nats.js.errors import Error as JetStreamError
+from nats.aio.msg import Msg
+from nats.errors import ConnectionClosedError
+from nats.errors import Error as NatsError
+from nats.js.errors import ServiceUnavailableError
 
-from shared.errors import TransientError
+from shared.errors import PermanentError, TransientError
 from shared.events.envelope import Event
 from shared.events.provision import fault, wanted
 from shared.events.topology import CONSUMERS, STREAM
@@ -16,7 +20,8 @@ from shared.runtime.delivery import Delivery, Handler
 from shared.runtime.logs import logger
 from shared.store.database import Database
 
-PULL_SECONDS = 30.0
+PULL_SECONDS = 5.0
+"""How long a pull may wait on the server. One that a restart of NATS has swallowed is deaf for the rest of its time."""
 LOOK_AGAIN_SECONDS = 0.5
 SAY_AGAIN_SECONDS = 30.0
 WATCH_SECONDS = 5.0
@@ -26,9 +31,11 @@ log = logger(__name__)
 Background = Callable[[], Coroutine[None, None, None]]
 """Runs beside the handlers until it is cancelled."""
 
+Fetch = Callable[..., Awaitable[list[Msg]]]
+
 
 class ConsumerLostError(RuntimeError):
-    """The consumer went away under the actor, which must start anew to get it back."""
+    """The consumer or the connection went away under the actor, which must start anew to get it back."""
 
 
 class Actor:
@@ -75,6 +82,9 @@ class Actor:
                 for background in self._background:
                     group.create_task(background())
                 group.create_task(self._watch())
+        except ExceptionGroup as broken:
+            first = broken.exceptions[0]
+            raise first from first.__cause__
         finally:
             await asyncio.shield(self._stop())
 
@@ -98,6 +108,9 @@ class Actor:
             )
             subscribe(self._receive)
         await self.bus.broker.start()
+        for subscriber in self.bus.broker.subscribers:
+            pull = subscriber.subscription  # type: ignore[attr-defined]  # every one of ours pulls
+            pull.fetch = _unhurried(pull.fetch)
         self._consuming = True
         log.info("ready", slots=self._slots)
 
@@ -105,11 +118,20 @@ class Actor:
         await self._delivery.receive(message)
 
     async def _dispatch(self, event: Event) -> Sequence[Event]:
+        if type(event) not in self._handlers:
+            raise PermanentError(
+                "misplaced_event",
+                f"{event.type} stands on a subject that is not its own; look for who publishes it",
+            )
         return await self._handlers[type(event)](event)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
+            if self.bus.client.is_closed:
+                raise ConsumerLostError(
+                    f"NATS closed the connection: {self.bus.client.last_error!r}"
+                )
             fault_found = await self._consumer_fault()
             if fault_found is not None and "is not on stream" in fault_found:
                 raise ConsumerLostError(fault_found)
@@ -146,5 +168,18 @@ class Actor:
             return "NATS: not connected"
         try:
             return await fault(self.bus.jetstream, self._consumer)
-        except (JetStreamError, TimeoutError) as error:
+        except (NatsError, TimeoutError) as error:
             return f"NATS: {error!r}"
+
+
+def _unhurried(fetch: Fetch) -> Fetch:
+    """`fetch` that waits where nobody is there to answer: FastStream asks again at once, which would be a spin."""
+
+    async def fetch_or_wait(**wanted: Any) -> list[Msg]:
+        try:
+            return await fetch(**wanted)
+        except (ConnectionClosedError, ServiceUnavailableError):
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            raise
+
+    return fetch_or_wait

@@ -6,7 +6,7 @@ from typing import Any
 
 from faststream.nats import NatsBroker, NatsMessage
 from nats.aio.client import Client
-from nats.errors import ConnectionClosedError
+from nats.errors import ConnectionClosedError, StaleConnectionError
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
@@ -55,6 +55,10 @@ class Bus:
         return self.broker.connection
 
     @property
+    def is_connected(self) -> bool:
+        return bool(self.broker.config.connection_state) and self.client.is_connected
+
+    @property
     def jetstream(self) -> JetStreamContext:
         return self.client.jetstream(timeout=PUBLISH_TIMEOUT_SECONDS)
 
@@ -92,7 +96,8 @@ class Bus:
             subscription = getattr(subscriber, "subscription", None)
             if subscription is not None:
                 subscriber.subscription = None  # type: ignore[attr-defined]  # its stop() must not do it again
-                await subscription.unsubscribe()
+                with suppress(NatsError):  # the connection is closed, and with it the subscription
+                    await subscription.unsubscribe()
 
     async def close(self) -> None:
         """Sends what is left to send, and ends the connection. May be called without one."""
@@ -110,8 +115,11 @@ class Bus:
             await self.broker.stop()
 
     async def _on_error(self, error: Exception) -> None:
+        lost = isinstance(error, StaleConnectionError | OSError)
+        if self.is_connected and not lost:
+            log.warning("NATS complains", error=repr(error))  # of a permission, a slow consumer
         # Every failed attempt to reconnect comes by here; saying so once is enough.
-        if not self._told_away:
+        elif not self._told_away:
             self._told_away = True
             log.warning("waiting for NATS", error=repr(error))
 

@@ -14,11 +14,13 @@ from shared.runtime.bus import Bus
 from shared.runtime.logs import about, logger
 from shared.store import dead_letters
 from shared.store.database import Database
+from shared.store.storable import error_text
 
 Handler = Callable[[Event], Awaitable[Sequence[Event]]]
 """Commits what `Event` asks for, and returns the events that follow from the committed state."""
 
 HEARTBEATS_PER_ACK_WAIT = 4
+HAND_OVER_SECONDS = 5.0
 MAX_DELIVERIES = 50
 """After so many, a message that a handler keeps failing on becomes a dead letter; steps give up much earlier."""
 FIRST_DELAY_SECONDS = 0.5
@@ -52,6 +54,11 @@ class Delivery:
                 await self._handle(message)
         except TransientError as error:
             raise NackMessage(delay=_delay_seconds(message, error)) from error
+        except Exception as error:
+            # Not even a dead letter could be kept. Without a delay the message would be back at once, and again.
+            log.exception("unexpected error")
+            again = TransientError(repr(error))
+            raise NackMessage(delay=_delay_seconds(message, again)) from error
         except asyncio.CancelledError:
             # Another replica has it at once instead of after ack_wait.
             await asyncio.shield(message.nack())
@@ -68,7 +75,8 @@ class Delivery:
             task.cancel()
         if left:
             log.info("handed over unfinished work", messages=len(left))
-            await asyncio.wait(left)
+            # Where Postgres answers nothing, not even that is possible; leases and ack_wait do it then.
+            await asyncio.wait(left, timeout=HAND_OVER_SECONDS)
 
     async def _handle(self, message: NatsMessage) -> None:
         try:
@@ -93,6 +101,7 @@ class Delivery:
                 raise TransientError(repr(error)) from error
 
     async def _bury(self, message: NatsMessage, error: PermanentError) -> None:
+        said = error_text(str(error))
         async with self._database.transaction() as session:
             await dead_letters.keep(
                 session,
@@ -100,10 +109,10 @@ class Delivery:
                 subject=message.raw_message.subject,
                 payload=message.raw_message.data,
                 code=error.code,
-                error=str(error),
+                error=said,
                 attempts=_deliveries(message),
             )
-        log.error("kept as a dead letter", code=error.code, error=str(error))
+        log.error("kept as a dead letter", code=error.code, error=said)
 
     @asynccontextmanager
     async def _heartbeat(self, message: NatsMessage) -> AsyncIterator[None]:

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from types import FrameType
 from typing import Protocol
 
 import setproctitle
@@ -16,6 +17,8 @@ from starlette.routing import Route
 
 from shared.runtime import logs
 from shared.runtime.settings import Settings
+
+READY_CHECK_SECONDS = 3.0
 
 log = logs.logger(__name__)
 
@@ -33,7 +36,7 @@ class Service(Protocol):
 
 
 def run(name: str, build: Callable[[Settings], Service]) -> None:
-    """Runs the service that `build` makes until SIGTERM or SIGINT; exits with 1 when it broke."""
+    """Runs the service that `build` makes until SIGTERM or SIGINT, which end it with 0; exits with 1 when it broke."""
     settings = begin(name)
     serve(health_app(build(settings)), settings)
 
@@ -58,7 +61,13 @@ def ready_check(
     find_fault: Callable[[], Awaitable[str | None]],
 ) -> Callable[[Request], Awaitable[Response]]:
     async def ready(_: Request) -> Response:
-        fault = await find_fault()
+        looking = asyncio.ensure_future(find_fault())
+        # Not a timeout around it: ending a query of a server that answers nothing takes long too.
+        found, _pending = await asyncio.wait({looking}, timeout=READY_CHECK_SECONDS)
+        if not found:
+            looking.cancel()
+        silence = f"no word from PostgreSQL or NATS within {READY_CHECK_SECONDS:g} s"
+        fault = looking.result() if found else silence
         if fault is None:
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "not ready", "reason": fault}, status_code=503)
@@ -93,17 +102,27 @@ def serve(app: object, settings: Settings) -> None:
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)
-    server.run()
-    if not server.started:
-        raise SystemExit(1)
+    # Once it has stopped, the server raises the signal that stopped it again.
+    for stop in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(stop, _leave)
+    try:
+        server.run()
+    except SystemExit:
+        if server.started and server.lifespan.shutdown_failed:
+            raise SystemExit(1) from None
+        raise
 
 
 async def _live(_: Request) -> Response:
     return JSONResponse({"status": "alive"})
 
 
+def _leave(_: int, __: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
 def _end_process_if_broken(task: asyncio.Task[None]) -> None:
     if task.cancelled() or task.exception() is None:
         return
-    log.error("service broke; its process ends, to be started again", exc_info=task.exception())
+    log.error("service broke; its process ends", error=repr(task.exception()))
     os.kill(os.getpid(), signal.SIGTERM)

@@ -41,14 +41,14 @@ class Settings(BaseSettings):
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""
 
-    slots: int | None = None
+    slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""
-    max_attempts: int = 5
+    max_attempts: int = Field(5, ge=1)
     """Tries of a step that may end in an error before the step fails for good."""
     drain_seconds: float = 20.0
     """How long a stopping actor lets its handlers finish before it hands their work over."""
     iteration_deadline_seconds: float = 1800.0
-    scheduler_tick_seconds: float = 1.0
+    scheduler_tick_seconds: float = Field(1.0, gt=0)
     resend_after_seconds: float = 15.0
     """How long a step may lie unclaimed before the reconciler asks for it again."""
     stream_max_age_seconds: float = 30 * 24 * 3600.0

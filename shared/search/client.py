@@ -4,16 +4,18 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-import httpx
 from tavily import AsyncTavilyClient
 from tavily import errors as tavily_errors
 
 from shared.errors import PermanentError, TransientError
+from shared.store.storable import storable
 from shared.tools import Json, ToolRefusalError
 
 PAGE_CHARACTERS = 20_000
 """What of one page is passed on; longer pages are cut, and say so."""
 RESEARCH_POLL_SECONDS = 2.0
+MAX_FAILED_LOOKS = 10
+"""In a row, at a research that is under way: it is paid for, so a failed look is no reason to order another."""
 
 
 class SearchClient:
@@ -58,10 +60,8 @@ class SearchClient:
 
     async def research(self, question: str) -> Json:
         """`{"content", "sources": [{title, url}]}`: the service's own research, which takes its minutes."""
-        task = await self._sent(self._client.research(question, timeout=self._timeout_seconds))
-        while task.get("status") in ("pending", "in_progress"):
-            await asyncio.sleep(RESEARCH_POLL_SECONDS)
-            task = await self._sent(self._client.get_research(task["request_id"]))
+        ordered = await self._sent(self._client.research(question, timeout=self._timeout_seconds))
+        task = await self._ended(ordered)
         if task.get("status") != "completed":
             raise ToolRefusalError(
                 f"the research ended as {task.get('status')!r}; use tavilySearch instead"
@@ -72,9 +72,22 @@ class SearchClient:
     async def close(self) -> None:
         await self._client.close()
 
+    async def _ended(self, ordered: dict[str, Any]) -> dict[str, Any]:
+        task, failed_looks = ordered, 0
+        while task.get("status") in ("pending", "in_progress"):
+            await asyncio.sleep(RESEARCH_POLL_SECONDS)
+            try:
+                task = await self._sent(self._client.get_research(ordered["request_id"]))
+                failed_looks = 0
+            except TransientError:
+                failed_looks += 1
+                if failed_looks > MAX_FAILED_LOOKS:
+                    raise
+        return task
+
     async def _sent(self, call: Awaitable[Any]) -> dict[str, Any]:
         try:
-            answer: dict[str, Any] = await call
+            answer: dict[str, Any] = storable(await call)
         except (
             tavily_errors.InvalidAPIKeyError,
             tavily_errors.MissingAPIKeyError,
@@ -87,7 +100,7 @@ class SearchClient:
             raise TransientError(f"Tavily's limit is reached: {error}") from error
         except tavily_errors.BadRequestError as error:
             raise ToolRefusalError(f"the search service refused this: {error}") from error
-        except (tavily_errors.TimeoutError, httpx.HTTPError, ValueError) as error:
+        except Exception as error:  # its client wraps some failures in bare Exceptions
             raise TransientError(f"no usable answer from the search service: {error!r}") from error
         return answer
 

@@ -74,7 +74,8 @@ async def due(session: AsyncSession, limit: int) -> Sequence[Agent]:
         .where(wanted, ~running)
         .order_by(Agent.next_run_at)
         .limit(limit)
-        .with_for_update(skip_locked=True)
+        # Not the key: else whoever writes a row that refers to the agent would hide it.
+        .with_for_update(skip_locked=True, key_share=True)
     )
     return list(found)
 

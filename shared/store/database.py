@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
 from shared.errors import TransientError
@@ -13,6 +14,13 @@ CONNECT_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
 # A worker that is frozen in mid-transaction must not hold its row locks for ever.
 IDLE_IN_TRANSACTION_TIMEOUT_SECONDS = 15
+# The system's own defaults would wait for a server that vanished without a word for hours.
+NOTICE_A_DEAD_NETWORK = {
+    "keepalives_idle": 10,  # seconds
+    "keepalives_interval": 5,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,  # milliseconds
+}
 
 
 class Database:
@@ -32,6 +40,7 @@ class Database:
             pool_pre_ping=True,
             connect_args={
                 "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+                **NOTICE_A_DEAD_NETWORK,
                 "application_name": f"vigil-{name}",
                 "options": " ".join(f"-c {key}={value}" for key, value in settings.items()),
             },
@@ -47,6 +56,8 @@ class Database:
         try:
             async with self._sessions.begin() as session:
                 yield session
+        except PoolTimeoutError as error:
+            raise TransientError(f"PostgreSQL: {error}", counts=False) from error
         except (OperationalError, InterfaceError) as error:
             raise TransientError(f"PostgreSQL: {_reason(error)}", counts=False) from error
         except DBAPIError as error:

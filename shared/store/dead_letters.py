@@ -6,6 +6,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
+from shared.store.storable import error_text
 from shared.store.tables import DeadLetter
 
 
@@ -28,7 +29,7 @@ async def keep(
         "payload": payload,
         "step_id": step_id,
         "code": code,
-        "error": error,
+        "error": error_text(error),
         "attempts": attempts,
     }
     known = insert(DeadLetter).values(letter)

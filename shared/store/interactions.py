@@ -42,9 +42,10 @@ async def open_or_resume(
 
 
 async def append(session: AsyncSession, interaction: Interaction, event: dict[str, Any]) -> None:
+    """Adds `event`, once: where a commit's answer was lost it may come again."""
     await session.execute(
         update(Interaction)
-        .where(Interaction.id == interaction.id)
+        .where(Interaction.id == interaction.id, ~Interaction.events.contains([event]))
         .values(events=Interaction.events.op("||")(cast([event], JSONB)))
         .execution_options(synchronize_session=False)
     )

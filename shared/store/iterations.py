@@ -103,7 +103,8 @@ async def locked(session: AsyncSession, iteration_id: UUID) -> Iteration | None:
     return await session.scalar(
         select(Iteration)
         .where(Iteration.id == iteration_id)
-        .with_for_update()
+        # Not the key, which every row that refers to the iteration holds while it is written.
+        .with_for_update(key_share=True)
         .execution_options(populate_existing=True)
     )
 

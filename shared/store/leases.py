@@ -149,7 +149,8 @@ async def while_held(database: Database, lease: Lease, work: Awaitable[T]) -> T:
             keeper.cancel()
         return result
     except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
+        first = errors.exceptions[0]
+        raise first from first.__cause__
 
 
 async def _keep(database: Database, lease: Lease) -> None:

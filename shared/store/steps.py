@@ -9,6 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.leases import Lease, LeaseLostError
+from shared.store.storable import error_text
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
 
@@ -31,7 +32,7 @@ async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int
         session,
         lease,
         status=StepStatus.FAILED,
-        error=error,
+        error=error_text(error),
         attempts=attempts,
         ended_at=func.clock_timestamp(),
     )
@@ -45,7 +46,7 @@ async def give_back(
         session,
         lease,
         status=StepStatus.PENDING,
-        error=error,
+        error=error_text(error),
         attempts=attempts,
         retry_at=func.clock_timestamp() + timedelta(seconds=rest_seconds),
     )
