@@ -41,7 +41,7 @@ def _values(path: str, fact: Any) -> Iterator[tuple[str, str]]:
 def _joined(path: str, key: str) -> str:
     """`Exports` and `Exports 2023` make `Exports 2023`; `Land use` and `forest` make `Land use, forest`."""
     last = key.rpartition(": ")[2]
-    return last if last.lower().startswith(path.lower()) else f"{path}, {last}"
+    return last if path.lower() in last.lower() else f"{path}, {last}"
 
 
 def _without_echo(text: str, path: str) -> str:

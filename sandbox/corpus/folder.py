@@ -8,6 +8,7 @@ from pathlib import Path
 from sandbox.corpus.document import Corpus, CorpusError, Document, LoadReport
 from sandbox.corpus.files import SourceFile
 from sandbox.corpus.pages import read_html, read_markdown, read_text
+from sandbox.corpus.parts import in_parts
 from sandbox.corpus.records import read_csv, read_json
 
 READERS: Mapping[str, Callable[[SourceFile], list[Document]]] = {
@@ -34,7 +35,8 @@ def load(path: Path) -> Corpus:
     ]
     if not documents:
         raise CorpusError(f"The corpus {path} has no text in any of its {len(known)} files.")
-    return Corpus(str(path), tuple(documents), LoadReport(len(known), dict(skipped)))
+    report = LoadReport(len(known), dict(skipped))
+    return Corpus(str(path), tuple(in_parts(documents)), report)
 
 
 def list_files(path: Path) -> list[Path]:

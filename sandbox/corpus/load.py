@@ -6,8 +6,8 @@ from pathlib import Path
 from sandbox.corpus import factbook, folder
 from sandbox.corpus.document import Corpus
 
-FORMAT_VERSION = 1
-"""Raise it when the text made from a file changes, so that kept indexes are built anew."""
+FORMAT_VERSION = 2
+"""Raise it when the text made from a file or the index of it changes, so that kept indexes are built anew."""
 
 
 def load(path: str | Path) -> Corpus:

@@ -8,8 +8,8 @@ FACT = re.compile(r"^(\w+)\s*:\s*(.+?)\s*$", re.MULTILINE)
 BLOCK_MARK = re.compile(r"^\s*(?:#{1,6}|[-*+]|\d{1,3}[.)]|>)\s+")
 RULE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*\|?[\s:|-]+\|[\s:|-]*$")
 FENCE = re.compile(r"^\s*(?:```|~~~)")
-LINK = re.compile(r"!?\[([^\]]*)\]\([^)\s]*(?:\s+\"[^\"]*\")?\)")
-EMPHASIS = re.compile(r"(\*\*|__|\*|`)(?=\S)(.+?)(?<=\S)\1")
+LINK = re.compile(r"!?\[([^\]]{0,300})\]\([^)\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
+EMPHASIS = re.compile(r"(\*\*|__|\*|`)(?=\S)(.{1,300}?)(?<=\S)\1")
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str], str]:

@@ -73,10 +73,12 @@ class BilledEndpoint:
             await self._delay(request, faults)
             reply = await self.respond(call, frozenset(each.kind for each in faults) & SPOILING)
         except RefusedError as error:
-            meter.record(call, received, error.status, delivered=True)
+            there = not await request.is_disconnected()
+            meter.record(call, received, error.status, delivered=there)
             return _refusal(error)
         cut = any(fault.kind is FaultKind.CUT for fault in faults)
-        meter.record(call, received, 200, delivered=not cut and not await request.is_disconnected())
+        there = not await request.is_disconnected()
+        meter.record(call, received, 200, delivered=there and not cut)
         return PiecesResponse(reply, cut=cut)
 
     async def _delay(self, request: Request, faults: list[Fault]) -> None:

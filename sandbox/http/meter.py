@@ -7,6 +7,8 @@ from typing import Any
 from sandbox.http.call import Call, CallKind
 
 KINDS: tuple[CallKind, ...] = ("llm", "search", "extract", "research")
+KEPT_HASHES = 200_000
+"""A repetition is noticed within this many different requests."""
 KEPT_CALLS = 20_000
 """The detail forgets the oldest calls beyond this many; the counts do not."""
 
@@ -42,7 +44,7 @@ class Meter:
         self._answered = 0
         self._billed: Counter[CallKind] = Counter()
         self._repeated: Counter[CallKind] = Counter()
-        self._seen: set[str] = set()
+        self._seen: dict[str, None] = {}
         self._calls: deque[MeteredCall] = deque(maxlen=KEPT_CALLS)
 
     def receive(self) -> int:
@@ -57,7 +59,9 @@ class Meter:
         if status == 200:
             self._billed[call.kind] += 1
             self._repeated[call.kind] += request_hash in self._seen
-            self._seen.add(request_hash)
+            self._seen[request_hash] = None
+            if len(self._seen) > KEPT_HASHES:
+                del self._seen[next(iter(self._seen))]
         self._calls.append(
             MeteredCall(
                 received,

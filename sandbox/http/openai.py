@@ -46,10 +46,9 @@ class _Chat:
         if not call.body.get("stream"):
             whole = completion(model, call.request_hash, answer, usage)
             return Reply((json.dumps(whole, ensure_ascii=False).encode(),))
-        options = call.body.get("stream_options") or {}
-        parts = chunks(
-            model, call.request_hash, answer, usage if options.get("include_usage") else None
-        )
+        options = call.body.get("stream_options")
+        counted = isinstance(options, dict) and options.get("include_usage")
+        parts = chunks(model, call.request_hash, answer, usage if counted else None)
         return Reply(tuple(_events(parts)), "text/event-stream")
 
 

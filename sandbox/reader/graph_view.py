@@ -85,10 +85,7 @@ class GraphView:
         found: dict[str, ViewEdge] = {}
         for _, line in self._lines:
             if match := EDGE_LINE.match(line):
-                found.setdefault(
-                    match["id"],
-                    _edge(match),
-                )
+                found.setdefault(match["id"], _edge(match))
         return list(found.values())
 
     @cached_property

@@ -4,7 +4,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from sandbox.corpus import Corpus, fingerprint, load
+from sandbox.corpus import Corpus, CorpusError, fingerprint, load
 from sandbox.search.index import SearchIndex
 
 KEPT_INDEXES = 4
@@ -24,10 +24,29 @@ def open_index(corpus: str | Path, cache_directory: Path | None = None) -> Searc
     if cache_directory is None:
         return build_index(load(corpus))
     kept = cache_directory / f"{fingerprint(corpus)}.sqlite"
-    if not kept.exists():
+    if found := _open_kept(kept):
+        return found
+    try:
         _build_file(load(corpus), kept)
         _drop_oldest(cache_directory)
+    except (OSError, sqlite3.Error) as error:
+        raise CorpusError(
+            f"Cannot keep the index of {corpus} in {cache_directory}: {error}. Name another directory, or none."
+        ) from error
     return SearchIndex(_connect(kept))
+
+
+def _open_kept(kept: Path) -> SearchIndex | None:
+    """None where there is none, or it is damaged."""
+    if not kept.exists():
+        return None
+    index = SearchIndex(_connect(kept))
+    try:
+        len(index)
+    except sqlite3.DatabaseError:
+        index.close()
+        return None
+    return index
 
 
 def build_index(corpus: Corpus) -> SearchIndex:

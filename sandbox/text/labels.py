@@ -10,7 +10,7 @@ STARTS_WITH_FIGURE = re.compile(r"^[-−~]?\s?[$€£¥]?\s?\d")
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 REMARK = re.compile(r"\s*\([^()]*\)")
 ITEM_FIGURE = re.compile(r"^(?P<name>.*?)\s+(?P<figure>[-−]?[$€£]?\d[\d.,]*\s*(?:%|km|[a-z]+)?)$")
-MAX_LABEL_WORDS = 9
+MAX_LABEL_WORDS = 14
 MAX_ITEM_WORDS = 4
 
 

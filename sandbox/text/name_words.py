@@ -40,7 +40,7 @@ NOT_NAMES = word_set(
 GENERIC_BODY = word_set(
     """
     Agency Air Armed Army Authority Bank Board Border Bureau Central Civil Coast Command Commission
-    Council Court Customs Defense Defence Federal Force Forces Guard Guards Ground High Interior
+    Council Court Customs Defense Defence Gendarmerie Federal Force Forces Guard Guards Ground High Interior
     Internal Land Marine Maritime Military Ministry National Naval Navy Police Public Republican
     Security Service Services State Supreme
     """

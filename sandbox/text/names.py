@@ -22,6 +22,7 @@ TOKEN = re.compile(r"[^\W_]+(?:[-'’&][^\W_]+)*|&")
 CAPITAL = re.compile(r"^(?:[A-ZÀ-ÖØ-Þ]|(?:d|l|al|el)['’-][A-ZÀ-ÖØ-Þ])")
 ABBREVIATED = re.compile(r"^(?:St|Mt|Lt|Dr|Mr|Mrs|Ms|Prof|Gen|Col|Gov|Sen|[A-Z])$")
 POSSESSIVE = re.compile(r"['’]s$|(?<=s)['’]$")
+ADDRESS = re.compile(r"https?://\S+")
 MAX_NAME_WORDS = 6
 
 
@@ -56,14 +57,19 @@ class NameFinder:
         self._known = frozenset(known)
         self._capitalised: set[str] = {word for name in self._known for word in name.split()}
         for text in texts:
-            for sentence in sentences(text):
+            for sentence in sentences(ADDRESS.sub("", text)):
                 self._learn(sentence)
 
     def find(self, sentence: str) -> list[Name]:
         """The names in `sentence` from left to right; none in a heading written all in capitals."""
         if _is_heading(sentence):
             return []
-        return [name for run in _runs(sentence) if (name := self._name(sentence, run))]
+        found = [name for run in _runs(sentence) if (name := self._name(sentence, run))]
+        return [
+            name
+            for before, name in zip([None, *found], found, strict=False)
+            if before is None or not _abbreviates(name, before, sentence)
+        ]
 
     def _learn(self, sentence: str) -> None:
         if _is_heading(sentence):
@@ -107,13 +113,21 @@ class NameFinder:
         return len(run) == 1 and word not in self._capitalised and not _acts(sentence, run[0].end)
 
 
+def _abbreviates(name: Name, before: Name, sentence: str) -> bool:
+    """`(IMF)` behind the name it stands for is no name of its own."""
+    between = sentence[before.end : name.start].strip()
+    return between == "(" and name.text.isupper() and name.text[0] == before.text[0]
+
+
 def _starts_clause(sentence: str, position: int) -> bool:
     before = sentence[:position].rstrip(" \"'“‘([*")
     return not before or before[-1] in ".!?:;—–•"
 
 
 def _acts(sentence: str, position: int) -> bool:
-    return sentence[position:].lstrip().partition(" ")[0] in ACTOR_VERBS
+    """Whether a verb of actors or a possessive ending follows."""
+    rest = sentence[position:]
+    return rest.startswith(("'s ", "’s ")) or rest.lstrip().partition(" ")[0] in ACTOR_VERBS
 
 
 def _runs(sentence: str) -> list[list[_Token]]:

@@ -7,6 +7,7 @@ from sandbox.text.names import NameFinder
 from sandbox.text.words import WORD, significant, topic_stems
 
 BREAK = re.compile(r"[.,;:!?()\[\]\"“”\n]|\s[—–-]\s")
+MAX_PHRASE_WORDS = 6
 SCOPE_WORDS = frozenset(
     {"of", "in", "among", "amongst", "across", "within", "for", "from", "by", "at"}
 )
@@ -63,9 +64,13 @@ def _phrases_of(part: str) -> list[Phrase]:
             run.append(match.group())
             continue
         if run:
-            result.append(Phrase(" ".join(run), bound))
+            result.append(_phrase(run, bound))
             run = []
         led_in = match.group().lower() in SCOPE_WORDS or (
             led_in and match.group().lower() in {"the", "all"}
         )
-    return [*result, Phrase(" ".join(run), bound)] if run else result
+    return [*result, _phrase(run, bound)] if run else result
+
+
+def _phrase(run: list[str], bound: bool) -> Phrase:
+    return Phrase(" ".join(run[:MAX_PHRASE_WORDS]), bound)

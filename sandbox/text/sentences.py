@@ -39,7 +39,7 @@ def _cut_if_long(sentence: str) -> list[str]:
         return [sentence]
     pieces = [""]
     for clause in sentence.split("; "):
-        if pieces[-1] and len(pieces[-1]) + len(clause) > MAX_SENTENCE_CHARS:
+        if pieces[-1] and len(pieces[-1]) + len(clause) + len("; ") > MAX_SENTENCE_CHARS:
             pieces.append(clause)
         else:
             pieces[-1] = f"{pieces[-1]}; {clause}" if pieces[-1] else clause

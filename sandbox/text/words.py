@@ -29,14 +29,14 @@ STOP_WORDS = word_set(
 
 GENERIC_WORDS = word_set(
     """
-    alert analyse analyses analysis analyze area areas assess best briefing change changes check
-    collect compare current currently data detail details develop development developments event
+    alert analyse analyses analysis analyze area areas assess bear bears best briefing change changes check
+    collect comparable compare connected current currently data detail details develop development developments event
     events examine explore eye fact facts figure figures find finding findings focus follow future
     general give help identify important information insight insights investors investor interest interesting issue
     issues keep key know knowledge latest learn list long-term look main major map matter matters
-    medium-term mission monitor near-term need needs new news notable observe opportunities
+    medium-term mission monitor name names near-term need needs new news notable observe opportunities
     opportunity overview people picture please potential recent recently relevant report reported
-    reports research see seek short short-term situation state status study summarise summarize tell
+    reports research see seek short short-term situation stand stands state status study summarise summarize tell
     term things think top topic topics track trend trends understand update updates want watch
     watching way ways
     """

@@ -7,7 +7,7 @@ from sandbox.reader.answer import Answer, ToolCall
 from sandbox.reader.request import ChatRequest
 
 MAX_SEARCHES = 3
-RESULTS_PER_SEARCH = 6
+RESULTS_PER_SEARCH = 8
 MAX_EXTRACTS = 3
 
 

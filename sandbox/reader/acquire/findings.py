@@ -1,5 +1,7 @@
 """The markdown document of what was found: sentences as they stand in their sources, and where they stand."""
 
+from math import ceil
+
 from sandbox.reader.acquire.pages import Page
 from sandbox.reader.acquire.query import Query
 from sandbox.search.passages import sentence_weights
@@ -7,7 +9,7 @@ from sandbox.text.labels import parse_label
 from sandbox.text.sentences import sentences
 from sandbox.text.words import topic_stems
 
-MAX_SOURCES = 6
+MAX_SOURCES = 8
 MAX_SENTENCES = 12
 MIN_SENTENCE_CHARS = 12
 MIN_SHARED_WORDS = 2
@@ -17,32 +19,39 @@ MIN_SHARE_OF_BEST = 0.35
 
 def write_findings(query: Query, pages: list[Page], troubles: list[str]) -> str:
     """A part for each source that has something on the objective; says so where none has."""
-    wanted = topic_stems(query.text)
-    parts = [part for page in pages if (part := _part(page, wanted))][:MAX_SOURCES]
-    lack = f"Nothing was found for this. Searched: {'; '.join(query.hints)}."
+    parts = [
+        part for place, page in enumerate(pages) if (part := _part(page, query, best=place == 0))
+    ]
+    lack = f"Nothing was found for this; searched for: {', '.join(query.hints)}."
     notes = [f"Note: {trouble}" for trouble in troubles]
-    return "\n\n".join([f"# {query.objective.rstrip('.')}", *(parts or [lack]), *notes])
+    heading = f"# {query.objective.rstrip('.')}"
+    return "\n\n".join([heading, *(parts[:MAX_SOURCES] or [lack]), *notes])
 
 
-def _part(page: Page, wanted: frozenset[str]) -> str:
-    found = _relevant(page, wanted)
-    if not found:
+def _part(page: Page, query: Query, *, best: bool) -> str:
+    usable = [one for one in dict.fromkeys(sentences(page.text)) if _is_usable(one, page)]
+    if not _bears_on(usable, query, best=best):
         return ""
     head = [f"## {page.title}", f"Source: {page.url}"]
     if page.published:
         head.append(f"Published: {page.published}")
+    found = _relevant(page, usable, topic_stems(query.text))
     return "\n".join([*head, "", *(f"- {sentence}" for sentence in found)])
 
 
-def _relevant(page: Page, wanted: frozenset[str]) -> list[str]:
-    """The sentences that hold most of what is wanted, in their order; a short page is taken whole.
+def _bears_on(usable: list[str], query: Query, *, best: bool) -> bool:
+    """Whether one sentence holds half the words of a hint, and two at least; of the best page, two of any words wanted."""
+    wanted = [topic_stems(query.text)] if best else [topic_stems(hint) for hint in query.hints]
+    told = [topic_stems(one) for one in usable]
+    for stems in wanted:
+        least = MIN_SHARED_WORDS if best else max(MIN_SHARED_WORDS, ceil(len(stems) / 2))
+        if any(len(stems & one) >= min(least, len(stems)) for one in told):
+            return True
+    return False
 
-    Empty where no sentence holds two of the words wanted.
-    """
-    usable = [one for one in dict.fromkeys(sentences(page.text)) if _is_usable(one, page)]
-    least = min(MIN_SHARED_WORDS, len(wanted))
-    if max((len(wanted & topic_stems(one)) for one in usable), default=0) < least:
-        return []
+
+def _relevant(page: Page, usable: list[str], wanted: frozenset[str]) -> list[str]:
+    """The sentences that hold most of what is wanted, in their order; a short page is taken whole."""
     if page.whole and len(usable) <= MAX_SENTENCES:
         return usable
     weights = dict(zip(usable, sentence_weights(usable, wanted), strict=True))

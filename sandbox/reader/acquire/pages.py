@@ -8,8 +8,11 @@ from sandbox.reader.request import ChatRequest
 
 CUT_MARK = "…"
 """Stands in a passage where something was left out."""
-MIN_SHARE_OF_BEST = 0.4
-"""Pages that score below this share of the best page are not read."""
+CLEAR_SCORE = 0.5
+"""Where the best page scores at least this, it tells good pages from bad."""
+MIN_SHARE_OF_CLEAR = 0.66
+MIN_SHARE_OF_UNCLEAR = 0.4
+"""Pages below this share of the best page's score are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +39,8 @@ def pages_found(request: ChatRequest) -> list[Page]:
                 pages[url] = replace(known, text=text, whole=True)
                 extracted.add(url)
     best = max((page.score for page in pages.values()), default=0.0)
-    kept = [
-        page
-        for page in pages.values()
-        if page.url in extracted or page.score >= best * MIN_SHARE_OF_BEST
-    ]
+    least = best * (MIN_SHARE_OF_CLEAR if best >= CLEAR_SCORE else MIN_SHARE_OF_UNCLEAR)
+    kept = [page for page in pages.values() if page.url in extracted or page.score >= least]
     return sorted(kept, key=lambda page: -page.score)
 
 

@@ -4,9 +4,12 @@ import re
 from dataclasses import dataclass
 
 from sandbox.reader.request import ChatRequest
+from sandbox.text.english import shortened
 
 OBJECTIVE = re.compile(r"^Objective:\s*(.+)$", re.MULTILINE)
 HINTS = re.compile(r"^Search hints:\s*\n((?:\s*-.*(?:\n|\Z))+)", re.MULTILINE)
+
+MAX_HINT_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +32,5 @@ def parse_query(request: ChatRequest) -> Query:
     objective = stated.group(1).strip() if stated else section or request.mission
     listed = HINTS.search(section)
     hints = [line.strip(" -") for line in listed.group(1).splitlines()] if listed else []
-    return Query(objective, tuple(filter(None, hints)) or (objective,))
+    usable = [shortened(hint, MAX_HINT_CHARS) for hint in hints if len(hint) > 1]
+    return Query(objective, tuple(usable) or (shortened(objective, MAX_HINT_CHARS),))

@@ -84,7 +84,9 @@ def _times(highest: NodeFigure, lowest: NodeFigure) -> str:
 
 
 def _inline(key: str) -> str:
-    """In the middle of a sentence; acronyms keep their capitals."""
+    """In the middle of a sentence; acronyms keep their capitals, and so do names in longer labels."""
+    if len(key.split()) <= 3:
+        return " ".join(word if word[1:2].isupper() else word.lower() for word in key.split())
     return key if key[1:2].isupper() else key[:1].lower() + key[1:]
 
 

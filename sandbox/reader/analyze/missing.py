@@ -5,7 +5,6 @@ from dataclasses import replace
 from sandbox.reader.analyze.figures import compare_figures
 from sandbox.reader.analyze.insight import Insight
 from sandbox.reader.facts import figures_of
-from sandbox.text.english import listed
 from sandbox.text.words import significant, words
 
 MAX_LINES = 3
@@ -20,12 +19,9 @@ def missing_lines(insight: Insight) -> list[str]:
     bare = [node.name for node in insight.nodes if not figures_of(node)]
     if bare:
         return [f"MISSING: a figure for {theme} of {name}" for name in bare[:MAX_LINES]]
-    names = listed([node.name for node in insight.nodes])
-    if _told(insight):
-        return [
-            f"MISSING: newer figures for {theme} of {names} than those that are analyzed already"
-        ]
-    return [f"MISSING: the same figure for {theme}, in one unit, for each of {names}"]
+    names = [node.name for node in insight.nodes[:MAX_LINES]]
+    kind = "a newer" if _told(insight) else "a comparable"
+    return [f"MISSING: {kind} figure for {theme} of {name}" for name in names]
 
 
 def _told(insight: Insight) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from sandbox.reader.construct.entries import kind_of_entries, lists_peers
 from sandbox.reader.construct.sources import Source
 from sandbox.text.labels import LabelLine, list_items, parse_label
-from sandbox.text.names import Name, NameFinder
+from sandbox.text.names import NameFinder
 from sandbox.text.words import fold
 
 MAX_SMALL_ITEMS = 4
@@ -113,17 +113,10 @@ def _mentions(
                 if not item.name[0].islower() or small <= MAX_SMALL_ITEMS:
                     yield item.name, Mention(source, sentence, line, True, item.figure)
         return
-    names = finder.find(sentence)
-    for place, name in enumerate(names):
+    for name in finder.find(sentence):
         in_label = line is not None and name.end <= sentence.find(line.value)
-        if not in_label and not (place and _abbreviates(name, names[place - 1], sentence)):
+        if not in_label:
             yield name.text, Mention(source, sentence, line, titled=name.titled)
-
-
-def _abbreviates(name: Name, earlier: Name, sentence: str) -> bool:
-    """`(RWAFF)` behind the name it stands for is no name of its own."""
-    between = sentence[earlier.end : name.start].strip()
-    return between == "(" and name.text.isupper() and name.text[0] == earlier.text[0]
 
 
 def _mention_subjects(

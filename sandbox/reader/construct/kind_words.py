@@ -9,7 +9,7 @@ ORGANIZATION_WORDS = word_set(
     AB AG Academy Agency Airlines Alliance Army ASA Association Authority Automotive Bank Battalion
     Batteries Battery Board Airways Brothers Bureau Capital Cells Chamber Chemicals Church Co
     Commission Committee Company Congress Consortium Corp Corporation Council Court Department
-    Electronics Energy Exchange Federation Force Forces Foundation Fund GmbH Group Holding Holdings
+    Electronics Energy Exchange Federation Force Forces Foundation Fund Gendarmerie GmbH Group Guard Guards Holding Holdings
     Inc Industries Institute Institution Intelligence Investments Laboratories Labs Laboratory
     Limited LLC Ltd Materials Media Metals Minerals Networks Mining Ministry Motors Movement NV Navy
     Organisation Organization Oyj Parliament Partners Party Petroleum PLC Plc Pharma Police Power
@@ -75,3 +75,9 @@ STATE_LABEL = re.compile(
     re.IGNORECASE,
 )
 """How lists of facts on states begin."""
+
+COUNTRY_IS = re.compile(
+    r"(?:['’]s (?:economy|government|parliament|president|gdp|population)\b|,? is (?:a|an|one of)\b[^.]{0,80}\b"
+    r"(?:country|nation|republic|monarchy|archipelago)\b)",
+    re.IGNORECASE,
+)

@@ -9,6 +9,7 @@ from sandbox.reader.construct.candidates import Candidate, Mention
 from sandbox.reader.construct.entries import kind_of_entries, lists_peers
 from sandbox.reader.construct.kind_words import (
     COUNTRY_ACRONYMS,
+    COUNTRY_IS,
     COUNTRY_WORDS,
     NATION_CUE,
     ORGANIZATION_VERBS,
@@ -20,6 +21,8 @@ from sandbox.reader.construct.kind_words import (
 )
 
 COUNTRY, ORGANIZATION, PERSON, PLACE, TOPIC = "Country", "Organization", "Person", "Place", "Topic"
+HINT, LIKELY, CLEAR, STRONG, CERTAIN = range(1, 6)
+"""How many votes a cue has."""
 ENUMERABLE = frozenset({COUNTRY, PERSON, PLACE})
 """Kinds that a name takes over from the one it is enumerated beside."""
 ENUMERATION = re.compile(r"^(?:,|,? and|,? or)(?: the)? $")
@@ -106,7 +109,7 @@ def _by_cues(candidate: Candidate) -> Kind | None:
     for label in listed:
         kind = kind_of_entries(label.key)
         if kind:
-            votes[kind] += 3
+            votes[kind] += CLEAR
     votes.update(_name_votes(candidate.name))
     for mention in candidate.mentions:
         votes.update(_sentence_votes(candidate.name, mention))
@@ -121,14 +124,14 @@ def _by_cues(candidate: Candidate) -> Kind | None:
 def _name_votes(name: str) -> dict[str, int]:
     words = name.split()
     if SHOUTED_SURNAME.match(name):
-        return {PERSON: 4}
+        return {PERSON: STRONG}
     if words[-1].strip(".") in ORGANIZATION_WORDS or words[0] in ORGANIZATION_WORDS:
-        return {ORGANIZATION: 4}
+        return {ORGANIZATION: STRONG}
     if words[0] in COUNTRY_WORDS or name in COUNTRY_ACRONYMS:
-        return {COUNTRY: 3}
+        return {COUNTRY: CLEAR}
     if words[-1] in PLACE_WORDS or words[0] in PLACE_WORDS:
-        return {PLACE: 4}
-    return {ORGANIZATION: 2} if ACRONYM.match(name) else {}
+        return {PLACE: STRONG}
+    return {ORGANIZATION: LIKELY} if ACRONYM.match(name) else {}
 
 
 def _sentence_votes(name: str, mention: Mention) -> dict[str, int]:
@@ -138,27 +141,20 @@ def _sentence_votes(name: str, mention: Mention) -> dict[str, int]:
     before, after = mention.sentence[:start].rstrip(), mention.sentence[start + len(name) :]
     votes: dict[str, int] = {}
     if mention.titled:
-        votes[PERSON] = 5
+        votes[PERSON] = CERTAIN
     elif " " in name and (PERSON_ROLE.match(after) or ROLE_BEFORE.search(before)):
-        votes[PERSON] = 4
+        votes[PERSON] = STRONG
     if (after.split() or [""])[0].strip(",") in ORGANIZATION_VERBS and not mention.titled:
-        votes[ORGANIZATION] = 1 if " " in name else 2
+        votes[ORGANIZATION] = HINT if " " in name else LIKELY
     if NATION_CUE.search(before) or COUNTRY_IS.match(after):
-        votes[COUNTRY] = 3
+        votes[COUNTRY] = CLEAR
     elif before.rpartition(" ")[2].lower() in {"in", "near", "at", "outside", "off"}:
-        votes[PLACE] = 1
+        votes[PLACE] = HINT
     return votes
-
-
-COUNTRY_IS = re.compile(
-    r"(?:['’]s (?:economy|government|parliament|president|gdp|population)\b|,? is (?:a|an|one of)\b[^.]{0,80}\b"
-    r"(?:country|nation|republic|monarchy|archipelago)\b)",
-    re.IGNORECASE,
-)
 
 
 def _subject_votes(candidate: Candidate) -> dict[str, int]:
     """Lines on the subject with labels that only states carry."""
     lines = [mention.line for mention in candidate.mentions if mention.line]
     own = [line.label for line in lines if line.subject == candidate.name]
-    return {COUNTRY: 3} if any(STATE_LABEL.match(label) for label in own) else {}
+    return {COUNTRY: CLEAR} if any(STATE_LABEL.match(label) for label in own) else {}

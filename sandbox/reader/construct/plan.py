@@ -1,5 +1,6 @@
 """The nodes and edges that a document gives, as one plan that every round of the request comes to again."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,12 +9,13 @@ from sandbox.reader.construct.candidates import Candidate, Mention, find_candida
 from sandbox.reader.construct.existing import Existing, KnownNode
 from sandbox.reader.construct.kinds import Kind, kinds_of
 from sandbox.reader.construct.links import PlannedEdge, plan_edges
-from sandbox.reader.construct.properties import fitted, node_properties, topic_of
+from sandbox.reader.construct.properties import fitted, node_properties
 from sandbox.reader.construct.sources import Source
-from sandbox.text.words import stem, words
+from sandbox.text.words import stem, topic_stems, words
 
 MAX_NODES = 20
 MAX_NODES_PER_SOURCE = 6
+"""More where there are few sources."""
 FALLBACK_TYPE = "Topic"
 
 
@@ -38,44 +40,47 @@ class GraphPlan:
 
 def names_to_look_up(sources: list[Source], objective: str, existing: Existing) -> list[str]:
     """Names that may become nodes: worth asking the graph for before anything is added."""
-    candidates = find_candidates(sources)
-    chosen = _chosen(_telling(candidates, existing), topic_of(objective))
-    return [
-        candidates[key].name
-        for key in chosen
-        if candidates[key].is_subject or key not in existing.nodes
-    ]
+    return [candidate.name for _, candidate, _ in _worth_writing(sources, objective, existing)]
 
 
 def make_plan(sources: list[Source], objective: str, existing: Existing) -> GraphPlan:
     """A name that has a node keeps that node's type; it is written again only where a source is about it."""
-    wanted = topic_of(objective)
-    candidates = find_candidates(sources)
-    kinds = kinds_of(candidates, existing.kinds)
-    chosen = _chosen(_telling(candidates, existing), wanted)
+    wanted = topic_stems(objective)
     nodes = [
         node
-        for key in chosen
-        if candidates[key].is_subject or key not in existing.nodes
-        if (node := _node(key, candidates[key], kinds[key], wanted, existing))
+        for key, candidate, kind in _worth_writing(sources, objective, existing)
+        if (node := _node(key, candidate, kind, wanted, existing))
     ]
+    candidates = find_candidates(sources)
     linked = {node.key for node in nodes} | (existing.nodes.keys() & candidates.keys())
     edges = plan_edges({key: candidates[key] for key in candidates if key in linked})
     return GraphPlan(tuple(nodes), existing.nodes, tuple(edges))
 
 
-def _telling(candidates: dict[str, Candidate], existing: Existing) -> dict[str, Candidate]:
+def _worth_writing(
+    sources: list[Source], objective: str, existing: Existing
+) -> list[tuple[str, Candidate, Kind]]:
+    candidates = find_candidates(sources)
     kinds = kinds_of(candidates, existing.kinds)
-    return {
+    telling = {
         key: one
         for key, one in candidates.items()
         if _tells(one, kinds[key], key in existing.nodes)
     }
+    return [
+        (key, candidates[key], kinds[key])
+        for key in _chosen(telling, topic_stems(objective))
+        if candidates[key].is_subject or key not in existing.nodes
+    ]
 
 
 def _tells(candidate: Candidate, kind: Kind, is_known: bool) -> bool:
-    """A single word with no cue to what it is makes no node."""
-    return candidate.is_subject or is_known or kind.name != FALLBACK_TYPE or " " in candidate.name
+    """A short name with no cue to what it is makes no node, unless it stands in several sentences."""
+    if candidate.is_subject or is_known or kind.name != FALLBACK_TYPE:
+        return True
+    words_in_name = len(candidate.name.split())
+    sentences = len({mention.sentence for mention in candidate.mentions})
+    return words_in_name >= 3 or (words_in_name == 2 and sentences >= 2)
 
 
 def _node(
@@ -98,12 +103,14 @@ def _chosen(candidates: dict[str, Candidate], wanted: frozenset[str]) -> list[st
         candidates,
         key=lambda key: (not candidates[key].is_subject, -_weight(candidates[key], wanted)),
     )
-    taken: dict[int, int] = {}
+    sources = {one.mentions[0].source for one in candidates.values()}
+    room = max(MAX_NODES_PER_SOURCE, MAX_NODES // (len(sources) or 1))
+    taken: Counter[Source] = Counter()
     chosen: list[str] = []
     for key in order:
-        place = id(candidates[key].mentions[0].source)
-        if taken.get(place, 0) < MAX_NODES_PER_SOURCE and len(chosen) < MAX_NODES:
-            taken[place] = taken.get(place, 0) + 1
+        source = candidates[key].mentions[0].source
+        if taken[source] < room and len(chosen) < MAX_NODES:
+            taken[source] += 1
             chosen.append(key)
     return chosen
 

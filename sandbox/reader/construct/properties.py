@@ -9,7 +9,7 @@ from sandbox.reader.construct.candidates import Candidate, Mention
 from sandbox.text.english import shortened
 from sandbox.text.figures import Figure, figures
 from sandbox.text.sentences import MAX_SENTENCE_CHARS
-from sandbox.text.words import stem, topic_stems, words
+from sandbox.text.words import stem, words
 
 MAX_SUMMARY_CHARS = 200
 MAX_FIGURES = 20
@@ -126,8 +126,3 @@ def _is_about(name: str, mention: Mention) -> bool:
     if mention.line:
         return mention.line.subject == name and not mention.listed
     return mention.sentence.find(name) in {0, -1}
-
-
-def topic_of(objective: str) -> frozenset[str]:
-    """The stems by which sentences are weighed."""
-    return topic_stems(objective)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.text.english import shortened
+from sandbox.text.phrases import Subject
 from sandbox.text.words import topic_stems
 
 MISSION_CHARS = 160
@@ -30,3 +31,19 @@ class Gap:
         """Whether an earlier objective holds every significant word of this one."""
         own = topic_stems(self.objective)
         return any(own <= topic_stems(line) for line in asked)
+
+
+def nearest_topic(subject: Subject, text: str) -> str:
+    """The term of the mission that `text` speaks of most; empty where the mission has none."""
+    told = topic_stems(text)
+    return max(subject.terms(), key=lambda term: len(told & topic_stems(term)), default="")
+
+
+def bearing(topic: str) -> str:
+    """The end of an objective that ties it to the mission."""
+    return f", and how that bears on {topic}" if topic else ""
+
+
+def hints(name: str, topic: str) -> tuple[str, ...]:
+    """A name with the mission's term, and alone."""
+    return (f"{name} {topic}".strip(), name)

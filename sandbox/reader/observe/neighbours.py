@@ -36,10 +36,15 @@ def unknown_neighbours(view: GraphView, wanted: frozenset[str]) -> list[tuple[st
 def _quotes(view: GraphView) -> Iterator[tuple[str, str]]:
     """What is quoted, a label before it left out: labels are capitalised and name nothing."""
     for node in view.nodes:
-        quote = str(node.properties.get("quote") or "")
+        quote = _uncut(str(node.properties.get("quote") or ""))
         line = parse_label(quote)
         if quote:
             yield node.name, line.value if line else quote
+
+
+def _uncut(quote: str) -> str:
+    """Without the last word where the context has cut it."""
+    return quote.rstrip("…").rpartition(" ")[0] if quote.endswith("…") else quote
 
 
 def _is_known(name: str, known: set[str]) -> bool:

@@ -20,15 +20,16 @@ CONSTRUCTION = (
 )
 ANALYSIS = ("queryGraph", "addAgentAnalysisNode", "addGraphEdge")
 ADVICE = ("queryGraph", "addAgentAdviceNode")
-EMPTY_GRAPH = (
-    "As of 2026-11-21T22:30:00Z: 0 nodes, 0 edges, 0 node types, 0 edge types, 0 analyses, 0 advice."
-)
+EMPTY_GRAPH = "As of 2026-11-21T22:30:00Z: 0 nodes, 0 edges, 0 node types, 0 edge types, 0 analyses, 0 advice."
 
 Body = dict[str, Any]
 
 
 def request(
-    sections: Mapping[str, str], tools: Sequence[str] = (), schema: Mapping[str, Any] | None = None, name: str = ""
+    sections: Mapping[str, str],
+    tools: Sequence[str] = (),
+    schema: Mapping[str, Any] | None = None,
+    name: str = "",
 ) -> Body:
     """A chat completion's body: a system message, and the sections in one user message."""
     told = "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in sections.items())
@@ -41,7 +42,8 @@ def request(
     }
     if tools:
         body["tools"] = [
-            {"type": "function", "function": {"name": tool, "parameters": {"type": "object"}}} for tool in tools
+            {"type": "function", "function": {"name": tool, "parameters": {"type": "object"}}}
+            for tool in tools
         ]
     if schema is not None:
         body["response_format"] = {
@@ -61,7 +63,11 @@ def followed(body: Body, given: Answer, results: Sequence[Mapping[str, Any]]) ->
     assert len(calls) == len(results)
     said = [{"role": "assistant", "content": given.text or None, "tool_calls": calls}]
     told = [
-        {"role": "tool", "tool_call_id": call["id"], "content": json.dumps(result, ensure_ascii=False)}
+        {
+            "role": "tool",
+            "tool_call_id": call["id"],
+            "content": json.dumps(result, ensure_ascii=False),
+        }
         for call, result in zip(calls, results, strict=True)
     ]
     return {**body, "messages": [*body["messages"], *said, *told]}
@@ -74,7 +80,9 @@ def arguments(given: Answer, tool: str) -> list[dict[str, Any]]:
 
 def plan(mission: str, graph_context: str) -> dict[str, Any]:
     """The observer's."""
-    body = request({"mission": mission, "graph_context": graph_context}, schema={}, name="observer_plan")
+    body = request(
+        {"mission": mission, "graph_context": graph_context}, schema={}, name="observer_plan"
+    )
     parsed: dict[str, Any] = json.loads(answer(body).text)
     return parsed
 

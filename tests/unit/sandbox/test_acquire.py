@@ -49,20 +49,28 @@ def test_reads_pages_whose_passage_has_gaps() -> None:
 
 def test_writes_sentences_as_they_stand_with_their_source() -> None:
     asked = searched(HIT)
-    text = "Ghana exports electricity to Togo. It rains a lot.\nGhana — Electricity, note: counted in 2024.\n" + (
-        "Filler about something else entirely. " * 20
+    text = (
+        "Ghana exports electricity to Togo. It rains a lot.\nGhana — Electricity, note: counted in 2024.\n"
+        + (" ".join(f"Filler number {number} tells of something else." for number in range(20)))
     )
-    given = followed(asked, answer(asked), [{"results": [{"url": PAGE, "content": text}], "failed": []}])
+    given = followed(
+        asked, answer(asked), [{"results": [{"url": PAGE, "content": text}], "failed": []}]
+    )
     document = answer(given).text
     assert document.startswith("# Find out about electricity exports of Ghana\n")
-    assert f"## Ghana: Energy\nSource: {PAGE}\nPublished: 2026-01-02\n\n- Ghana exports electricity to Togo." in document
+    assert (
+        f"## Ghana: Energy\nSource: {PAGE}\nPublished: 2026-01-02\n\n- Ghana exports electricity to Togo."
+        in document
+    )
     assert "It rains" not in document
     assert "counted in 2024" not in document
 
 
 def test_says_when_nothing_was_found() -> None:
     asked = searched()
-    assert answer(asked).text.endswith("Nothing was found for this. Searched: Ghana electricity.")
+    assert answer(asked).text.endswith(
+        "Nothing was found for this; searched for: Ghana electricity."
+    )
 
 
 def test_a_failed_search_is_told() -> None:

@@ -24,10 +24,19 @@ def write(tmp_path: Path) -> Write:
 
 
 def test_reads_every_known_type(tmp_path: Path, write: Write) -> None:
-    write("a/one.md", "---\ndate: 2026-03-01\n---\n# First **title**\n\nA line\nand its rest.\n\n- an [item](https://x.example)\n")
+    write(
+        "a/one.md",
+        "---\ndate: 2026-03-01\n---\n# First **title**\n\nA line\nand its rest.\n\n- an [item](https://x.example)\n",
+    )
     write("b.txt", "Hard wrapped\ntext.\n\nSecond paragraph.\n")
-    write("c.html", "<title>A page</title><style>no</style><p>Some <b>bold</b> text.</p><script>no()</script><p>More.")
-    write("d.json", '[{"title": "T", "body": "In a list.", "url": "https://j.example/1", "date": "3 March 2026"}]')
+    write(
+        "c.html",
+        "<title>A page</title><style>no</style><p>Some <b>bold</b> text.</p><script>no()</script><p>More.",
+    )
+    write(
+        "d.json",
+        '[{"title": "T", "body": "In a list.", "url": "https://j.example/1", "date": "3 March 2026"}]',
+    )
     write("e.csv", "Title,TEXT,Url\nRow,A row's text.,https://c.example/1\nEmpty,,\n")
     found = {document.title: document for document in load(tmp_path).documents}
     assert found["First title"].text == "First title\nA line and its rest.\nan item"
@@ -108,6 +117,17 @@ def test_one_bad_file_spoils_the_whole(tmp_path: Path, write: Write) -> None:
         load(tmp_path)
 
 
+def test_a_long_document_comes_in_parts_that_add_up(tmp_path: Path, write: Write) -> None:
+    sentences = [f"Sentence {number} of many." for number in range(20_000)]
+    write("long.txt", " ".join(sentences))
+    parts = load(tmp_path).documents
+    assert len(parts) > 3
+    assert parts[1].title == f"long (part 2 of {len(parts)})"
+    assert parts[1].url == "https://corpus.local/long.txt#part-2"
+    assert " ".join(part.text for part in parts).split() == " ".join(sentences).split()
+    assert all(part.text.endswith("of many.") for part in parts)
+
+
 def test_the_fingerprint_follows_the_files(tmp_path: Path, write: Write) -> None:
     write("a.md", "Text.")
     before = fingerprint(tmp_path)
@@ -122,5 +142,7 @@ def test_the_default_corpus_has_a_document_for_each_country_and_section() -> Non
     assert economy.url == "https://www.cia.gov/the-world-factbook/countries/ghana/#economy"
     assert economy.published == date(2024, 1, 1)
     assert "Ghana — Real GDP growth rate 2024: 5.7% (2024 est.)." in economy.text.splitlines()
-    assert not [title for title, one in documents.items() if "<br" in one.text or "&nbsp;" in one.text]
+    assert not [
+        title for title, one in documents.items() if "<br" in one.text or "&nbsp;" in one.text
+    ]
     assert len(documents) > 2_900

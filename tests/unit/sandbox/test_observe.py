@@ -4,11 +4,12 @@ from tests.unit.sandbox.asking import EMPTY_GRAPH, plan
 
 MISSION = "Watch energy security and exports of West African economies"
 GHANA, TOGO, INDIA = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in (1, 2, 3))
+SUMMARY = "a West African economy with energy security"
 TWO_COUNTRIES = f"""\
 As of 2026-11-21T22:30:00Z: 2 nodes, 0 edges, 1 node types, 0 edge types, 0 analyses, 0 advice.
 ## Newest nodes
-- [node:{GHANA}] Country "Ghana" {{"summary": "Ghana: a West African economy with energy security", "Exports 2023": "$25 billion"}}
-- [node:{TOGO}] Country "Togo" {{"summary": "Togo: a West African economy with energy security", "Exports 2023": "$2 billion"}}
+- [node:{GHANA}] Country "Ghana" {{"summary": "Ghana: {SUMMARY}", "Exports 2023": "$25 billion"}}
+- [node:{TOGO}] Country "Togo" {{"summary": "Togo: {SUMMARY}", "Exports 2023": "$2 billion"}}
 """
 
 
@@ -47,12 +48,16 @@ def test_what_an_analysis_covers_is_no_insight() -> None:
 
 
 def test_nothing_is_lacking_and_nothing_is_planned() -> None:
-    context = TWO_COUNTRIES.replace('"Exports 2023": "$2 billion"', '"Imports": "none", "quote": "exports"')
+    context = TWO_COUNTRIES.replace(
+        '"Exports 2023": "$2 billion"', '"Imports": "none", "quote": "exports"'
+    )
     assert plan(MISSION, context) == {"queries": [], "insights": []}
 
 
 def test_a_subject_that_says_nothing_of_a_topic_is_asked_about() -> None:
-    context = TWO_COUNTRIES.replace("Togo: a West African economy with energy security", "Togo: a West African economy")
+    context = TWO_COUNTRIES.replace(
+        "Togo: a West African economy with energy security", "Togo: a West African economy"
+    )
     (query,) = plan(MISSION, context)["queries"]
     assert query["objective"] == "Find out about energy security of Togo."
     assert query["searchHints"] == ["Togo energy security"]
@@ -74,7 +79,8 @@ def test_data_that_was_missing_comes_first() -> None:
 
 def test_a_name_that_a_quote_speaks_of_is_asked_about() -> None:
     context = TWO_COUNTRIES.replace(
-        '"summary": "Togo', '"quote": "Exports of West African economies pass through Tema.", "summary": "Togo'
+        '"summary": "Togo',
+        '"quote": "Exports of West African economies pass through Tema.", "summary": "Togo',
     )
     objectives = [query["objective"] for query in plan(MISSION, context)["queries"]]
     assert any("what Tema is" in objective for objective in objectives)

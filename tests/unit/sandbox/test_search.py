@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.corpus import Corpus, Document, LoadReport
+from sandbox.corpus import Corpus, CorpusError, Document, LoadReport
 from sandbox.search import SearchIndex, SearchQuery, open_index
 from sandbox.search.library import build_index
 from sandbox.search.passages import best_passage
@@ -44,7 +44,9 @@ def test_scores_fall_and_stay_between_0_and_1(factbook: SearchIndex) -> None:
     assert all(0 < score < 1 for score in scores)
 
 
-@pytest.mark.parametrize("question", ['say "quotes" OR (NEAR/2 *', "the of and", "xyzzyplugh", "", "§"])
+@pytest.mark.parametrize(
+    "question", ['say "quotes" OR (NEAR/2 *', "the of and", "xyzzyplugh", "", "§"]
+)
 def test_no_question_breaks_the_search(factbook: SearchIndex, question: str) -> None:
     assert isinstance(factbook.search(SearchQuery(question)), list)
 
@@ -57,7 +59,10 @@ def test_finds_in_a_small_corpus_what_most_of_its_pages_say() -> None:
 
 
 def test_a_passage_is_whole_sentences_letter_by_letter() -> None:
-    text = " ".join(f"Sentence {number} tells of water." for number in range(60)) + " Gold is mined here."
+    text = (
+        " ".join(f"Sentence {number} tells of water." for number in range(60))
+        + " Gold is mined here."
+    )
     passage = best_passage(text, "gold mined", max_chars=100)
     pieces = [piece.strip() for piece in passage.split("…") if piece.strip()]
     assert "Gold is mined here." in pieces[-1]
@@ -95,3 +100,20 @@ def test_an_unchanged_corpus_is_not_read_again(tmp_path: Path) -> None:
     assert second.search(SearchQuery("gold")) == first.search(SearchQuery("gold"))
     page.write_text("# Silver\n\nSilver is mined here, and more of it.")
     assert not open_index(corpus, cache).search(SearchQuery("gold"))
+
+
+def test_a_damaged_index_is_built_anew(tmp_path: Path) -> None:
+    corpus, cache = tmp_path / "corpus", tmp_path / "cache"
+    corpus.mkdir()
+    (corpus / "page.md").write_text("# Gold\n\nGold is mined here.")
+    open_index(corpus, cache).close()
+    (kept,) = cache.iterdir()
+    kept.write_bytes(b"no database at all" * 100)
+    assert open_index(corpus, cache).search(SearchQuery("gold"))
+
+
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("Gold is mined here.")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CorpusError, match=r"Cannot keep the index of .*page\.md in .*file: "):
+        open_index(tmp_path / "page.md", tmp_path / "file")

@@ -20,7 +20,10 @@ def names(text: str, *known: str) -> list[str]:
     [
         ("However, the Gulf of Guinea borders Ghana.", ["Gulf of Guinea", "Ghana"]),
         ("The mines of Obuasi closed. Prices rose.", ["Obuasi"]),
-        ("Ghana's President John Dramani MAHAMA met the IMF.", ["Ghana", "John Dramani MAHAMA", "IMF"]),
+        (
+            "Ghana's President John Dramani MAHAMA met the IMF.",
+            ["Ghana", "John Dramani MAHAMA", "IMF"],
+        ),
         ("Shares of Volta Motors fell in Cote d'Ivoire.", ["Volta Motors", "Cote d'Ivoire"]),
         ("It is made in St. Louis by Johnson & Sons Ltd.", ["St. Louis", "Johnson & Sons Ltd"]),
         ("On Monday in March European powers met.", []),
@@ -39,7 +42,9 @@ def test_a_known_name_keeps_its_article() -> None:
 
 
 def test_sentences_are_parts_of_their_text() -> None:
-    text = "Dr. Amy Smith works in the U.S. today. She said 3.5% was \"low.\" Really?\n- An item\nNo end"
+    text = (
+        'Dr. Amy Smith works in the U.S. today. She said 3.5% was "low." Really?\n- An item\nNo end'
+    )
     assert sentences(text) == [
         "Dr. Amy Smith works in the U.S. today.",
         'She said 3.5% was "low."',
@@ -59,10 +64,19 @@ def test_a_long_sentence_is_cut_at_its_semicolons() -> None:
 @pytest.mark.parametrize(
     ("sentence", "found"),
     [
-        ("Ghana — Exports 2023: $25.365 billion (2023 est.).", [("Exports 2023", "$25.365 billion (2023 est.)")]),
+        (
+            "Ghana — Exports 2023: $25.365 billion (2023 est.).",
+            [("Exports 2023", "$25.365 billion (2023 est.)")],
+        ),
         ("Capacity 2025: 12 GWh", [("Capacity 2025", "12 GWh")]),
-        ("Kestrel produced 14 gigawatt hours of cells in 2025.", [("cells produced 2025", "14 gigawatt hours of cells")]),
-        ("Revenue rose 31% to $2.4 billion in 2025.", [("Revenue rose", "31%"), ("Revenue 2025", "$2.4 billion")]),
+        (
+            "Kestrel produced 14 gigawatt hours of cells in 2025.",
+            [("cells produced 2025", "14 gigawatt hours of cells")],
+        ),
+        (
+            "Revenue rose 31% to $2.4 billion in 2025.",
+            [("Revenue rose", "31%"), ("Revenue 2025", "$2.4 billion")],
+        ),
         ("It cut 1,600 jobs on 7 January 2025.", [("jobs", "1,600 jobs")]),
         ("The law of 1994 has 12 chapters in all.", [("chapters", "12 chapters")]),
         ("Ghana — Exports - partners: Switzerland 24%, UAE 18%.", []),
@@ -106,8 +120,14 @@ def test_labelled_lists() -> None:
             "Watch energy security and exports of West African economies",
             Subject(("energy security", "exports"), "West African economies"),
         ),
-        ("Find short-term opportunities among semiconductor suppliers", Subject(("semiconductor suppliers",), "")),
-        ("Keep an eye on the Bank of England and inflation", Subject(("Bank of England", "inflation"), "")),
+        (
+            "Find short-term opportunities among semiconductor suppliers",
+            Subject(("semiconductor suppliers",), ""),
+        ),
+        (
+            "Keep an eye on the Bank of England and inflation",
+            Subject(("Bank of England", "inflation"), ""),
+        ),
         ("find opportunities", Subject((), "")),
     ],
 )

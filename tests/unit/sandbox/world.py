@@ -88,12 +88,15 @@ class World:
             f"As of 2026-11-21T22:30:00Z: {len(self.nodes)} nodes, {len(self.edges)} edges, {len(self.node_types)} node "
             f"types, {len(self.edge_types)} edge types, {len(self.analyses)} analyses, 0 advice."
         ]
-        lines += ["## Edge types", *(f"- {name}: what it says (1 edges)" for name in self.edge_types)]
+        lines += [
+            "## Edge types",
+            *(f"- {name}: what it says (1 edges)" for name in self.edge_types),
+        ]
         lines += ["## Newest nodes", *(self._node_line(one) for one in reversed(self.nodes))]
         lines += ["## Newest edges", *(self._edge_line(one) for one in reversed(self.edges))]
         lines += ["## Analyses"]
         lines += [
-            f'- [node:{one}] {analysis["type"]} {json.dumps(analysis["name"])}: {analysis["summary"]}'
+            f"- [node:{one}] {analysis['type']} {json.dumps(analysis['name'])}: {analysis['summary']}"
             for one, analysis in self.analyses.items()
         ]
         lines += ["## Data that was missing", *(f"- {text}" for text in self.missing)]
@@ -127,10 +130,15 @@ class World:
 
     def _tavilyExtract(self, urls: list[str]) -> Json:  # noqa: N802 - as the model calls it
         pages = [(url, self.index.document(url)) for url in urls]
-        return {"results": [{"url": url, "content": page.text} for url, page in pages if page], "failed": []}
+        return {
+            "results": [{"url": url, "content": page.text} for url, page in pages if page],
+            "failed": [],
+        }
 
     def _queryGraph(self, text: str = "", **_: Any) -> Json:  # noqa: N802 - as the model calls it
-        found = [(key, node) for key, node in self.nodes.items() if text.lower() in node["name"].lower()]
+        found = [
+            (key, node) for key, node in self.nodes.items() if text.lower() in node["name"].lower()
+        ]
         return {"nodes": [{"id": key, **node} for key, node in found], "edges": []}
 
     def _listNodeTypes(self) -> Json:  # noqa: N802 - as the model calls it
@@ -159,7 +167,9 @@ class World:
         return {"nodeId": key, "created": created}
 
     def _addGraphEdge(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
-        if made["type"] not in self.edge_types or not {made["sourceId"], made["targetId"]} <= set(self.nodes):
+        if made["type"] not in self.edge_types or not {made["sourceId"], made["targetId"]} <= set(
+            self.nodes
+        ):
             return {"error": "There is no such edge type or node."}
         key = str(uuid5(NAMESPACE_URL, f"{made['type']}/{made['sourceId']}/{made['targetId']}"))
         created = key not in self.edges

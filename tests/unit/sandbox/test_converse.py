@@ -1,0 +1,130 @@
+"""Requests of no known phase: talk, and answers by any schema."""
+
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from sandbox.reader import ChatRequest, Phase, phase_of
+from tests.unit.sandbox.asking import (
+    ADVICE,
+    ANALYSIS,
+    CONSTRUCTION,
+    answer,
+    arguments,
+    followed,
+    request,
+)
+
+MISSION = "Watch wheat prices in Argentina"
+
+
+def test_answers_with_the_nearest_sentence_it_was_sent_and_says_what_it_is() -> None:
+    messages = [
+        {"role": "user", "content": "Wheat costs 210 dollars. Rain fell in Cordoba."},
+        {"role": "assistant", "content": "Noted."},
+        {"role": "user", "content": [{"type": "text", "text": "What does wheat cost?"}]},
+    ]
+    told = answer({"messages": messages}).text
+    assert "I am the sandbox reader" in told
+    assert "- Wheat costs 210 dollars." in told
+    assert "Rain" not in told
+
+
+def test_says_when_it_has_nothing() -> None:
+    assert (
+        "nothing I was sent" in answer({"messages": [{"role": "user", "content": "Who won?"}]}).text
+    )
+
+
+def test_asks_the_graph_and_then_answers_from_it() -> None:
+    asked = request({}, ("queryGraph",))
+    asked["messages"][-1]["content"] = "What about Ghana?"
+    look = answer(asked)
+    assert arguments(look, "queryGraph")[0]["text"] == "Ghana"
+    node = {"name": "Ghana", "properties": {"summary": "Ghana exports gold."}}
+    told = followed(asked, look, [{"nodes": [node], "edges": []}])
+    assert "- Ghana exports gold." in answer(told).text
+
+
+@pytest.mark.parametrize(
+    ("tools", "phase"),
+    [
+        (CONSTRUCTION, Phase.GRAPH_CONSTRUCTION),
+        (ANALYSIS, Phase.ANALYSIS_GENERATION),
+        (ADVICE, Phase.ADVICE_GENERATION),
+        (("tavilySearch",), Phase.KNOWLEDGE_ACQUISITION),
+        (("queryGraph", "tavilySearch"), Phase.CONVERSATION),
+        (("somethingElse",), Phase.CONVERSATION),
+        ((), Phase.CONVERSATION),
+    ],
+)
+def test_tools_tell_the_phase(tools: tuple[str, ...], phase: Phase) -> None:
+    assert phase_of(ChatRequest(request({"mission": MISSION}, tools))) is phase
+
+
+@pytest.mark.parametrize(
+    "messages", [None, [], [None, 3], [{"role": "user"}], [{"role": "user", "content": 7}]]
+)
+def test_odd_messages_are_answered_too(messages: Any) -> None:
+    assert answer({"messages": messages}).text
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string", "maxLength": 8}},
+            "required": ["name"],
+        },
+        {
+            "type": "object",
+            "properties": {"prompt": {"type": "string", "minLength": 400}},
+            "required": ["prompt"],
+        },
+        {
+            "type": "object",
+            "properties": {
+                "kind": {"enum": ["a", "b"]},
+                "fixed": {"const": 3},
+                "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+                "count": {"type": "integer", "minimum": 2},
+                "tags": {"type": "array", "items": {"type": "string"}, "minItems": 2},
+                "when": {"type": "string", "format": "date-time"},
+                "maybe": {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]},
+                "either": {"type": ["null", "boolean"]},
+            },
+            "required": ["kind", "fixed", "share", "count", "tags", "when", "maybe", "either"],
+            "additionalProperties": False,
+        },
+        {
+            "$defs": {
+                "Part": {
+                    "type": "object",
+                    "properties": {"text": {"type": "string"}},
+                    "required": ["text"],
+                }
+            },
+            "type": "object",
+            "properties": {
+                "part": {"$ref": "#/$defs/Part"},
+                "all": {"allOf": [{"$ref": "#/$defs/Part"}]},
+            },
+            "required": ["part", "all"],
+        },
+    ],
+)
+def test_any_schema_is_satisfied(schema: dict[str, Any]) -> None:
+    given = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
+    Draft202012Validator(schema).validate(given)
+
+
+def test_texts_speak_of_the_mission() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "prompt": {"type": "string"}},
+    }
+    given = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
+    assert given == {"name": "Wheat prices Argentina", "prompt": f"Prompt: {MISSION}"}
