@@ -1,0 +1,132 @@
+"""`vigil agent …`: make agents, look at them, pause, resume and delete them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import AgentName, AsJson, Data, Url
+
+
+def create(
+    mission: Annotated[
+        str,
+        typer.Argument(
+            metavar="MISSION", help="What to watch, and to what end, in a sentence or more."
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option(help="Its name.", show_default="words of the mission")
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
+    ] = "5m",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PHASE=NAME", help="A model for one phase; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data: Data = None,
+) -> None:
+    """Make an agent. It runs at once, and then at its interval."""
+    from cli.client import Client
+    from cli.durations import seconds_of
+    from cli.installation import api_url
+    from cli.show.agents import show_created
+    from cli.show.console import out
+    from cli.show.json import print_json
+
+    seconds, models = seconds_of(interval), _models(model or [])
+    with Client(api_url(url, data)) as client:
+        agent = client.create_agent(mission, name=name, interval_seconds=seconds, models=models)
+    if as_json:
+        print_json(agent)
+    else:
+        show_created(out(), agent)
+
+
+def list_all(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
+    """List the agents, and how they are doing."""
+    from cli.client import Client
+    from cli.installation import api_url
+    from cli.show.agents import show_agents
+    from cli.show.console import out
+    from cli.show.json import print_json
+
+    with Client(api_url(url, data)) as client:
+        agents = client.agents()
+    if as_json:
+        print_json(agents)
+    else:
+        show_agents(out(), agents)
+
+
+def show(agent: AgentName, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
+    """Show an agent: its rhythm, what it knows, its last iteration, and any trouble it has."""
+    from cli.client import Client
+    from cli.installation import api_url
+    from cli.show.agents import show_agent
+    from cli.show.console import out
+    from cli.show.json import print_json
+
+    with Client(api_url(url, data)) as client:
+        details = client.agent(agent)
+        if as_json:
+            print_json(details)
+            return
+        counts = client.graph(agent, limit=0).counts
+        show_agent(out(), details, counts, client.calls(agent).totals)
+
+
+def pause(agent: AgentName, url: Url = None, data: Data = None) -> None:
+    """Pause an agent: no iteration is started any more; one that runs is let end."""
+    _order(agent, "pause", "is paused; an iteration that runs is let end", url, data)
+
+
+def resume(agent: AgentName, url: Url = None, data: Data = None) -> None:
+    """Let a paused agent run again."""
+    _order(agent, "resume", "runs again", url, data)
+
+
+def delete(
+    agent: AgentName,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    url: Url = None,
+    data: Data = None,
+) -> None:
+    """Delete an agent with all that it knows."""
+    from cli.client import Client
+    from cli.installation import api_url
+
+    with Client(api_url(url, data)) as client:
+        found = client.agent(agent)
+        if not yes:
+            counts = client.graph(str(found.id), limit=0).counts
+            typer.confirm(
+                f"Delete {found.name!r} with its {counts.nodes} nodes and {counts.edges} edges?",
+                abort=True,
+            )
+        client.delete_agent(str(found.id))
+    typer.echo(f"{found.name} is deleted.")
+
+
+def _order(agent: str, order: str, told: str, url: str | None, data: Path | None) -> None:
+    from cli.client import Client
+    from cli.installation import api_url
+
+    with Client(api_url(url, data)) as client:
+        name = client.order(agent, order).name
+    typer.echo(f"{name} {told}.")
+
+
+def _models(given: list[str]) -> dict[str, str]:
+    from cli.errors import BadInputError
+
+    models = {}
+    for each in given:
+        phase, equals, name = each.partition("=")
+        if not (phase and equals and name):
+            raise BadInputError(f"--model {each}: write PHASE=NAME, as in observer=gpt-5.4")
+        models[phase.strip().replace("-", "_")] = name.strip()
+    return models

@@ -1,0 +1,27 @@
+"""`vigil doctor`: what is reachable, what is wrong, and how to mend it."""
+
+import typer
+
+from cli.options import AsJson, Corpus, Data, Url
+
+
+def doctor(
+    data: Data = None, url: Url = None, corpus: Corpus = None, as_json: AsJson = False
+) -> None:
+    """Look at everything Vigil stands on, and say how to mend what is wrong; the exit code is 1 then.
+
+    Of keys it tells whether they are set, never what they are.
+    """
+    from cli.doctor.examine import examine
+    from cli.local.datadir import default_data_directory
+    from cli.outside import read_settings
+    from cli.show.console import out
+    from cli.show.doctor import print_findings, show_findings
+
+    findings = list(examine(read_settings(), data or default_data_directory(), url, corpus))
+    if as_json:
+        print_findings(findings)
+    else:
+        show_findings(out(), findings)
+    if any(finding.verdict == "bad" for finding in findings):
+        raise typer.Exit(1)

@@ -1,0 +1,52 @@
+"""`vigil up`: a whole installation, until Ctrl-C."""
+
+from typing import Annotated
+
+import typer
+
+from cli.options import Corpus, Data
+
+LOOK_SECONDS = 0.25
+
+
+def up(
+    data: Data = None,
+    port: Annotated[
+        int, typer.Option(help="Port of the API; another one is taken where it is not free.")
+    ] = 8080,
+    corpus: Corpus = None,
+) -> None:
+    """Run Vigil on this machine: PostgreSQL, NATS, every actor and the API, until Ctrl-C.
+
+    Data stay in the data directory and are there again at the next start. With OPENAI_API_KEY and TAVILY_API_KEY set
+    the real services are used; the sandbox answers in place of those that are not.
+    """
+    import time
+
+    from cli.corpus import check_corpus
+    from cli.local.datadir import DataDirectory, default_data_directory
+    from cli.local.roster import taken, usual_ports
+    from cli.local.session import installation
+    from cli.outside import Outside, read_settings
+    from cli.show.console import out
+    from cli.show.starting import Activity, show_happened, show_ready
+
+    outside = Outside.from_settings(read_settings(), corpus and corpus.expanduser().absolute())
+    if outside.needs_sandbox:
+        check_corpus(outside.corpus)
+    directory = DataDirectory(data or default_data_directory())
+    console = out()
+    try:
+        with (
+            Activity(console) as activity,
+            installation(directory, outside, lambda: usual_ports(port), activity.say) as stack,
+        ):
+            activity.rest()
+            running = stack.running
+            others = taken(running.ports, port)
+            show_ready(console, running, directory, outside.sentence(), others)
+            while True:
+                show_happened(console, stack.look_after())
+                time.sleep(LOOK_SECONDS)
+    except KeyboardInterrupt:
+        console.print("[quiet]Vigil has ended; the data is kept.[/]")

@@ -1,0 +1,87 @@
+"""The running installation: its api, engines, actors."""
+
+import asyncio
+from collections.abc import Iterator
+
+import psycopg
+
+from cli.client import Client
+from cli.doctor.finding import Finding, bad, good
+from cli.errors import CommandError
+from cli.local.household import ACTORS, SANDBOX
+from cli.local.readiness import unreadiness
+from cli.local.running import Running
+from cli.show.words import ago, counted
+from shared.errors import TransientError
+from shared.events.provision import fault
+from shared.events.tail import listening, stored
+from shared.events.topology import CONSUMERS
+from shared.store.reading.shapes import AboutView
+
+CONNECT_SECONDS = 3
+
+
+def process(running: Running) -> Finding:
+    return good("installation", f"process {running.pid}, started {ago(running.started_at)}")
+
+
+def api(url: str) -> tuple[Finding, AboutView | None]:
+    """Also what the installation says of itself, where it answers."""
+    try:
+        with Client(url) as client:
+            about = client.about()
+            agents = client.agents()
+    except CommandError as error:
+        return bad("api", str(error), "look into api.log in the logs of the data directory"), None
+    return good("api", f"{url}, {counted(len(agents), 'agent')}"), about
+
+
+def postgres(url: str) -> Finding:
+    name = "postgres"
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
+            row = connection.execute(
+                "select to_regclass('agents'), current_setting('server_version')"
+            )
+            tables, version = row.fetchone() or (None, "?")
+    except psycopg.Error as error:
+        told = str(error).strip().splitlines()[0]
+        return bad(name, told, "look into postgres.log, or at VIGIL_DATABASE_URL")
+    if tables is None:
+        return bad(name, f"version {version}, but the tables are missing", "run `vigil migrate`")
+    return good(name, f"version {version.split()[0]}, tables are there")
+
+
+def nats(url: str) -> list[Finding]:
+    """The server with its stream, and whatever is wrong with a consumer."""
+    try:
+        return asyncio.run(_nats(url))
+    except TransientError as error:
+        return [bad("nats", str(error), "look into nats.log, or at VIGIL_NATS_URL")]
+
+
+async def _nats(url: str) -> list[Finding]:
+    async with listening(url) as client:
+        held = await stored(client)
+        if held is None:
+            return [bad("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]
+        jetstream = client.jetstream()
+        faults = [await fault(jetstream, consumer) for consumer in CONSUMERS.values()]
+    wrong = [bad("consumer", each, "run `vigil migrate`") for each in faults if each is not None]
+    told = f"{url}, {counted(held.events, 'event')} kept, {held.size_bytes / 1e6:.1f} MB"
+    return [good("nats", told), *wrong]
+
+
+def actors(running: Running) -> Iterator[Finding]:
+    """Each process of ours that answers for itself."""
+    for name in (*ACTORS, SANDBOX):
+        port = running.ports.get(name)
+        if port is None:
+            continue
+        why = unreadiness(port, "/health" if name == SANDBOX else "/health/ready")
+        if why is None:
+            yield good(name, f"ready, http://127.0.0.1:{port}")
+        else:
+            yield bad(
+                name, f"not ready: {why}", f"look into {name}.log; it is started again by itself"
+            )

@@ -1,0 +1,17 @@
+"""Durations as people write them: `30s`, `5m`, `2h`, `1d`."""
+
+import re
+from typing import Final
+
+from cli.errors import BadInputError
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_WRITTEN: Final = re.compile(r"(\d+)\s*([smhd]?)")
+
+
+def seconds_of(written: str) -> int:
+    """A number without a unit is seconds. Raises BadInputError."""
+    match = _WRITTEN.fullmatch(written.strip().lower())
+    if match is None:
+        raise BadInputError(f"{written!r} is no duration: write 30s, 5m, 2h or 1d")
+    return int(match[1]) * _SECONDS[match[2] or "s"]

@@ -1,0 +1,46 @@
+"""Finding the installation that a command speaks to."""
+
+import os
+from pathlib import Path
+
+from cli.errors import NothingRunsError
+from cli.local.datadir import DataDirectory, default_data_directory
+from cli.local.running import Running
+
+
+def running_on(data: Path | None) -> Running | None:
+    """Who runs on that data directory, or on the usual one."""
+    return DataDirectory(data or default_data_directory()).running()
+
+
+def api_url(url: str | None, data: Path | None) -> str:
+    """`url` where it was given, else that of the running installation. Raises NothingRunsError."""
+    if url:
+        return url.rstrip("/")
+    return _running(data, "--url or VIGIL_URL").api_url
+
+
+def nats_url(data: Path | None) -> str:
+    """$VIGIL_NATS_URL, else that of the running installation. Raises NothingRunsError."""
+    if url := os.environ.get("VIGIL_NATS_URL"):
+        return url
+    return _running(data, "VIGIL_NATS_URL").nats_url
+
+
+def nats_url_or_none(data: Path | None) -> str | None:
+    """For what goes without the bus too."""
+    try:
+        return nats_url(data)
+    except NothingRunsError:
+        return None
+
+
+def _running(data: Path | None, how: str) -> Running:
+    found = running_on(data)
+    if found is None:
+        directory = data or default_data_directory()
+        raise NothingRunsError(
+            f"no Vigil is running here (data directory {directory}): start one with `vigil up`, "
+            f"or name one that runs elsewhere with {how}"
+        )
+    return found

@@ -1,0 +1,73 @@
+"""Who lives in a local installation, and the functions that each of them runs in a process of its own."""
+
+import asyncio
+import importlib
+import sys
+from typing import Final
+
+ACTORS: Final = ("scheduler", "observer", "researcher", "aggregator", "analyzer", "adviser")
+API: Final = "api"
+SANDBOX: Final = "sandbox"
+
+PRELOAD: Final = (
+    *(f"services.{actor}.app" for actor in ACTORS),
+    "services.api.app",
+    "sandbox.app",
+    "shared.runtime.provision",
+    "alembic.autogenerate",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "cli.main",
+    "cli.local.household",
+)
+"""What the forkserver imports once for all of them."""
+
+
+def run_actor(name: str) -> None:
+    from shared.runtime.process import run
+
+    run(name, importlib.import_module(f"services.{name}.app").build)
+
+
+def run_api() -> None:
+    from services.api.app import serve
+
+    serve()
+
+
+def run_sandbox(port: int, corpus: str, cache: str) -> None:
+    """Ends with status 2 where the corpus cannot be used."""
+    from pathlib import Path
+
+    from sandbox.app import serve
+    from sandbox.corpus import CorpusError
+    from sandbox.settings import SandboxSettings
+
+    try:
+        serve(SandboxSettings(port=port, corpus=corpus, cache_directory=Path(cache)))
+    except CorpusError as error:
+        sys.exit(f"{error}")
+
+
+def run_provision() -> None:
+    """The database, its tables, the owner, the stream and its consumers: made, or brought up to date."""
+    from shared.runtime import logs
+    from shared.runtime.provision import provision
+    from shared.runtime.settings import Settings
+
+    settings = Settings()
+    logs.configure(actor="provision", log_format=settings.log_format, level=settings.log_level)
+    _ensure_database(settings.database_url)
+    asyncio.run(provision(settings))
+
+
+def _ensure_database(url: str) -> None:
+    import psycopg
+    from psycopg import sql
+
+    server, _, name = url.rpartition("/")
+    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+        found = connection.execute("select 1 from pg_database where datname = %s", (name,))
+        if found.fetchone() is None:
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -1,0 +1,109 @@
+"""NATS from a wheel, on 127.0.0.1, with JetStream in files."""
+
+import json
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Sequence
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from cli.local.binaries import nats_server
+from cli.local.engine import Engine
+from cli.local.ports import LOOPBACK
+from cli.local.strays import find_strays, stop_strays
+
+MAX_FILE_STORE_BYTES: Final = 8 * 1024**3
+"""All streams together; the stream has a limit of its own, which is smaller."""
+
+MAX_MEMORY_STORE_BYTES: Final = 64 * 1024**2
+"""Vigil keeps no stream in memory; the default is three quarters of the machine's."""
+
+_ANSWER_SECONDS: Final = 1.0
+
+
+class EmbeddedNats(Engine):
+    """A server that keeps its streams in `data`, without accounts or passwords.
+
+    Whoever starts it must hold the data directory's lock: a server that already serves `data`
+    counts as an orphan of a killed run, and is stopped first. Nothing else keeps two servers off
+    one store.
+    """
+
+    name = "NATS"
+    stop_signals = ((signal.SIGTERM, 20.0),)
+
+    def __init__(
+        self, data: Path, port: int, monitor_port: int, log: Path, *, durable: bool = True
+    ) -> None:
+        super().__init__(log)
+        self.data = data.resolve()
+        self.port = port
+        self.monitor_port = monitor_port
+        self.durable = durable
+        self._server_name = f"vigil-{uuid.uuid4()}"
+
+    @property
+    def url(self) -> str:
+        return f"nats://{LOOPBACK}:{self.port}"
+
+    @property
+    def config(self) -> Path:
+        """Written anew at each start."""
+        return self.data / "nats-server.conf"
+
+    def _prepare(self) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        stop_strays(find_strays("nats-server", self._is_ours), self.stop_signals)
+        beside = self.config.with_suffix(".new")
+        beside.write_text(self._configuration())
+        beside.replace(self.config)
+
+    def _command(self) -> Sequence[str]:
+        return [str(nats_server()), "--config", str(self.config)]
+
+    def _configuration(self) -> str:
+        """Its format takes JSON; `sync_interval` exists in the file only, not as an option."""
+        jetstream: dict[str, Any] = {
+            "store_dir": str(self.data),
+            "max_file_store": MAX_FILE_STORE_BYTES,
+            "max_memory_store": MAX_MEMORY_STORE_BYTES,
+        }
+        if self.durable:
+            jetstream["sync_interval"] = "always"
+        configuration = {
+            "server_name": self._server_name,
+            "listen": f"{LOOPBACK}:{self.port}",
+            "http": f"{LOOPBACK}:{self.monitor_port}",
+            "jetstream": jetstream,
+        }
+        return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
+
+    def _is_ready(self) -> bool:
+        return self._streams_are_up() and self._greets()
+
+    def _streams_are_up(self) -> bool:
+        connection = HTTPConnection(LOOPBACK, self.monitor_port, timeout=_ANSWER_SECONDS)
+        try:
+            connection.request("GET", "/healthz?js-enabled-only=true")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False  # not listening yet
+        finally:
+            connection.close()
+
+    def _greets(self) -> bool:
+        """Whether the client port's greeting names this server: another might hold that port."""
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=_ANSWER_SECONDS) as client:
+                return self._server_name in client.makefile().readline()
+        except OSError:
+            return False  # not listening yet
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        """Another server has another configuration file."""
+        return os.fspath(self.config) in process.cmdline()

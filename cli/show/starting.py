@@ -1,0 +1,76 @@
+"""What is seen while an installation starts, runs and ends."""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+from rich.table import Table
+
+from cli.local.datadir import DataDirectory
+from cli.local.running import Running
+from cli.show.words import between
+
+
+class Activity:
+    """A line that tells what is being done and leaves nothing behind; nothing at all without a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._status: Status = console.status("", spinner="dots", spinner_style="quiet")
+
+    def say(self, what: str) -> None:
+        self._status.update(f"[quiet]{escape(what)} …[/]")
+        self._status.start()
+
+    def rest(self) -> None:
+        """Nothing is being done, until something is said again."""
+        self._status.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.rest()
+
+
+def show_ready(
+    console: Console, running: Running, data: DataDirectory, sentence: str, taken: Iterable[int]
+) -> None:
+    """`taken` are the ports that it would have used, had they been free."""
+    took = between(running.started_at, None)
+    console.print(f"[good]●[/] [title]Vigil is up[/] [quiet]after {took}[/]")
+    console.print(f"  {escape(sentence)}\n", soft_wrap=True)
+    console.print(_addresses(running, data), soft_wrap=True)
+    if others := ", ".join(map(str, taken)):
+        console.print(f"\n  [warn]![/] Others listen on {others}, so free ports were taken.")
+    console.print(
+        '\n  [quiet]Now, in another terminal:[/] vigil agent create "what to watch, and to what end"'
+        "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
+    )
+    console.print("  [quiet]Ctrl-C ends all of it; the data stays.[/]\n")
+
+
+def show_happened(console: Console, lines: Iterable[str]) -> None:
+    """What the supervisor saw: who died, and who runs again."""
+    for line in lines:
+        console.print(f"  [warn]![/] {escape(line)}", soft_wrap=True)
+
+
+def _addresses(running: Running, data: DataDirectory) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, where in (
+        ("API", running.api_url),
+        ("NATS", running.nats_url),
+        ("PostgreSQL", running.database_url),
+        ("Data", str(data.root)),
+        ("Logs", str(data.logs)),
+    ):
+        table.add_row(f"  [quiet]{name}[/]", escape(where))
+    return table

@@ -1,0 +1,73 @@
+"""What a step is doing right now, in words."""
+
+import json
+from typing import Final
+
+from shared.store.reading.shapes import (
+    AnswerEvent,
+    InteractionView,
+    IterationDetails,
+    Json,
+    StepView,
+)
+
+ACTOR_OF: Final = {
+    "observe": "Observer",
+    "query": "Researcher",
+    "insight": "Analyzer",
+    "advise": "Adviser",
+}
+_THINKS: Final = {
+    "observer": "reads the graph and plans",
+    "knowledge_acquisition": "asks where to look",
+    "graph_construction": "reads the document against the graph",
+    "analysis_generation": "weighs the nodes",
+    "advice_generation": "weighs the analyses",
+}
+
+
+def step_name(step: StepView) -> str:
+    """`query 2`; of some kinds there is only one."""
+    return f"{step.kind} {step.index + 1}" if step.kind in ("query", "insight") else step.kind
+
+
+def doing(iteration: IterationDetails, step: StepView) -> str:
+    """What `step`, which has not ended, is about."""
+    if step.error is not None and step.status == "pending":
+        return f"rests, and tries again: {step.error}"
+    runs = [each for each in iteration.interactions if each.step_id == step.id]
+    if step.status != "running" or not runs:
+        return "waits for a worker"
+    return _in_phase(runs[-1])
+
+
+def _in_phase(run: InteractionView) -> str:
+    answers = [event for event in run.events if isinstance(event, AnswerEvent)]
+    calls = _tool_calls(answers[-1]) if answers else []
+    searches = [each for each in calls if each[0].startswith("tavily")]
+    if searches:
+        return _searching(*searches[-1])
+    written = sum(name.startswith("add") for answer in answers for name, _ in _tool_calls(answer))
+    if written:
+        return f"writes to the graph ({written} so far)"
+    return _THINKS.get(run.phase, run.phase)
+
+
+def _searching(tool: str, arguments: Json) -> str:
+    about = arguments.get("query") or arguments.get("input") or ", ".join(arguments.get("urls", []))
+    verb = {"tavilyExtract": "reads", "tavilyResearch": "researches"}.get(tool, "searches")
+    return f"{verb} “{about}”"
+
+
+def _tool_calls(answer: AnswerEvent) -> list[tuple[str, Json]]:
+    asked = (answer.message or {}).get("tool_calls") or []
+    return [(call["function"]["name"], _arguments(call["function"]["arguments"])) for call in asked]
+
+
+def _arguments(written: str) -> Json:
+    """What the model wrote may be no JSON at all."""
+    try:
+        arguments = json.loads(written)
+    except ValueError:
+        return {}
+    return arguments if isinstance(arguments, dict) else {}

@@ -1,0 +1,59 @@
+"""The api's composition root."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.middleware import Middleware
+
+from services.api.access import Owner
+from services.api.guard import Guard
+from services.api.problems import handle_problems
+from services.api.routes import about, agents, graph, health, inbox, iterations
+from shared.runtime import process
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+
+PREFIX: Final = "/api/v1"
+POOL_SIZE: Final = 5
+
+
+def serve() -> None:
+    """Runs the api until SIGTERM or SIGINT."""
+    settings = process.begin("api")
+    process.serve(build(settings), settings)
+
+
+def build(settings: Settings) -> FastAPI:
+    """The application. It starts without Postgres, answers 503 until that is there, and never gives up on it."""
+    database = Database(settings.database_url, name="api", pool_size=POOL_SIZE)
+    owner = Owner(database, settings.owner)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        waiting = asyncio.create_task(owner.wait())
+        yield
+        waiting.cancel()
+        with suppress(asyncio.CancelledError):
+            await waiting
+        await database.close()
+
+    app = FastAPI(
+        title="Vigil",
+        description="Agents that keep watch.",
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        middleware=[Middleware(Guard, host=settings.host)],
+    )
+    app.state.settings = settings
+    app.state.database = database
+    app.state.owner = owner
+    handle_problems(app)
+    app.include_router(health.router)
+    for topic in (about, agents, iterations, graph, inbox):
+        app.include_router(topic.router, prefix=PREFIX)
+    return app

@@ -1,0 +1,157 @@
+"""`vigil` as a person uses it: real processes, real engines, the sandbox in place of the model and the web."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.installation import CORPUS, MISSION, Installation, installed, waited_for
+
+DEMO_KEYS = {
+    *("iterations", "completed", "failed", "nodes", "edges", "analyses", "advice"),
+    *("llm_calls", "search_calls", "seconds", "corpus", "mission", "model"),
+}
+
+
+@pytest.fixture(scope="module")
+def vigil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """One installation for the tests that only use it."""
+    with installed(tmp_path_factory.mktemp("installation")) as installation:
+        installation.up()
+        yield installation
+
+
+def test_up_says_what_answers_and_where(vigil: Installation) -> None:
+    running = vigil.running
+    for words in (
+        "Vigil is up",
+        f"from the corpus {CORPUS}",
+        running.api_url,
+        running.nats_url,
+        running.database_url,
+        str(vigil.data.root),
+    ):
+        assert words in vigil.said
+
+
+def test_doctor_finds_nothing_wrong(vigil: Installation) -> None:
+    told = vigil.vigil("doctor", "--corpus", str(CORPUS))
+    assert told.returncode == 0, told.stdout
+    for name in ("postgres", "nats", "scheduler", "researcher", "sandbox", "OPENAI_API_KEY"):
+        assert name in told.stdout
+
+
+def test_an_agent_from_its_mission_to_its_end(vigil: Installation) -> None:
+    made = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
+    assert made.returncode == 0, made.stderr
+    assert vigil.ended_iteration("Batteries", 1)["status"] == "completed"
+    run = vigil.vigil("run", "batteries", "--wait")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "Iteration 2" in run.stdout
+    assert "completed in" in run.stdout
+
+    shown = vigil.vigil("agent", "show", "Batteries").stdout
+    assert all(words in shown for words in (MISSION, "every 1d", "#2 completed"))
+    graph = vigil.json("graph", "Batteries", "--limit", "5")
+    assert 0 < len(graph["nodes"]) <= 5
+    assert graph["counts"]["edges"] > 0
+    assert "—" in vigil.vigil("graph", "Batteries").stdout
+    history = vigil.vigil("agent", "list").stdout
+    assert "Batteries" in history
+    assert "Nothing new in the inbox" in vigil.vigil("inbox").stdout
+
+    assert "is paused" in vigil.vigil("agent", "pause", "Batteries").stdout
+    assert vigil.json("agent", "show", "Batteries")["active"] is False
+    assert vigil.vigil("agent", "resume", "Batteries").returncode == 0
+    assert vigil.vigil("agent", "create", MISSION, "--name", "batteries").returncode == 1
+    asked = vigil.vigil("agent", "delete", "Batteries")
+    assert (asked.returncode, len(vigil.json("agent", "list"))) == (1, 1)
+    assert vigil.vigil("agent", "delete", "Batteries", "--yes").returncode == 0
+    assert vigil.json("agent", "list") == []
+
+
+def test_a_second_up_is_told_of_the_first(vigil: Installation) -> None:
+    told = vigil.vigil("up")
+    assert told.returncode == 1
+    assert str(vigil.running.pid) in told.stderr
+    assert vigil.running.api_url in told.stderr
+
+
+def test_who_is_killed_runs_again(vigil: Installation) -> None:
+    for pattern in ("^vigil researcher", "nats-server", r"bin/postgres -D"):
+        killed = vigil.process(pattern)
+        killed.kill()
+        waited_for(lambda: _living(vigil, pattern, killed.pid), f"{pattern} to run again")  # noqa: B023
+    waited_for(lambda: vigil.vigil("doctor").returncode == 0 or None, "all to be ready")
+    assert "the researcher died (killed by signal 9)" in vigil.said
+
+
+def test_ctrl_c_amid_an_iteration_and_up_again_ends_it(tmp_path: Path) -> None:
+    with installed(tmp_path) as vigil:
+        vigil.up()
+        vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
+        waited_for(lambda: vigil.last_iteration("Batteries"), "the iteration to begin")
+        running = vigil.running
+        processes = vigil.processes()
+        assert vigil.end() == 0
+        _, left = psutil.wait_procs(processes, timeout=5)
+        assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
+        assert not vigil.data.run_file.exists()
+        vigil.up()
+        assert vigil.running.pid != running.pid
+        ended = vigil.ended_iteration("Batteries", 1)
+        assert (ended["status"], ended["errors"]) == ("completed", [])
+        assert vigil.json("graph", "Batteries")["counts"]["nodes"] > 0
+        assert vigil.end(signal.SIGTERM) == 0
+
+
+def test_a_wrong_key_is_told_in_agent_show(tmp_path: Path, sandbox: str) -> None:
+    environment = {"OPENAI_BASE_URL": f"{sandbox}/v1", "OPENAI_API_KEY": "wrong"}
+    with installed(tmp_path, environment) as vigil:
+        vigil.up()
+        vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
+        assert vigil.ended_iteration("Batteries", 1)["status"] == "failed"
+        shown = vigil.vigil("agent", "show", "Batteries").stdout
+        assert "answered 401" in shown
+        assert "OPENAI_API_KEY" in shown
+        refused = vigil.vigil("doctor", "--corpus", str(CORPUS))
+        assert (refused.returncode, "refuses the key" in refused.stdout) == (1, True)
+
+
+def test_demo_learns_concludes_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with installed(tmp_path, {"TMPDIR": str(scratch)}) as vigil:
+        told = vigil.vigil("demo", "--corpus", str(CORPUS), "--mission", MISSION, "--json")
+    assert told.returncode == 0, told.stderr
+    outcome = json.loads(told.stdout.splitlines()[-1])
+    assert set(outcome) == DEMO_KEYS
+    assert (outcome["iterations"], outcome["completed"], outcome["failed"]) == (2, 2, 0)
+    assert all(outcome[what] > 0 for what in ("nodes", "edges", "analyses", "llm_calls"))
+    assert "plans" in told.stderr
+    assert os.listdir(scratch) == []
+
+
+def test_demo_is_kept_where_asked_and_goes_on(tmp_path: Path) -> None:
+    with installed(tmp_path) as vigil:
+        kept = str(vigil.data.root)
+        told = vigil.vigil(
+            *("demo", "--corpus", str(CORPUS), "--mission", MISSION),
+            *("--iterations", "1", "--keep", kept),
+        )
+        assert told.returncode == 0, told.stdout + told.stderr
+        assert all(words in told.stdout for words in ("What it learned", "—", "corpus.local"))
+        vigil.up()
+        (agent,) = vigil.json("agent", "list")
+        assert agent["last_iteration"]["number"] == 1
+
+
+def _living(vigil: Installation, pattern: str, but: int) -> bool | None:
+    try:
+        return vigil.process(pattern).pid != but or None
+    except AssertionError:
+        return None

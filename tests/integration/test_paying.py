@@ -1,0 +1,177 @@
+"""What was paid for is kept, whatever happens in between."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from shared.errors import TransientError
+from shared.llm.phase import PhaseRun
+from shared.llm.tool_loop import ToolLoop
+from shared.runtime.model import model_of
+from shared.runtime.settings import Settings
+from shared.store import leases
+from shared.store.database import Database
+from shared.store.leases import Claimed, Lease
+from shared.store.storable import storable
+from shared.store.tables import Agent, Call, Step
+from shared.store.words import Phase
+from shared.tools import Arguments, Json, PaidTool, StateTool, Tool
+from tests.integration.levers import Sandbox
+from tests.integration.making import make_agent, make_iteration
+
+
+@pytest.fixture
+def levers(sandbox: str) -> Sandbox:
+    return Sandbox(sandbox)
+
+
+@pytest.fixture
+async def phase(sandbox_settings: Settings, database: Database) -> "PhaseMaker":
+    agent = await make_agent(database)
+    made = await make_iteration(database, agent)
+    async with database.transaction() as session:
+        claim = await leases.claim(session, made.observe.id, "test")
+    assert isinstance(claim, Claimed)
+    return PhaseMaker(sandbox_settings, database, claim.lease, agent)
+
+
+class PhaseMaker:
+    """Runs of one phase of one step, each as a worker that resumes it would make it."""
+
+    def __init__(self, settings: Settings, database: Database, lease: Lease, agent: Agent) -> None:
+        self.model = model_of(settings, database)
+        self.lease = lease
+        self._agent = agent
+
+    def loop(self, *tools: Tool) -> ToolLoop:
+        run = PhaseRun(self.model, self.lease, self._agent, Phase.OBSERVER, "Go on.")
+        return ToolLoop(run, tools)
+
+
+class Wanted(Arguments):
+    value: str
+
+
+class Shop:
+    """A paid tool whose answer has keys in no order at all, and a free one; both fail on demand."""
+
+    def __init__(self) -> None:
+        self.paid: list[str] = []
+        self.failing: set[str] = set()
+        self.sell_now = asyncio.Event()
+        self.sell_now.set()
+
+    @property
+    def tools(self) -> list[Tool]:
+        return [
+            PaidTool("buy", "Costs.", Wanted, self._buy),
+            StateTool("note", "Writes.", Wanted, self._note),
+        ]
+
+    async def _buy(self, wanted: Wanted) -> Json:
+        if wanted.value in self.failing:
+            raise TransientError("the shop is shut")
+        await self.sell_now.wait()
+        self.paid.append(wanted.value)
+        return {"url": "u", "title": wanted.value, "score": 0.5, "big": [{"z": 1, "aa": 2}]}
+
+    async def _note(self, _: Any, wanted: Wanted) -> Json:
+        if wanted.value in self.failing:
+            raise TransientError("the pen is dry")
+        return {"noted": wanted.value, "id": 1}
+
+
+def calls(*tool_calls: tuple[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": given} for name, given in tool_calls]}
+
+
+async def test_a_run_that_is_resumed_late_sends_the_same_bytes_and_pays_nothing_again(
+    phase: PhaseMaker, levers: Sandbox
+) -> None:
+    shop = Shop()
+    levers.script(
+        calls(("buy", {"value": "a"})),
+        calls(("note", {"value": "b"})),
+        calls(("note", {"value": "c"})),
+        {"content": "done"},
+    )
+    shop.failing = {"c"}
+    with pytest.raises(TransientError, match="pen"):
+        await phase.loop(*shop.tools).last_words()
+    shop.failing = set()
+    resumed = phase.loop(*shop.tools)
+    assert await resumed.last_words() == "done"
+    assert (shop.paid, levers.billed()["llm"]) == (["a"], 4)
+    assert [result["noted"] for result in resumed.results_of("note")] == ["b", "c"]
+
+
+async def test_calls_that_are_alike_are_paid_once_and_none_is_lost_by_another_that_fails(
+    phase: PhaseMaker, levers: Sandbox
+) -> None:
+    shop = Shop()
+    levers.script(
+        calls(*(("buy", {"value": value}) for value in ("bad", "a", "a"))), {"content": "done"}
+    )
+    shop.failing = {"bad"}
+    shop.sell_now.clear()
+    asyncio.get_running_loop().call_later(0.2, shop.sell_now.set)
+    with pytest.raises(TransientError, match="shut"):
+        await phase.loop(*shop.tools).last_words()
+    shop.failing = set()
+    assert await phase.loop(*shop.tools).last_words() == "done"
+    assert shop.paid == ["a", "bad"]
+
+
+async def test_an_answer_that_comes_while_postgres_is_away_is_kept(
+    phase: PhaseMaker, levers: Sandbox, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levers.script({"content": "done"})
+    away = iter([True, True])
+    answered, transaction = asyncio.Event(), database.transaction
+    complete = phase.model.provider.complete
+
+    async def tell(request: Any) -> Any:
+        answer = await complete(request)
+        answered.set()
+        return answer
+
+    def unless_away() -> Any:
+        if answered.is_set() and next(away, False):
+            raise TransientError("PostgreSQL: away", counts=False)
+        return transaction()
+
+    monkeypatch.setattr(phase.model.provider, "complete", tell)
+    monkeypatch.setattr(database, "transaction", unless_away)
+    assert await phase.loop().last_words() == "done"
+    assert levers.billed()["llm"] == 1
+    assert next(away, None) is None, "it was away indeed"
+
+
+async def test_what_no_column_can_hold_costs_no_second_call(
+    phase: PhaseMaker, levers: Sandbox, database: Database
+) -> None:
+    shop = Shop()
+    levers.script(calls(("buy", '{"value": "a\\u0000b"}')), {"content": "nul: \x00"})
+    assert await phase.loop(*shop.tools).last_words() == "nul: "
+    assert shop.paid == ["ab"]
+    async with database.transaction() as session:
+        open_calls = select(func.count()).where(Call.answered_at.is_(None))
+        assert await session.scalar(open_calls) == 0
+
+
+async def test_what_is_storable_comes_back_from_postgres_as_it_was(database: Database) -> None:
+    said = {
+        "b": [1e16, 1.5e300, -0.0, 0.1, 5.0, 7, float("nan")],
+        "a\x00": "x\x00y\ud83d",
+        "n": None,
+    }
+    kept = storable(said)
+    async with database.transaction() as session:
+        made = await make_iteration(database, await make_agent(database))
+        step = await session.get_one(Step, made.observe.id)
+        step.result = kept
+    async with database.transaction() as session:
+        back = (await session.get_one(Step, made.observe.id)).result
+    assert repr(sorted((back or {}).items())) == repr(sorted(kept.items()))

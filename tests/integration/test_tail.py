@@ -1,0 +1,136 @@
+"""Following the stream for people: from any point, in order, once each, and over a restart of NATS."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import free_ports
+from shared.errors import PermanentError, TransientError
+from shared.events.models import QueryCompleted, QueryFailed
+from shared.events.tail import Told, follow, listening
+from shared.runtime.bus import Bus
+from shared.runtime.provision import provision_stream
+from shared.runtime.settings import Settings
+from tests.waiting import until
+
+
+@pytest.fixture
+def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
+    """A server that a test may stop."""
+    port, monitor_port = free_ports(2)
+    server = EmbeddedNats(tmp_path / "nats", port, monitor_port, tmp_path / "nats.log")
+    server.start()
+    yield server
+    server.stop()
+
+
+def learned(nodes: int) -> QueryCompleted:
+    return QueryCompleted.of(
+        agent_id=uuid4(),
+        iteration_id=uuid4(),
+        step_id=uuid4(),
+        occurred_at=datetime.now(UTC),
+        nodes=nodes,
+        edges=0,
+    )
+
+
+@asynccontextmanager
+async def reading(
+    url: str, pattern: str = ">", *, from_sequence: int = 1
+) -> AsyncIterator[list[int]]:
+    """How many nodes each event told, in the order in which they are read."""
+    heard: list[int] = []
+
+    async def read() -> None:
+        nonlocal heard
+        async with listening(url) as client:
+            async for told in follow(client, pattern, from_sequence=from_sequence):
+                heard += [_nodes(told)]
+
+    task = asyncio.create_task(read())
+    yield heard
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _nodes(told: Told) -> int:
+    return told.event.nodes if isinstance(told.event, QueryCompleted) else -1
+
+
+async def publish(bus: Bus, *counts: int) -> None:
+    """Tried again until NATS has stored it."""
+    for count in counts:
+        event = learned(count)
+
+        async def stored(event: QueryCompleted = event) -> bool:
+            try:
+                await bus.publish(event)
+            except TransientError:
+                return False
+            return True
+
+        await until(stored, what="NATS to store an event")
+
+
+async def heard_all(heard: list[int], wanted: list[int]) -> None:
+    async def look() -> bool:
+        return len(heard) >= len(wanted)
+
+    await until(look, what=f"{wanted} to be read")
+    assert heard == wanted
+
+
+async def test_history_is_read_back_and_a_restart_of_nats_is_outlived(
+    own_nats: EmbeddedNats,
+) -> None:
+    await provision_stream(Settings(nats_url=own_nats.url))
+    bus = Bus(own_nats.url, name="test")
+    await bus.connect()
+    await publish(bus, 1, 2)
+    async with (
+        reading(own_nats.url) as everything,
+        reading(own_nats.url, "query.*", from_sequence=2) as later,
+    ):
+        await heard_all(everything, [1, 2])
+        await heard_all(later, [2])
+        own_nats.stop()
+        own_nats.start()
+        await publish(bus, 3, 4)
+        await heard_all(everything, [1, 2, 3, 4])
+        await heard_all(later, [2, 3, 4])
+    await bus.close()
+
+
+async def test_only_what_matches_is_read(nats_url: str, bus: Bus) -> None:
+    await bus.publish(
+        QueryFailed.of(
+            agent_id=uuid4(),
+            iteration_id=uuid4(),
+            step_id=uuid4(),
+            occurred_at=datetime.now(UTC),
+            error="no answer",
+        )
+    )
+    await publish(bus, 5)
+    async with reading(nats_url, "query.completed") as heard:
+        await heard_all(heard, [5])
+
+
+async def test_without_a_stream_it_says_what_to_do(own_nats: EmbeddedNats) -> None:
+    async with listening(own_nats.url) as client:
+        with pytest.raises(PermanentError, match="vigil migrate"):
+            await anext(follow(client))
+
+
+async def test_where_nobody_answers_it_says_so() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(TransientError, match=str(port)):
+        async with listening(f"nats://127.0.0.1:{port}"):
+            pass

@@ -1,0 +1,74 @@
+"""An iteration as the api tells it, in whatever state a test wants it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid5
+
+from shared.store.reading.shapes import (
+    AnswerEvent,
+    CallTotals,
+    InteractionView,
+    IterationDetails,
+    StepView,
+)
+
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+ID = UUID(int=7)
+
+
+def step(kind: str, index: int = 0, status: str = "completed", **values: Any) -> StepView:
+    known: dict[str, Any] = {
+        "id": uuid5(ID, f"{kind} {index}"),
+        "input": {},
+        "result": None,
+        "error": None,
+        "attempts": 0,
+        "resends": 0,
+        "retry_at": None,
+        "started_at": START,
+        "ended_at": START + timedelta(seconds=2) if status in ("completed", "failed") else None,
+    }
+    return StepView(kind=kind, index=index, status=status, **(known | values))
+
+
+def iteration(*steps: StepView, status: str = "running", **values: Any) -> IterationDetails:
+    known: dict[str, Any] = {
+        "id": ID,
+        "agent_id": ID,
+        "agent_name": "Lithium",
+        "number": 1,
+        "why": "due",
+        "status": status,
+        "stage": "researching",
+        "errors": [],
+        "started_at": START,
+        "ended_at": None if status == "running" else START + timedelta(seconds=9),
+        "deadline_at": START + timedelta(minutes=30),
+        "plan": None,
+        "interactions": [],
+        "calls": CallTotals(),
+    }
+    return IterationDetails(steps=list(steps), **(known | values))
+
+
+def run_of(of: StepView, phase: str, *tool_calls: tuple[str, str]) -> InteractionView:
+    """A phase run of the step, whose one answer called these tools with these arguments (JSON)."""
+    calls = [{"function": {"name": name, "arguments": written}} for name, written in tool_calls]
+    answer = AnswerEvent(
+        call_id=ID,
+        message={"role": "assistant", "tool_calls": calls},
+        finish_reason="tool_calls",
+        input_tokens=None,
+        output_tokens=None,
+    )
+    return InteractionView(
+        id=ID,
+        step_id=of.id,
+        phase=phase,
+        model="m",
+        system_prompt="",
+        request={},
+        events=[answer] if tool_calls else [],
+        created_at=START,
+        completed_at=None,
+    )

@@ -1,0 +1,117 @@
+"""The command line itself: quick to help, and clear when something is wrong."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"sqlalchemy", "httpx", "nats", "faststream", "openai", "fastapi", "psycopg", "alembic"}
+COMMANDS = [
+    "",
+    "up",
+    "demo",
+    "doctor",
+    "migrate",
+    "run",
+    "tail",
+    "graph",
+    "inbox",
+    "agent",
+    "agent create",
+]
+
+
+def vigil(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    clean = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment}
+    command = [sys.executable, "-m", "cli", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, env=clean, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    told = vigil(*command.split(), "--help")
+    assert told.returncode == 0
+    assert "Usage: vigil" in told.stdout
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    probe = (
+        "import sys; sys.argv = ['vigil', '--help']\n"
+        "from cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: print('loaded', *sys.modules)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert set(told.stdout.splitlines()[-1].split()) & HEAVY == set()
+
+
+def test_where_nothing_runs_it_says_how_to_begin(tmp_path: Path) -> None:
+    for arguments in (["agent", "list"], ["run", "x"], ["tail"], ["inbox"], ["graph", "x"]):
+        told = vigil(*arguments, VIGIL_DATA=str(tmp_path))
+        assert told.returncode == 1
+        assert "no Vigil is running here" in told.stderr
+        assert "vigil up" in told.stderr
+        assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "words"), [("http://127.0.0.1:1", "no Vigil answers"), ("nonsense", "no URL")]
+)
+def test_an_api_that_is_not_there_is_told(url: str, words: str) -> None:
+    told = vigil("agent", "list", "--url", url)
+    assert (told.returncode, words in told.stderr, told.stdout) == (1, True, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["agent", "create", "Watch something", "--interval", "soon"], "soon"),
+        (["agent", "create", "Watch something", "--model", "observer"], "PHASE=NAME"),
+        (["tail", "nonsense"], "no event is named"),
+        (["tail", "--since", "x"], "no duration"),
+        (["demo", "--corpus", "/nonexistent/folder", "--mission", "Watch it"], "no corpus at"),
+        (["demo", "--corpus", "/nonexistent/folder"], "--mission"),
+        (["up", "--corpus", "/nonexistent/folder"], "no corpus at"),
+    ],
+)
+def test_what_cannot_be_used_is_told_before_anything_is_done(
+    arguments: list[str], words: str
+) -> None:
+    told = vigil(*arguments)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert words in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_a_data_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    told = vigil("up", "--data", str(file))
+    assert told.returncode == 1
+    assert "it is a file, not a directory" in told.stderr
+
+
+def test_doctor_finds_a_missing_corpus_and_says_how_to_mend_it(tmp_path: Path) -> None:
+    told = vigil("doctor", "--corpus", "/nonexistent/folder", VIGIL_DATA=str(tmp_path / "data"))
+    assert told.returncode == 1
+    assert "no corpus at /nonexistent/folder" in told.stdout
+    assert "1 thing to mend" in told.stdout
+
+
+def test_doctor_tells_that_keys_are_set_and_never_what_they_are(tmp_path: Path) -> None:
+    told = vigil(
+        "doctor",
+        "--json",
+        VIGIL_DATA=str(tmp_path / "data"),
+        OPENAI_API_KEY="sk-secret",
+        OPENAI_BASE_URL="http://127.0.0.1:1/v1",
+    )
+    assert '"OPENAI_API_KEY"' in told.stdout
+    assert "does not answer" in told.stdout
+    assert "sk-secret" not in told.stdout + told.stderr
+    assert told.returncode == 1

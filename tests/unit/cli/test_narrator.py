@@ -1,0 +1,142 @@
+"""An iteration told while it happens: each thing once, in words that a person understands."""
+
+import io
+from collections.abc import Sequence
+from uuid import UUID
+
+import pytest
+from rich.console import Console
+
+from cli.show.console import THEME
+from cli.show.work import doing
+from cli.watching.narrator import Narrator
+from shared.store.reading.shapes import CitationView, ConclusionView, CountsView
+from tests.unit.cli.story import iteration, run_of, step
+
+ANALYSIS = UUID(int=11)
+NOTHING = CountsView(nodes=0, edges=0, analyses=0, advice=0)
+SOMETHING = CountsView(nodes=12, edges=9, analyses=1, advice=0)
+PLANNED = {"objective": "Find the price of lithium in 2025"}
+OBSERVED = {"observation": "Prices and output move together"}
+
+
+def concluded() -> Sequence[ConclusionView]:
+    return [
+        ConclusionView(
+            id=ANALYSIS,
+            word="pattern",
+            name="Prices follow output",
+            summary="Prices followed output for three years.",
+            content="",
+            confidence=None,
+            generated_at="",
+            iteration_id=None,
+            citations=list[CitationView](),
+        )
+    ]
+
+
+class Heard:
+    """A narrator with all that it has printed."""
+
+    def __init__(self) -> None:
+        self._written = io.StringIO()
+        self.narrator = Narrator(Console(file=self._written, width=200, theme=THEME))
+
+    @property
+    def text(self) -> str:
+        return self._written.getvalue()
+
+
+def test_a_whole_iteration_is_told_step_by_step_and_each_once() -> None:
+    heard = Heard()
+    observe = step("observe")
+    waiting = [
+        step("query", 0, "running", input=PLANNED),
+        step("insight", 0, "planned", input=OBSERVED),
+    ]
+    done = [
+        step("query", 0, input=PLANNED, result={"nodes": 12, "edges": 1}),
+        step("insight", 0, input=OBSERVED, result={"analyses": [str(ANALYSIS)], "missing": []}),
+        step("advise", result={"advice": [], "reason": "It is too early."}),
+    ]
+    heard.narrator.begin(1, 2)
+    for told in (
+        iteration(step("observe", 0, "running")),
+        iteration(observe, *waiting),
+        iteration(observe, *waiting),
+        iteration(observe, *done),
+        iteration(observe, *done, status="completed"),
+    ):
+        heard.narrator.tell(told, concluded)
+    heard.narrator.stop()
+    heard.narrator.end(iteration(observe, *done, status="completed"), NOTHING, SOMETHING)
+    for words in (
+        "Iteration 1 of 2",
+        "plans 1 query and 1 insight",
+        "Find the price of lithium in 2025",
+        "Prices and output move together",
+        "query 1: 12 nodes, 1 edge",
+        "insight 1: 1 analysis",
+        "pattern  Prices followed output for three years.",
+        "advises nothing, as usual",
+        "It is too early.",
+        "completed in 9.0 s: 12 nodes and 9 edges (+12 nodes, +9 edges)",
+    ):
+        assert heard.text.count(words) == 1, words
+
+
+def test_trouble_is_told_when_it_comes_and_a_failure_once() -> None:
+    heard = Heard()
+    error = "no answer from the model server at http://localhost:1/v1"
+    for attempts in (1, 2, 3):
+        trying = step("observe", 0, "pending", error=error, attempts=attempts)
+        heard.narrator.tell(iteration(trying), concluded)
+    failed = step("observe", 0, "failed", error=f"{error} (gave up after 5 attempts)")
+    deadline = "the iteration's deadline passed while observing"
+    ended = iteration(failed, status="failed", errors=[f"observe: {failed.error}", deadline])
+    heard.narrator.tell(ended, concluded)
+    heard.narrator.end(ended, NOTHING, NOTHING)
+    assert heard.text.count("is tried again") == 1
+    assert heard.text.count("gave up after 5 attempts") == 1
+    assert deadline in heard.text
+
+
+def test_an_insight_without_data_says_what_is_missing() -> None:
+    heard = Heard()
+    lacking = step("insight", 0, result={"analyses": [], "missing": ["Output of Chile in 2025"]})
+    heard.narrator.tell(iteration(lacking), concluded)
+    assert "insight 1: not enough data for an analysis" in heard.text
+    assert "missing  Output of Chile in 2025" in heard.text
+
+
+@pytest.mark.parametrize(
+    ("phase", "calls", "words"),
+    [
+        ("knowledge_acquisition", [], "asks where to look"),
+        (
+            "knowledge_acquisition",
+            [("tavilySearch", '{"query": "lithium price"}')],
+            "searches “lithium price”",
+        ),
+        (
+            "knowledge_acquisition",
+            [("tavilyExtract", '{"urls": ["https://a.example"]}')],
+            "reads “https://a.example”",
+        ),
+        ("knowledge_acquisition", [("tavilySearch", "not json")], "searches"),
+        ("graph_construction", [("queryGraph", "{}")], "reads the document"),
+        ("graph_construction", [("addGraphNode", "{}")] * 3, "writes to the graph (3 so far)"),
+    ],
+)
+def test_what_a_worker_does_is_told_from_its_last_answer(
+    phase: str, calls: list[tuple[str, str]], words: str
+) -> None:
+    working = step("query", 0, "running")
+    told = iteration(working, interactions=[run_of(working, phase, *calls)])
+    assert words in doing(told, working)
+
+
+def test_a_step_that_nobody_has_taken_waits() -> None:
+    waiting = step("query", 0, "pending")
+    assert doing(iteration(waiting), waiting) == "waits for a worker"
