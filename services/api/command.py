@@ -4,7 +4,6 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from sqlalchemy import delete as sql_delete
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -97,10 +96,6 @@ async def set_active(
 async def run_now(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
     """The scheduler finds it, whether the agent is paused or not."""
     return await _changed(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
-
-
-async def delete(session: AsyncSession, agent_id: UUID) -> None:
-    await session.execute(sql_delete(Agent).where(Agent.id == agent_id))
 
 
 async def _free_name(session: AsyncSession, owner_id: UUID, mission: str) -> str:

@@ -59,7 +59,8 @@ def wanted(consumer: Consumer) -> ConsumerConfig:
         # Never given up by the server, where it would be lost silently: tries are counted in Postgres.
         max_deliver=-1,
         max_ack_pending=consumer.max_ack_pending,
-        deliver_policy=DeliverPolicy.ALL,
+        # A consumer that had to be made again would else be told the whole history; what it missed, the reconciler says.
+        deliver_policy=DeliverPolicy.NEW,
         filter_subjects=consumer.subjects,
     )
 

@@ -21,7 +21,7 @@ from shared.events.codec import decode
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 3.0
 FETCH_SECONDS = 2.0
 LOOK_AGAIN_SECONDS = 0.5
 BATCH = 100

@@ -43,7 +43,7 @@ class Settings(BaseSettings):
 
     slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""
-    max_attempts: int = Field(5, ge=1)
+    max_attempts: int = Field(6, ge=1)
     """Tries of a step that may end in an error before the step fails for good."""
     drain_seconds: float = 20.0
     """How long a stopping actor lets its handlers finish before it hands their work over."""

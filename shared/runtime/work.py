@@ -17,7 +17,7 @@ from shared.store.database import Database
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.tables import Step
 
-FIRST_REST_SECONDS = 1.0
+FIRST_REST_SECONDS = 2.0
 LONGEST_REST_SECONDS = 60.0
 MAX_CLAIMS = 50
 """A step that so many workers began and none ended kills them; it fails instead of being claimed for ever."""

@@ -6,11 +6,13 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 from sqlalchemy import case, exists, func, or_, select, update
+from sqlalchemy import delete as sql_delete
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.tables import Agent, Iteration, User
-from shared.store.words import IterationStatus, Phase
+from shared.errors import TransientError
+from shared.store.tables import Agent, Iteration, Step, User
+from shared.store.words import IterationStatus, Phase, StepStatus
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,28 @@ async def reschedule(session: AsyncSession, agent: Agent) -> None:
     )
 
 
+async def delete(session: AsyncSession, agent_id: UUID) -> None:
+    """Deletes the agent and all that is its own, in the middle of an iteration too.
+
+    Waits first for whoever writes, in the order in which the loop takes its locks: a cascade alone would take them in
+    another, and deadlock with a worker.
+    """
+    open_steps = Step.status.not_in((StepStatus.COMPLETED, StepStatus.FAILED))
+    for rows in (
+        select(Agent.id).where(Agent.id == agent_id),
+        select(Iteration.id).where(Iteration.agent_id == agent_id),
+        select(Step.id).where(Step.agent_id == agent_id, open_steps).order_by(Step.id),
+    ):
+        await session.execute(rows.with_for_update(key_share=True))
+    await session.execute(sql_delete(Agent).where(Agent.id == agent_id))
+
+
 async def get(session: AsyncSession, agent_id: UUID) -> Agent:
-    return await session.get_one(Agent, agent_id)
+    """Raises TransientError where the agent was deleted; whoever tries again finds its step gone too."""
+    agent = await session.get(Agent, agent_id)
+    if agent is None:
+        raise TransientError(f"agent {agent_id} was deleted", counts=False)
+    return agent
 
 
 def system_prompt(agent: Agent, phase: Phase) -> str:

@@ -8,6 +8,7 @@ from uuid import UUID
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.errors import TransientError
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.storable import error_text
 from shared.store.tables import Iteration, Step
@@ -89,4 +90,8 @@ async def of_iteration(
 
 
 async def iteration_of(session: AsyncSession, step: Step) -> Iteration:
-    return await session.get_one(Iteration, step.iteration_id)
+    """Raises TransientError where it was deleted with its agent."""
+    iteration = await session.get(Iteration, step.iteration_id)
+    if iteration is None:
+        raise TransientError(f"iteration {step.iteration_id} was deleted", counts=False)
+    return iteration

@@ -49,10 +49,9 @@ async def reading(
     heard: list[int] = []
 
     async def read() -> None:
-        nonlocal heard
         async with listening(url) as client:
             async for told in follow(client, pattern, from_sequence=from_sequence):
-                heard += [_nodes(told)]
+                _note(heard, told)
 
     task = asyncio.create_task(read())
     yield heard
@@ -60,23 +59,15 @@ async def reading(
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _nodes(told: Told) -> int:
-    return told.event.nodes if isinstance(told.event, QueryCompleted) else -1
+def _note(heard: list[int], told: Told) -> None:
+    heard.append(told.event.nodes if isinstance(told.event, QueryCompleted) else -1)
 
 
-async def publish(bus: Bus, *counts: int) -> None:
-    """Tried again until NATS has stored it."""
-    for count in counts:
-        event = learned(count)
-
-        async def stored(event: QueryCompleted = event) -> bool:
-            try:
-                await bus.publish(event)
-            except TransientError:
-                return False
-            return True
-
-        await until(stored, what="NATS to store an event")
+async def publish(url: str, *counts: int) -> None:
+    bus = Bus(url, name="test")
+    await bus.connect()
+    await bus.publish_all(learned(count) for count in counts)
+    await bus.close()
 
 
 async def heard_all(heard: list[int], wanted: list[int]) -> None:
@@ -91,9 +82,7 @@ async def test_history_is_read_back_and_a_restart_of_nats_is_outlived(
     own_nats: EmbeddedNats,
 ) -> None:
     await provision_stream(Settings(nats_url=own_nats.url))
-    bus = Bus(own_nats.url, name="test")
-    await bus.connect()
-    await publish(bus, 1, 2)
+    await publish(own_nats.url, 1, 2)
     async with (
         reading(own_nats.url) as everything,
         reading(own_nats.url, "query.*", from_sequence=2) as later,
@@ -102,10 +91,9 @@ async def test_history_is_read_back_and_a_restart_of_nats_is_outlived(
         await heard_all(later, [2])
         own_nats.stop()
         own_nats.start()
-        await publish(bus, 3, 4)
+        await publish(own_nats.url, 3, 4)
         await heard_all(everything, [1, 2, 3, 4])
         await heard_all(later, [2, 3, 4])
-    await bus.close()
 
 
 async def test_only_what_matches_is_read(nats_url: str, bus: Bus) -> None:
@@ -118,7 +106,7 @@ async def test_only_what_matches_is_read(nats_url: str, bus: Bus) -> None:
             error="no answer",
         )
     )
-    await publish(bus, 5)
+    await publish(nats_url, 5)
     async with reading(nats_url, "query.completed") as heard:
         await heard_all(heard, [5])
 

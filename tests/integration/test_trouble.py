@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from sqlalchemy import delete, func, select
+from sqlalchemy import func, select
 
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
@@ -27,9 +27,10 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from shared.runtime.work import Outcome
+from shared.store import agents
 from shared.store.database import Database
 from shared.store.leases import Lease
-from shared.store.tables import Agent, DeadLetter, Iteration, Step
+from shared.store.tables import DeadLetter, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
 from tests.integration.cluster import BUILDERS, ended_iteration, running
 from tests.integration.levers import Sandbox
@@ -147,7 +148,7 @@ async def test_workers_of_a_deleted_agent_end_quietly(
     async with running(sandbox_settings):
         await until(lambda: querying(database), what="a query to be worked on")
         async with database.transaction() as session:
-            await session.execute(delete(Agent).where(Agent.id == agent.id))
+            await agents.delete(session, agent.id)
         for name in EVERYBODY:
             await until(partial(idle, bus, name), what=f"the {name} to be idle")
     async with database.transaction() as session:

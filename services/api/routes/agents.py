@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body
 from services.api import command
 from services.api.access import Owned, OwnedAgent
 from services.api.command import NewAgent
+from shared.store import agents as store
 from shared.store.reading import agents, calls
 from shared.store.reading.shapes import AgentDetails, AgentView, CallsView
 
@@ -34,7 +35,7 @@ async def show(access: OwnedAgent) -> AgentDetails:
 @router.delete("/{agent}", status_code=HTTPStatus.NO_CONTENT)
 async def delete(access: OwnedAgent) -> None:
     """With everything it knows. What it is doing ends with it."""
-    await command.delete(access.session, access.agent.id)
+    await store.delete(access.session, access.agent.id)
 
 
 @router.post("/{agent}/pause")
