@@ -2,6 +2,10 @@
 
 import re
 
+from sandbox.text.labels import parse_label
+
+MAX_FACT_LABEL_WORDS = 5
+
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
 FACT = re.compile(r"^(\w+)\s*:\s*(.+?)\s*$", re.MULTILINE)
@@ -38,12 +42,19 @@ def plain_lines(text: str) -> str:
             continue
         marked = BLOCK_MARK.match(line) is not None or line.lstrip().startswith("|")
         content = " ".join(_without_marks(BLOCK_MARK.sub("", line)).split())
-        if open_paragraph and not marked:
+        is_fact = states_fact(content)
+        if open_paragraph and not marked and not is_fact:
             lines[-1] += " " + content
         else:
             lines.append(content)
-        open_paragraph = not HEADING.match(line)
+        open_paragraph = not HEADING.match(line) and not is_fact
     return "\n".join(lines)
+
+
+def states_fact(line: str) -> bool:
+    """A line such as `Capacity 2025: 12 GWh` stands alone, also where no blank line parts it from others."""
+    fact = parse_label(line) if line[:1].isupper() else None
+    return fact is not None and len(fact.label.split()) <= MAX_FACT_LABEL_WORDS
 
 
 def _without_marks(line: str) -> str:

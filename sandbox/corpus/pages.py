@@ -1,12 +1,10 @@
 """Pages: Markdown, plain text and HTML, one document a file."""
 
-import re
-
 from sandbox.corpus.dates import parse_date
 from sandbox.corpus.document import Document
 from sandbox.corpus.files import SourceFile
 from sandbox.corpus.html import parse_html
-from sandbox.corpus.markdown import first_heading, plain_lines, split_front_matter
+from sandbox.corpus.markdown import first_heading, plain_lines, split_front_matter, states_fact
 
 
 def read_markdown(file: SourceFile) -> list[Document]:
@@ -18,9 +16,17 @@ def read_markdown(file: SourceFile) -> list[Document]:
 
 
 def read_text(file: SourceFile) -> list[Document]:
-    """Paragraphs are parted by empty lines; lines within one are joined."""
-    paragraphs = re.split(r"\n\s*\n", file.text())
-    text = "\n".join(filter(None, (" ".join(part.split()) for part in paragraphs)))
+    """Paragraphs are parted by empty lines; lines within one are joined, but for facts on lines of their own."""
+    lines: list[str] = []
+    open_paragraph = False
+    for line in (" ".join(raw.split()) for raw in file.text().splitlines()):
+        is_fact = states_fact(line)
+        if line and open_paragraph and not is_fact:
+            lines[-1] += f" {line}"
+        elif line:
+            lines.append(line)
+        open_paragraph = bool(line) and not is_fact
+    text = "\n".join(lines)
     return [Document(_stem(file), text, file.url(), file.changed())]
 
 

@@ -24,6 +24,7 @@ NOT_FIGURES = frozenset(
     }
 )
 MAX_FIGURE_CHARS = 120
+VAGUE_TYPE = "Topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,21 @@ def comparisons(nodes: Iterable[ViewNode]) -> list[Comparison]:
         rival = group.get(figure.node.id)
         if rival is None or figure.year > rival.year:
             group[figure.node.id] = figure
+    _join_vague(groups)
     wide = [list(group.values()) for group in groups.values() if len(group) >= 2]
     ordered = [sorted(group, key=lambda one: (-one.amount.number, one.node.name)) for group in wide]
     return sorted(
         (Comparison(group[0].key, tuple(group)) for group in ordered),
         key=lambda one: (-len(one.figures), one.key),
     )
+
+
+def _join_vague(groups: dict[tuple[str, str, str], dict[str, NodeFigure]]) -> None:
+    """Nodes whose kind nothing told compare with those of the one kind that states the same figure."""
+    for key, unit, _ in [group for group in groups if group[2] == VAGUE_TYPE]:
+        others = [one for one in groups if one[:2] == (key, unit) and one[2] != VAGUE_TYPE]
+        if len(others) == 1:
+            groups[others[0]].update(groups.pop((key, unit, VAGUE_TYPE)))
 
 
 def series(figure: NodeFigure) -> list[NodeFigure]:

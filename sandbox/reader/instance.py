@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from sandbox.reader.answer import Answer
 from sandbox.reader.request import ChatRequest
 from sandbox.text.english import shortened
-from sandbox.text.phrases import subject_of
+from sandbox.text.subject import subject_of
 
 Schema = Mapping[str, Any]
 MAX_DEPTH = 12

@@ -12,6 +12,24 @@ IRREGULAR = {
     "series": "Series",
 }
 MAX_EDGE_TYPE_CHARS = 40
+ACTORS = frozenset(
+    {
+        "agencies",
+        "banks",
+        "companies",
+        "countries",
+        "economies",
+        "firms",
+        "governments",
+        "groups",
+        "startups",
+        "states",
+    }
+)
+LEADS_ON = frozenset(
+    {"a", "and", "by", "for", "from", "in", "of", "on", "or", "per", "the", "to", "with"}
+)
+"""No name ends with these where it was cut."""
 
 
 def listed(names: Sequence[str]) -> str:
@@ -40,6 +58,25 @@ def singular(noun: str) -> str:
     return lower[:1].upper() + lower[1:]
 
 
+def is_plural(phrase: str) -> bool:
+    """Whether its last word speaks of several: `chip makers`, `people`."""
+    last = phrase.lower().split()[-1]
+    if last in IRREGULAR:
+        return last != "series"
+    return len(last) > 3 and last.endswith("s") and not last.endswith(("ss", "us", "is", "ics"))
+
+
+def is_acting(phrase: str) -> bool:
+    """Whether it speaks of several that act, such as `chip makers` or `banks`, and not of things."""
+    last = phrase.lower().split()[-1]
+    return is_plural(phrase) and (last in ACTORS or last.endswith(("ers", "ors")))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 edge`, `2 edges`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def snake_case(text: str) -> str:
     """`Exports - partners` becomes `exports_partners`."""
     parts = [part for part in NOT_WORD.split(text.lower()) if part]
@@ -48,6 +85,8 @@ def snake_case(text: str) -> str:
         if len(name) + len(part) + 1 > MAX_EDGE_TYPE_CHARS:
             break
         name = f"{name}_{part}" if name else part
+    while name.rpartition("_")[2] in LEADS_ON and "_" in name:
+        name = name.rpartition("_")[0]
     return name if name[:1].isalpha() else f"has_{name}" if name else "related_to"
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sandbox.text.labels import LabelLine, parse_label
+from sandbox.text.labels import REMARK, LabelLine, parse_label
 from sandbox.text.prose_figures import NUMBER, SCALES, Figure, prose_figures
 
 AMOUNT = re.compile(
@@ -12,6 +12,8 @@ AMOUNT = re.compile(
     r"(?P<unit>%|percent|per cent|[A-Za-z]+(?:/[a-z]+)*)?"
 )
 MAX_FIGURE_CHARS = 90
+MAX_FIGURE_WORDS = 8
+"""More of them, remarks in brackets left out, are a sentence."""
 
 __all__ = ["Amount", "Figure", "amount", "figures"]
 
@@ -49,8 +51,15 @@ def _unit(unit: str | None) -> str:
     return "%" if unit in {"percent", "per cent"} else unit or ""
 
 
+def _closed(value: str) -> str:
+    """Without a bracket that a cut has left open."""
+    is_open = value.count("(") > value.count(")")
+    return (value[: value.rindex("(")] if is_open else value).strip()
+
+
 def _labelled(line: LabelLine) -> list[Figure]:
-    value = line.value.split(";")[0].strip()
-    if not line.has_figure or line.is_note or len(value) > MAX_FIGURE_CHARS:
+    value = _closed(line.value.split(";")[0])
+    is_prose = len(REMARK.sub("", value).split()) > MAX_FIGURE_WORDS
+    if not line.has_figure or line.is_note or is_prose or len(value) > MAX_FIGURE_CHARS:
         return []
     return [Figure(line.label, value)]

@@ -3,10 +3,18 @@
 import re
 from dataclasses import dataclass
 
+from sandbox.text.word_set import word_set
+from sandbox.text.words import STOP_WORDS
+
 LINE = re.compile(
     r"^(?:(?P<subject>[^:—–]{2,70}?) [—–] )?(?P<label>[^:.;!?]{2,90}): (?P<value>\S.*)$", re.DOTALL
 )
-STARTS_WITH_FIGURE = re.compile(r"^[-−~]?\s?[$€£¥]?\s?\d")
+STARTS_WITH_FIGURE = re.compile(
+    r"^(?:(?:less|more|fewer) than |about |approximately |nearly |over |under |up to |at least )?[-−~]?\s?[$€£¥]?\s?\d",
+    re.IGNORECASE,
+)
+NO_ITEM = word_set("different mixed none other others several unknown unspecified various")
+"""Entries that begin so name nothing."""
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 REMARK = re.compile(r"\s*\([^()]*\)")
 ITEM_FIGURE = re.compile(r"^(?P<name>.*?)\s+(?P<figure>[-−]?[$€£]?\d[\d.,]*\s*(?:%|km|[a-z]+)?)$")
@@ -60,14 +68,24 @@ def list_items(line: LabelLine) -> list[ListItem]:
     value = REMARK.sub("", line.value)
     if line.has_figure or line.is_note:
         return []
-    separator = ";" if ";" in value else ","
-    items = [_item(part.strip()) for part in value.split(separator) if part.strip()]
-    short = all(
-        0 < len(item.name.split()) <= MAX_ITEM_WORDS and ":" not in item.name for item in items
-    )
-    return items if items and short else []
+    items = [_item(part) for part in re.split(r"[;,]", value) if part.strip()]
+    if "," in value and ";" in value and not all(_is_short(item) for item in items):
+        items = [_item(part) for part in value.split(";") if part.strip()]
+    return [item for item in items if _names(item)] if all(map(_is_short, items)) else []
+
+
+def _is_short(item: ListItem) -> bool:
+    return 0 < len(item.name.split()) <= MAX_ITEM_WORDS and ":" not in item.name
+
+
+def _names(item: ListItem) -> bool:
+    """A small word at the start or a number within make a fragment: `less than`, `other metals`."""
+    first = item.name.split()[0]
+    leads_on = first[0].islower() and (first in STOP_WORDS or first in NO_ITEM)
+    return not leads_on and not any(character.isdigit() for character in item.name)
 
 
 def _item(text: str) -> ListItem:
+    text = text.strip().removeprefix("and ")
     match = ITEM_FIGURE.match(text)
     return ListItem(match["name"].strip(), match["figure"].strip()) if match else ListItem(text, "")

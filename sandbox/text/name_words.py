@@ -32,16 +32,17 @@ NOT_NAMES = word_set(
     Western Central Upper Lower Company Group Government Parliament Congress Constitution Republic
     Kingdom State States City Army Navy Chapter Section Table Figure Source Sources Published Note
     Notes Findings Objective According Nothing Found Yes No English French Net Total Average Annual
-    Real Gross World
+    Real Gross World Assembly Church Corps Inc Ltd PLC Leader Military Nation Peace People Solidarity Unity
     """
 )
 """Capitalised alone, they name nothing."""
 
 GENERIC_BODY = word_set(
     """
-    Agency Air Armed Army Authority Bank Board Border Bureau Central Civil Coast Command Commission
-    Council Court Customs Defense Defence Gendarmerie Federal Force Forces Guard Guards Ground High Interior
-    Internal Land Marine Maritime Military Ministry National Naval Navy Police Public Republican
+    Agency Air Armed Army Assembly Authority Bank Board Border Bureau Central Civil Coalition Coast
+    Command Commission Council Court Customs Defense Defence Gendarmerie Federal Force Forces Guard
+    Guards Ground High Interior
+    Internal Department Emergency Land Marine Unity Maritime Military Ministry National Naval Navy Police Public Republican
     Security Service Services State Supreme
     """
 )
@@ -60,6 +61,9 @@ ADJECTIVES = word_set(
 ADJECTIVE_ENDINGS = ("ian", "ians", "ean", "eans", "ese", "ish")
 
 
+DIRECTIONS = word_set("Northern Southern Eastern Western")
+
+
 def is_adjective(word: str) -> bool:
     """Belongs to a people or place and names neither: Ghanaian, Portuguese."""
     return word in ADJECTIVES or (len(word) > 5 and word.endswith(ADJECTIVE_ENDINGS))
@@ -70,7 +74,7 @@ NAME_HEADS = word_set(
     Academy Agency Alliance Association Bank Basin Bay Board Bureau Cape Chamber City Coast
     Commission Committee Commonwealth Community Council Court Declaration Democratic Department
     Duchy Emirate Empire Federation Fund Gulf House Institute Institution Isle Islands Isthmus
-    Kingdom Law League Line Ministry Mount Museum Organisation Organization Peninsula Port
+    Kingdom Law League Ministry Mount Museum Organisation Organization Peninsula Port
     Principality Province Region Republic Sea Society State States Straits Strait Sultanate
     Territory Treaty Union University Valley
     """

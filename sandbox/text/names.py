@@ -8,6 +8,7 @@ from sandbox.text.name_words import (
     ACTOR_VERBS,
     CALENDAR,
     CONNECTORS,
+    DIRECTIONS,
     GENERIC_BODY,
     HONORIFICS,
     NAME_HEADS,
@@ -23,6 +24,8 @@ CAPITAL = re.compile(r"^(?:[A-ZÀ-ÖØ-Þ]|(?:d|l|al|el)['’-][A-ZÀ-ÖØ-Þ])"
 ABBREVIATED = re.compile(r"^(?:St|Mt|Lt|Dr|Mr|Mrs|Ms|Prof|Gen|Col|Gov|Sen|[A-Z])$")
 POSSESSIVE = re.compile(r"['’]s$|(?<=s)['’]$")
 ADDRESS = re.compile(r"https?://\S+")
+EXPLAINED = re.compile(r"(?:\b\d{1,3}|[.,]\d+|\b(?:thousand|million|billion|trillion)) $|\($")
+"""Capitals behind a number are its unit, as in `5.1 million TEU`, and those in a bracket are short for what precedes."""
 MAX_NAME_WORDS = 6
 
 
@@ -64,12 +67,7 @@ class NameFinder:
         """The names in `sentence` from left to right; none in a heading written all in capitals."""
         if _is_heading(sentence):
             return []
-        found = [name for run in _runs(sentence) if (name := self._name(sentence, run))]
-        return [
-            name
-            for before, name in zip([None, *found], found, strict=False)
-            if before is None or not _abbreviates(name, before, sentence)
-        ]
+        return [name for run in _runs(sentence) if (name := self._name(sentence, run))]
 
     def _learn(self, sentence: str) -> None:
         if _is_heading(sentence):
@@ -92,6 +90,8 @@ class NameFinder:
         if not run or len(run) > MAX_NAME_WORDS:
             return None
         text = sentence[run[0].start : run[-1].end]
+        if text.isupper() and EXPLAINED.search(sentence[: run[0].start]):
+            return None
         return None if _is_no_name(text, run) else Name(text, run[0].start, titled)
 
     def _is_ordinary_start(self, sentence: str, run: list[_Token]) -> bool:
@@ -111,12 +111,6 @@ class NameFinder:
         if word.lower() in GENERIC_WORDS or word.lower() in self._small:
             return True
         return len(run) == 1 and word not in self._capitalised and not _acts(sentence, run[0].end)
-
-
-def _abbreviates(name: Name, before: Name, sentence: str) -> bool:
-    """`(IMF)` behind the name it stands for is no name of its own."""
-    between = sentence[before.end : name.start].strip()
-    return between == "(" and name.text.isupper() and name.text[0] == before.text[0]
 
 
 def _starts_clause(sentence: str, position: int) -> bool:
@@ -162,6 +156,8 @@ def _joins(sentence: str, last: _Token, token: _Token) -> bool:
 
 def _without_titles(run: list[_Token]) -> tuple[list[_Token], bool]:
     titled = False
+    if len(run) > 2 and is_adjective(run[0].text) and run[1].text in HONORIFICS:
+        run = run[1:]
     while run and run[0].text in HONORIFICS and len(run) > 1:
         run = run[1:]
         titled = True
@@ -184,10 +180,11 @@ def _is_no_name(text: str, run: list[_Token]) -> bool:
             text in NOT_NAMES
             or text in NAME_HEADS
             or text in HONORIFICS
+            or text in GENERIC_BODY
             or is_adjective(text)
             or text.lower() in STOP_WORDS
         )
-    return is_adjective(words[-1]) or GENERIC_BODY.issuperset(words)
+    return is_adjective(words[-1]) or words[-1] in DIRECTIONS or GENERIC_BODY.issuperset(words)
 
 
 def _is_heading(sentence: str) -> bool:

@@ -35,7 +35,8 @@ MONTHS = word_set(
     "january february march april may june july august september october november december"
 )
 REPORTING = word_set(
-    "according announced estimated expected expects forecast percent plans planned reported said says told"
+    "according announced buy employs estimated expected expects forecast operated operates paid pay percent plans planned "
+    "reported said says spent told"
 )
 MADE = word_set(
     "bought built delivered employed employs exported made mined opened produced refined sold shipped supplied"
@@ -85,12 +86,15 @@ def _counted(value: str, unit: str, match: re.Match[str]) -> str:
     _, of, noun = value.partition(" of ")
     if of:
         return noun
-    is_plural = unit.endswith("s") and unit.isalpha() and value.lower().endswith(unit)
+    is_plural = (
+        (unit.endswith("s") or unit == "people") and unit.isalpha() and value.lower().endswith(unit)
+    )
     return unit if is_plural and not match["money"] else ""
 
 
 def _done(before: str) -> str:
-    return next((word for word in reversed(WORD.findall(before)[-3:]) if word in MADE), "")
+    done = next((word for word in reversed(WORD.findall(before)[-3:]) if word in MADE), "")
+    return "employed" if done == "employs" else done
 
 
 def _moved(before: str, unit: str) -> str:

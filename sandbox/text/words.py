@@ -27,18 +27,23 @@ STOP_WORDS = word_set(
 )
 """Bear no meaning of their own."""
 
+ACRONYMS = frozenset({"IT", "US", "WHO"})
+"""Written like stop words, but for their capitals."""
+
 GENERIC_WORDS = word_set(
     """
-    alert analyse analyses analysis analyze area areas assess bear bears best briefing change changes check
-    collect comparable compare connected current currently data detail details develop development developments event
-    events examine explore eye fact facts figure figures find finding findings focus follow future
-    general give help identify important information insight insights investors investor interest interesting issue
-    issues keep key know knowledge latest learn list long-term look main major map matter matters
-    medium-term mission monitor name names near-term need needs new news notable observe opportunities
-    opportunity overview people picture please potential recent recently relevant report reported
-    reports research see seek short short-term situation stand stands state status study summarise summarize tell
-    term things think top topic topics track trend trends understand update updates want watch
-    watching way ways
+    affect affecting affects alert analyse analyses analysis analyze area areas assess bear bears
+    best briefing care cares change changes check collect comparable compare connected current
+    currently data depend depending depends detail details develop development developments drive
+    drives driving early effect effects event events examine explore exposed exposure eye fact facts
+    figure figures find finding findings focus follow future general give grow happen happening help
+    identify impact impacts important information insight insights investors investor interest
+    interesting issue issues keep key know knowledge latest learn list long-term look main major map
+    matter matters medium-term mission monitor name names near-term need needs new news notable
+    observe opportunities opportunity overview people picture please potential recent recently
+    relevant report reported reports research role roles see seek short short-term situation stand
+    stands state status study summarise summarize tell term things think top topic topics track
+    trend trends understand update updates want watch watching way ways
     """
 )
 """Said of any mission, so they tell none apart."""
@@ -76,8 +81,9 @@ def fold(text: str) -> str:
 
 
 def meaningful(word: str) -> bool:
-    """Neither a stop word nor a number nor a single letter."""
-    return len(word) > 1 and not word.isdigit() and word.lower() not in STOP_WORDS
+    """Neither a stop word nor a number nor a single letter; `US` is none of these, though `us` is."""
+    is_stop_word = word.lower() in STOP_WORDS and word not in ACRONYMS
+    return len(word) > 1 and not word.isdigit() and not is_stop_word
 
 
 def stems(text: str) -> list[str]:

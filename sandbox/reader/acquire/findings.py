@@ -19,18 +19,25 @@ MIN_SHARE_OF_BEST = 0.35
 
 def write_findings(query: Query, pages: list[Page], troubles: list[str]) -> str:
     """A part for each source that has something on the objective; says so where none has."""
-    parts = [
-        part for place, page in enumerate(pages) if (part := _part(page, query, best=place == 0))
-    ]
+    parts = _parts(query, pages, MIN_SHARED_WORDS) or _parts(query, pages, 1)
     lack = f"Nothing was found for this; searched for: {', '.join(query.hints)}."
     notes = [f"Note: {trouble}" for trouble in troubles]
     heading = f"# {query.objective.rstrip('.')}"
     return "\n\n".join([heading, *(parts[:MAX_SOURCES] or [lack]), *notes])
 
 
-def _part(page: Page, query: Query, *, best: bool) -> str:
+def _parts(query: Query, pages: list[Page], least: int) -> list[str]:
+    """Pages that share so many words with what is wanted; where one must do, only short pages that are about little."""
+    found = (_part(page, query, least, best=place == 0) for place, page in enumerate(pages))
+    return [part for part in found if part]
+
+
+def _part(page: Page, query: Query, least: int, *, best: bool) -> str:
     usable = [one for one in dict.fromkeys(sentences(page.text)) if _is_usable(one, page)]
-    if not _bears_on(usable, query, best=best):
+    is_short = len(usable) <= MAX_SENTENCES
+    told = [" ".join([page.title, *usable])] if is_short else usable
+    least = least if is_short else MIN_SHARED_WORDS
+    if not usable or not _bears_on(told, query, least, best=best):
         return ""
     head = [f"## {page.title}", f"Source: {page.url}"]
     if page.published:
@@ -39,13 +46,17 @@ def _part(page: Page, query: Query, *, best: bool) -> str:
     return "\n".join([*head, "", *(f"- {sentence}" for sentence in found)])
 
 
-def _bears_on(usable: list[str], query: Query, *, best: bool) -> bool:
-    """Whether one sentence holds half the words of a hint, and two at least; of the best page, two of any words wanted."""
-    wanted = [topic_stems(query.text)] if best else [topic_stems(hint) for hint in query.hints]
-    told = [topic_stems(one) for one in usable]
+def _bears_on(told: list[str], query: Query, least: int, *, best: bool) -> bool:
+    """Whether one sentence holds half the words of a hint, and `least`; of the best page, `least` of any words wanted.
+
+    A short page counts as one sentence.
+    """
+    hints = [" ".join(query.hints)] if best else query.hints
+    wanted = [topic_stems(hint) for hint in hints]
+    found = [topic_stems(one) for one in told]
     for stems in wanted:
-        least = MIN_SHARED_WORDS if best else max(MIN_SHARED_WORDS, ceil(len(stems) / 2))
-        if any(len(stems & one) >= min(least, len(stems)) for one in told):
+        enough = least if best else max(least, ceil(len(stems) / 2))
+        if any(len(stems & one) >= min(enough, len(stems)) for one in found):
             return True
     return False
 

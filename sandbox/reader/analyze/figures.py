@@ -27,8 +27,8 @@ def _concluded(comparison: Comparison) -> Conclusion:
     moves = [move for figure in comparison.figures if (move := _move(figure))]
     names = [figure.node.name for figure in comparison.figures]
     summary = (
-        f"{highest.node.name} states the highest {_inline(comparison.key)} of {listed(names)}: {highest.value}; "
-        f"{lowest.node.name} the lowest: {lowest.value}.{_times(highest, lowest)}"
+        f"Of {listed(names)}, {highest.node.name} states the highest {_inline(comparison.key)}: {highest.value}; "
+        f"{lowest.node.name} states the lowest: {lowest.value}.{_times(highest, lowest)}"
     )
     return Conclusion(
         name=_name(comparison),
@@ -85,6 +85,8 @@ def _times(highest: NodeFigure, lowest: NodeFigure) -> str:
 
 def _inline(key: str) -> str:
     """In the middle of a sentence; acronyms keep their capitals, and so do names in longer labels."""
+    if "," in key or " - " in key or key[:1].islower():
+        return f"figure for “{key}”"
     if len(key.split()) <= 3:
         return " ".join(word if word[1:2].isupper() else word.lower() for word in key.split())
     return key if key[1:2].isupper() else key[:1].lower() + key[1:]

@@ -47,7 +47,7 @@ def _concluded(nodes: Mapping[str, ViewNode], edges: list[ViewEdge]) -> Conclusi
         for source, edge in zip(sources, edges, strict=True)
     ]
     return Conclusion(
-        name=f"{relation[:1].upper()}{relation[1:]} {target.name}: shared by {names}",
+        name=f"{relation[:1].upper()}{relation[1:]}: {target.name} shared by {names}",
         type="pattern" if len(sources) >= 3 else "observation",
         summary=summary,
         content="\n".join([f"{summary} {cite(target)}", "", *lines]),

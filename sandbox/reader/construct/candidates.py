@@ -1,7 +1,7 @@
 """The names a document speaks of, with the sentences that speak of them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from sandbox.reader.construct.entries import kind_of_entries, lists_peers
@@ -69,7 +69,21 @@ def find_candidates(sources: list[Source]) -> dict[str, Candidate]:
             _mention_subjects(found, source, sentence, line)
             if subject and OWN_FIGURE.match(sentence) and not finder.find(sentence):
                 found[fold(subject)].mentions.append(Mention(source, sentence, line))
-    return {key: one for key, one in found.items() if one.named_mentions()}
+    named = {key: one for key, one in found.items() if one.named_mentions()}
+    short = {_initials(one.name) for one in named.values()} | _surnames(named.values())
+    return {key: one for key, one in named.items() if one.is_subject or one.name not in short}
+
+
+def _initials(name: str) -> str:
+    """What `International Monetary Fund` is called for short; empty for a single word."""
+    words = [word for word in name.split() if word[0].isupper()]
+    return "".join(word[0] for word in words) if len(words) > 1 else ""
+
+
+def _surnames(candidates: Iterable[Candidate]) -> set[str]:
+    """The last names of those that are also named in full, where capitals mark them."""
+    last = {one.name.split()[-1] for one in candidates if " " in one.name}
+    return {name for name in last if name.isupper() and len(name) > 2}
 
 
 def _finder(sources: list[Source]) -> NameFinder:

@@ -8,6 +8,8 @@ from sandbox.text.english import singular
 LAST_WORD = re.compile(r"\w+$")
 SEGMENTS = re.compile(r",\s|\s-\s")
 MIN_NOUN_CHARS = 4
+MEASURE = re.compile(r"\bper\b|\d|\bcoordinates\b", re.IGNORECASE)
+"""Such a label says in what something is measured, and lists nothing."""
 
 
 def lists_peers(label: str) -> bool:
@@ -20,6 +22,7 @@ def kind_of_entries(label: str) -> str:
     head = _head(label)
     if (
         lists_peers(label)
+        or MEASURE.search(label)
         or head in RELATIONAL_WORDS
         or not head.endswith("s")
         or len(head) < MIN_NOUN_CHARS

@@ -16,6 +16,8 @@ ORGANIZATION_WORDS = word_set(
     Rail Railways Regiment Resources SA SE Semiconductor Semiconductors Senate Service Society
     Software Solutions SpA Steel Systems Technologies Technology Therapeutics Trucks Trust Union
     University Ventures Works
+    Bio Biotech Foods Genomics Insurance Logistics Maritime Pharmaceuticals Robotics Securities
+    Shipping Shipyard Shipyards Solar Storage Studios Tankers Telecom Textiles Turbines Wind
     """
 )
 PLACE_WORDS = word_set(
@@ -53,6 +55,20 @@ RELATIONAL_WORDS = word_set(
     """
 )
 """Say what entries are to the subject, not what they are."""
+
+PLACE_HEADS = word_set("Cape Fort Lake Mount Port")
+"""Begin names such as Lake Volta."""
+
+_BODIES = (
+    "agency|bank|company|developer|firm|group|maker|manufacturer|miner|operator|producer|supplier"
+)
+ORGANIZATION_IS = re.compile(
+    rf"(?:,? is|,) (?:a|an|the|one of) [^.,;]{{0,60}}\b(?:{_BODIES})s?\b"
+    r"|['’]s (?:board|chair\w*|chief|customers|profit|revenue|shares)\b",
+    re.IGNORECASE,
+)
+ORGANIZATION_SUBJECT = re.compile(rf"The (?:\w+ ){{0,2}}(?:{_BODIES})\b")
+"""How a sentence begins that speaks of its source's subject as a body of people."""
 
 NATION_CUE = re.compile(
     r"\b(?:republic|kingdom|government|economy|people|capital|president|state|nation|country) of(?: the)?$",

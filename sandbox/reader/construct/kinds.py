@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from sandbox.reader.construct.candidates import Candidate, Mention
 from sandbox.reader.construct.entries import kind_of_entries, lists_peers
@@ -12,21 +13,39 @@ from sandbox.reader.construct.kind_words import (
     COUNTRY_IS,
     COUNTRY_WORDS,
     NATION_CUE,
+    ORGANIZATION_IS,
+    ORGANIZATION_SUBJECT,
     ORGANIZATION_VERBS,
     ORGANIZATION_WORDS,
     PERSON_ROLE,
+    PLACE_HEADS,
     PLACE_WORDS,
     ROLE_BEFORE,
     STATE_LABEL,
 )
+from sandbox.reader.construct.sources import Source
+from sandbox.text.name_words import NOT_NAMES
 
 COUNTRY, ORGANIZATION, PERSON, PLACE, TOPIC = "Country", "Organization", "Person", "Place", "Topic"
 HINT, LIKELY, CLEAR, STRONG, CERTAIN = range(1, 6)
 """How many votes a cue has."""
+SETTLED = 50
+"""More than all other cues together."""
 ENUMERABLE = frozenset({COUNTRY, PERSON, PLACE})
 """Kinds that a name takes over from the one it is enumerated beside."""
 ENUMERATION = re.compile(r"^(?:,|,? and|,? or)(?: the)? $")
 ACRONYM = re.compile(r"^[A-Z][A-Z&]{1,5}$")
+FOLDERS = {
+    "cities": PLACE,
+    "companies": ORGANIZATION,
+    "company": ORGANIZATION,
+    "countries": COUNTRY,
+    "country": COUNTRY,
+    "organisations": ORGANIZATION,
+    "organizations": ORGANIZATION,
+    "people": PERSON,
+    "places": PLACE,
+}
 SHOUTED_SURNAME = re.compile(
     r"^(?:[A-Z][\w'’.-]*[a-z.] )+(?:[A-Z]{3,}(?:-[A-Z]{2,})?)(?: [A-Z]{3,})*$"
 )
@@ -125,17 +144,22 @@ def _name_votes(name: str) -> dict[str, int]:
     words = name.split()
     if SHOUTED_SURNAME.match(name):
         return {PERSON: STRONG}
-    if words[-1].strip(".") in ORGANIZATION_WORDS or words[0] in ORGANIZATION_WORDS:
+    if words[-1].strip(".") in ORGANIZATION_WORDS:
+        return {ORGANIZATION: SETTLED}
+    if words[0] in ORGANIZATION_WORDS:
         return {ORGANIZATION: STRONG}
     if words[0] in COUNTRY_WORDS or name in COUNTRY_ACRONYMS:
         return {COUNTRY: CLEAR}
-    if words[-1] in PLACE_WORDS or words[0] in PLACE_WORDS:
+    leads = words[0] in PLACE_HEADS or (words[0] in PLACE_WORDS and words[1:2] == ["of"])
+    if words[-1] in PLACE_WORDS or leads:
         return {PLACE: STRONG}
     return {ORGANIZATION: LIKELY} if ACRONYM.match(name) else {}
 
 
 def _sentence_votes(name: str, mention: Mention) -> dict[str, int]:
     start = mention.sentence.find(name)
+    if start < 0 and ORGANIZATION_SUBJECT.match(mention.sentence):
+        return {ORGANIZATION: CLEAR}
     if mention.listed or start < 0:
         return {}
     before, after = mention.sentence[:start].rstrip(), mention.sentence[start + len(name) :]
@@ -144,7 +168,11 @@ def _sentence_votes(name: str, mention: Mention) -> dict[str, int]:
         votes[PERSON] = CERTAIN
     elif " " in name and (PERSON_ROLE.match(after) or ROLE_BEFORE.search(before)):
         votes[PERSON] = STRONG
-    if (after.split() or [""])[0].strip(",") in ORGANIZATION_VERBS and not mention.titled:
+    is_aside = before.rpartition(" ")[2] in {"of", "in", "from"}
+    acts = (after.split() or [""])[0].strip(",") in ORGANIZATION_VERBS
+    if ORGANIZATION_IS.match(after) and not mention.titled:
+        votes[ORGANIZATION] = CLEAR
+    elif acts and not mention.titled and not is_aside:
         votes[ORGANIZATION] = HINT if " " in name else LIKELY
     if NATION_CUE.search(before) or COUNTRY_IS.match(after):
         votes[COUNTRY] = CLEAR
@@ -157,4 +185,15 @@ def _subject_votes(candidate: Candidate) -> dict[str, int]:
     """Lines on the subject with labels that only states carry."""
     lines = [mention.line for mention in candidate.mentions if mention.line]
     own = [line.label for line in lines if line.subject == candidate.name]
-    return {COUNTRY: CLEAR} if any(STATE_LABEL.match(label) for label in own) else {}
+    if candidate.name in NOT_NAMES:
+        return {}
+    votes = Counter(kind for source in candidate.subject_of[:1] for kind in _filed_under(source))
+    if any(STATE_LABEL.match(label) for label in own):
+        votes[COUNTRY] += 1
+    return dict.fromkeys(votes, CLEAR)
+
+
+def _filed_under(source: Source) -> list[str]:
+    """An address such as `…/companies/acme/` says what its page is about."""
+    segments = urlsplit(source.url).path.lower().split("/")
+    return [FOLDERS[one] for one in segments[:-1] if one in FOLDERS][-1:]

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from sandbox.text.word_set import word_set
 from sandbox.text.words import WORD
 
 MENTIONED_WITH = "mentioned_with"
@@ -54,6 +55,10 @@ VERBS = {
     }.items()
     for verb in verbs.split()
 }
+ALSO_NOUNS = word_set(
+    "chairs controls exports funds heads holds imports makes mines partners runs ships sources"
+)
+"""Verbs only where they stand right behind the name that acts."""
 PASSIVE = re.compile(
     r"\b(?:is|are|was|were|been|being)\b[^,;]*\bby$|\w+ed by$|\b(?:built|bought|sold|led|made) by$"
 )
@@ -80,7 +85,14 @@ def relation_between(between: str, *, aside: bool = False) -> Relation | None:
         return Relation(PART_OF, reversed=True)
     if PLACED.search(between) or (aside and between == ","):
         return Relation(LOCATED_IN)
-    verb = next((VERBS[word] for word in words if word in VERBS), "")
+    verb = next(
+        (
+            VERBS[word]
+            for place, word in enumerate(words)
+            if word in VERBS and (not place or word not in ALSO_NOUNS)
+        ),
+        "",
+    )
     if verb == "acquires" and words[-1] == "from":
         return Relation("buys_from")
     if verb:

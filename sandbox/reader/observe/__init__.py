@@ -7,7 +7,7 @@ from sandbox.reader.graph_view import GraphView
 from sandbox.reader.observe.gaps import find_gaps
 from sandbox.reader.observe.patterns import find_patterns
 from sandbox.reader.request import ChatRequest
-from sandbox.text.phrases import subject_of
+from sandbox.text.subject import subject_of
 
 MAX_QUERIES = 3
 MAX_QUERIES_BESIDE_INSIGHTS = 2

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.text.english import shortened
-from sandbox.text.phrases import Subject
+from sandbox.text.english import is_plural, shortened
+from sandbox.text.subject import Subject, names_one
 from sandbox.text.words import topic_stems
 
 MISSION_CHARS = 160
@@ -39,11 +39,21 @@ def nearest_topic(subject: Subject, text: str) -> str:
     return max(subject.terms(), key=lambda term: len(told & topic_stems(term)), default="")
 
 
-def bearing(topic: str) -> str:
-    """The end of an objective that ties it to the mission."""
-    return f", and how that bears on {topic}" if topic else ""
+def about(name: str, topic: str) -> str:
+    """An objective that ties a name to the mission."""
+    if not topic:
+        return f"Find out about {name}"
+    several = name[:1].islower() and is_plural(name)
+    if names_one(topic):
+        return f"Find out how {name} {'are' if several else 'is'} connected with {topic}"
+    return f"Find out how {name} {'bear' if several else 'bears'} on {topic}"
+
+
+def plain(term: str) -> str:
+    """Without its article, as it is searched for."""
+    return term.removeprefix("the ")
 
 
 def hints(name: str, topic: str) -> tuple[str, ...]:
     """A name with the mission's term, and alone."""
-    return (f"{name} {topic}".strip(), name)
+    return (f"{name} {plain(topic)}".strip(), name)

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from itertools import chain, zip_longest
 
 from sandbox.reader.graph_view import GraphView
-from sandbox.reader.observe.gap import Gap, bearing, hints, nearest_topic
+from sandbox.reader.observe.gap import Gap, about, hints, nearest_topic
 from sandbox.reader.observe.neighbours import unknown_neighbours
 from sandbox.reader.observe.nodes import bare_nodes, hubs_unknown, thin_subjects
-from sandbox.reader.observe.terms import unknown_terms
+from sandbox.reader.observe.peers import lonely_figures
+from sandbox.reader.observe.terms import unknown_terms, words_alone
 from sandbox.text.english import listed, shortened
-from sandbox.text.phrases import Subject
+from sandbox.text.subject import Subject
 from sandbox.text.words import significant, topic_stems, words
 
 MAX_HINT_WORDS = 8
@@ -23,9 +24,11 @@ def find_gaps(mission: str, subject: Subject, view: GraphView, most: int) -> lis
     first = [_requested(view), thin_subjects(subject, view)]
     then = [
         _stale(subject, view),
+        lonely_figures(view, wanted),
         hubs_unknown(subject, view),
         bare_nodes(subject, view, wanted),
         _unknown_names(subject, view, wanted),
+        words_alone(subject, view),
     ]
     # Where not all is shown, a term may be spoken of by a node that is not: then it is asked for last.
     (then if view.is_partial else first).insert(0, terms)
@@ -54,7 +57,7 @@ def _unknown_names(subject: Subject, view: GraphView, wanted: frozenset[str]) ->
     for name, mentions in unknown_neighbours(view, wanted):
         why = f"{listed(mentions)} mention{'s' if len(mentions) == 1 else ''} it, but it has no node of its own"
         topic = nearest_topic(subject, name)
-        yield Gap(f"Find out what {name} is{bearing(topic)}", why, hints(name, topic))
+        yield Gap(about(name, topic), why, hints(name, topic))
 
 
 def _stale(subject: Subject, view: GraphView) -> Iterator[Gap]:

@@ -8,7 +8,7 @@ from typing import Any
 from sandbox.reader.facts import Comparison, comparisons
 from sandbox.reader.graph_view import GraphView, ViewNode
 from sandbox.text.english import listed
-from sandbox.text.phrases import Subject
+from sandbox.text.subject import Subject, names_one
 from sandbox.text.words import fold, topic_stems
 
 MAX_NODES = 6
@@ -27,6 +27,8 @@ class Pattern:
     observation: str
     direction: str
     nodes: tuple[ViewNode, ...]
+    is_shown: bool = True
+    """Whether what it compares was shown, and need not be looked up."""
 
     def insight(self) -> dict[str, Any]:
         """As the observer's plan holds it."""
@@ -53,12 +55,18 @@ def find_patterns(subject: Subject, view: GraphView) -> list[Pattern]:
     told = [node.text for node in view.analyses] + view.lines("recently asked")
     told.append(" ".join(view.lines("data that was missing")))
     found = [*_compared(view), *_well_connected(subject, view), *_shared(view)]
-    ordered = sorted(found, key=lambda one: -len(wanted & topic_stems(one.theme)))
+    ordered = sorted(found, key=lambda one: _rank(one, wanted))
     chosen: list[Pattern] = []
     for pattern in ordered:
         if not pattern.is_covered([*told, *(one.observation for one in chosen)]):
             chosen.append(pattern)
     return chosen
+
+
+def _rank(pattern: Pattern, wanted: frozenset[str]) -> tuple[int, int]:
+    """What bears on the mission and was shown, what may bear on it once it is looked up, and the rest."""
+    near = len(wanted & topic_stems(pattern.theme))
+    return (0 if pattern.is_shown and near else 1 if near else 2), -near
 
 
 def _compared(view: GraphView) -> Iterator[Pattern]:
@@ -95,17 +103,20 @@ def _well_connected(subject: Subject, view: GraphView) -> Iterator[Pattern]:
     if len(nodes) < 2:
         return
     names = listed([node.name for node in nodes])
-    group = f"{names}, the best connected nodes of the type {node_type}"
-    for topic in subject.topics if subject.scope else ():
+    who = f"the best connected nodes of the type {node_type}"
+    topics = [topic for topic in subject.topics if not names_one(topic)]
+    for topic in topics if subject.scopes else ():
         yield Pattern(
             topic,
-            f"No analysis weighs the {topic} of {group}.",
+            f"No analysis compares {names}, {who}, on {topic}.",
             f"Compare what they state on “{topic}”: who is highest and lowest, and which way each moves.",
             tuple(nodes),
+            is_shown=False,
         )
-    if not subject.scope and view.is_partial:
+    if not subject.scopes and view.is_partial:
         direction = "Compare the figures that they state: who is highest and lowest, and which way each moves."
-        yield Pattern(names, f"No analysis weighs {group}.", direction, tuple(nodes))
+        told = f"No analysis compares {names}, {who}."
+        yield Pattern(names, told, direction, tuple(nodes), is_shown=False)
 
 
 def _shared(view: GraphView) -> Iterator[Pattern]:

@@ -82,3 +82,13 @@ def test_a_failed_search_is_told() -> None:
 def test_writes_what_it_has_where_no_more_calls_are_allowed() -> None:
     asked = searched(HIT) | {"tool_choice": "none"}
     assert "Ghana exports electricity to Togo." in answer(asked).text
+
+
+def test_a_short_page_counts_as_one_sentence() -> None:
+    pages = [
+        {**HIT, "content": f"{name} sells electricity. It is in Ghana.", "url": f"{PAGE}/{name}"}
+        for name in ("Volta", "Tema")
+    ]
+    document = answer(searched(*pages)).text
+    assert "Volta sells electricity." in document
+    assert "Tema sells electricity." in document

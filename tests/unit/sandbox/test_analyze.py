@@ -26,7 +26,7 @@ def body(nodes: str, observation: str = OBSERVATION, context: str = "") -> Body:
 def test_figures_are_compared_with_the_values_that_the_nodes_state() -> None:
     (made,) = arguments(answer(body(FIGURES)), "addAgentAnalysisNode")
     assert made["name"] == "Exports: Ghana and Togo compared"
-    assert "Ghana states the highest exports of Ghana and Togo: $25.4 billion" in made["summary"]
+    assert "Of Ghana and Togo, Ghana states the highest exports: $25.4 billion" in made["summary"]
     assert f"- Togo: Exports 2020 is $1.7 billion [node:{TOGO}]" in made["content"]
     assert f"rose from $23.9 billion to $25.4 billion [node:{GHANA}]" in made["content"]
     assert 0 < made["confidence"] < 1
@@ -36,7 +36,7 @@ def test_ends_with_a_sentence_once_it_is_written() -> None:
     asked = body(FIGURES)
     written = followed(asked, answer(asked), [{"nodeId": OTHER}])
     assert answer(written).calls == ()
-    assert answer(written).text.startswith("Ghana states the highest")
+    assert answer(written).text.startswith("Of Ghana and Togo, Ghana states the highest")
 
 
 def test_ties_the_analysis_to_a_node_only_where_there_is_an_edge_type_for_it() -> None:
@@ -85,7 +85,7 @@ def test_shared_edges_are_cited() -> None:
     )
     observation = "Ghana and Togo both have an edge “exports partners” to India."
     (made,) = arguments(answer(body(nodes, observation)), "addAgentAnalysisNode")
-    assert made["name"] == "Exports partners India: shared by Ghana and Togo"
+    assert made["name"] == "Exports partners: India shared by Ghana and Togo"
     for cited in (f"[edge:{EDGE}]", f"[edge:{OTHER}]", f"[node:{INDIA}]"):
         assert cited in made["content"]
 

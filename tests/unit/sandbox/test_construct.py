@@ -192,8 +192,53 @@ def test_any_markdown_will_do() -> None:
         (" is a battery maker in ", Relation("located_in")),
         ("'s ", Relation("part_of", reversed=True)),
         (" and ", Relation("mentioned_with")),
+        (" will send its ships around the ", Relation("mentioned_with")),
+        (" ships oil to ", Relation("supplies")),
         (" met, after a long day; and much later that year ", None),
     ],
 )
 def test_relations(between: str, relation: Relation | None) -> None:
     assert relation_between(between) == relation
+
+
+def types_made(
+    text: str, title: str = "News", url: str = "https://press.example/x"
+) -> dict[str, str]:
+    document = f"# Objective\n\n## {title}\nSource: {url}\n\n{text}"
+    given = answer(made_types(looked(body(document))))
+    return {one["name"]: one["type"] for one in arguments(given, "addGraphNode")}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind"),
+    [
+        (
+            "Harbour Line, the largest shipping company of Oslo, grew.",
+            "Harbour Line",
+            "Organization",
+        ),
+        ("The president of the European Commission spoke.", "European Commission", "Organization"),
+        ("Ships met at the Port of Tema in May.", "Port of Tema", "Place"),
+        ("They sailed over Lake Volta in May.", "Lake Volta", "Place"),
+    ],
+)
+def test_kinds_of_names(text: str, name: str, kind: str) -> None:
+    assert types_made(text)[name] == kind
+
+
+def test_the_address_of_a_page_says_what_it_is_about() -> None:
+    text = "Kosovo — Background: a war ended in 1999."
+    filed = "https://press.example/countries/kosovo/"
+    assert types_made(text, "Kosovo: Geography", filed)["Kosovo"] == "Country"
+    assert types_made(text, "Kosovo: Geography")["Kosovo"] == "Topic"
+
+
+def test_a_measure_lists_nothing_and_an_abbreviation_is_no_second_node() -> None:
+    text = (
+        "- Togo — Telephones, subscriptions per 100 inhabitants: few, some.\n"
+        "- Togo met the International Monetary Fund; the IMF lent it money.\n"
+        "- The IMF wants more.\n"
+    )
+    made = types_made(text, "Togo: Economy")
+    assert "International Monetary Fund" in made
+    assert not made.keys() & {"IMF", "few", "some"}

@@ -8,6 +8,7 @@ import pytest
 
 from sandbox.corpus import CorpusError, fingerprint, load
 from sandbox.corpus.files import MAX_FILE_BYTES
+from sandbox.corpus.markdown import plain_lines
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -146,3 +147,21 @@ def test_the_default_corpus_has_a_document_for_each_country_and_section() -> Non
         title for title, one in documents.items() if "<br" in one.text or "&nbsp;" in one.text
     ]
     assert len(documents) > 2_900
+
+
+def test_facts_on_lines_of_their_own_stay_apart() -> None:
+    text = "Acme grew\nin May.\nCash 2026: $95 million\nEmployees 2026: 310\nIt hires\nmore."
+    assert plain_lines(text).splitlines() == [
+        "Acme grew in May.",
+        "Cash 2026: $95 million",
+        "Employees 2026: 310",
+        "It hires more.",
+    ]
+
+
+def test_facts_in_plain_text_stay_apart_too(tmp_path: Path) -> None:
+    (tmp_path / "acme.txt").write_text(
+        "Acme grew\nin May.\nCash 2026: $95 million\nIt hires\nmore.\n"
+    )
+    (document,) = load(tmp_path).documents
+    assert document.text == "Acme grew in May.\nCash 2026: $95 million\nIt hires more."

@@ -1,5 +1,7 @@
 """The observer's plan."""
 
+import pytest
+
 from tests.unit.sandbox.asking import EMPTY_GRAPH, plan
 
 MISSION = "Watch energy security and exports of West African economies"
@@ -51,6 +53,7 @@ def test_nothing_is_lacking_and_nothing_is_planned() -> None:
     context = TWO_COUNTRIES.replace(
         '"Exports 2023": "$2 billion"', '"Imports": "none", "quote": "exports"'
     )
+    context += "## Recently asked\n- iteration 1: Find out who else states a figure for “Exports”."
     assert plan(MISSION, context) == {"queries": [], "insights": []}
 
 
@@ -83,7 +86,7 @@ def test_a_name_that_a_quote_speaks_of_is_asked_about() -> None:
         '"quote": "Exports of West African economies pass through Tema.", "summary": "Togo',
     )
     objectives = [query["objective"] for query in plan(MISSION, context)["queries"]]
-    assert any("what Tema is" in objective for objective in objectives)
+    assert any("how Tema bears on" in objective for objective in objectives)
 
 
 def test_stale_regions_are_looked_at_again() -> None:
@@ -109,3 +112,109 @@ def test_edges_to_one_target_are_an_insight() -> None:
     (insight,) = plan(MISSION, context)["insights"]
     assert insight["relevantNodeIds"] == [INDIA, GHANA, TOGO]
     assert 'India "Bharat"' in insight["observation"]
+
+
+def objectives(mission: str, context: str = EMPTY_GRAPH) -> list[str]:
+    return [query["objective"] for query in plan(mission, context)["queries"]]
+
+
+def after_asking(mission: str) -> str:
+    asked = "\n".join(f"- iteration 1: {line}" for line in objectives(mission))
+    return f"{EMPTY_GRAPH}\n## Recently asked\n{asked}"
+
+
+@pytest.mark.parametrize(
+    ("mission", "asked"),
+    [
+        (
+            "Watch copper mining in Zambia and Chile",
+            [
+                "Find out what is reported about copper mining in Zambia.",
+                "Find out what is reported about copper mining in Chile.",
+            ],
+        ),
+        (
+            "Zambia and Chile",
+            [
+                "Find out what is reported about Zambia.",
+                "Find out what is reported about Chile.",
+                "Find out what connects Zambia and Chile.",
+            ],
+        ),
+        (
+            "lithium",
+            [
+                "Find out what is reported about lithium.",
+                "Find out which companies and countries matter most for lithium.",
+                "Find figures on lithium: size, growth and prices.",
+            ],
+        ),
+        (
+            "Find short-term opportunities among chip makers",
+            [
+                "Find out what is reported about chip makers.",
+                "Find out which chip makers lead, and who their partners are.",
+                "Find figures on chip makers: size, growth and prices.",
+            ],
+        ),
+        (
+            "the role of the World Bank in Bangladesh",
+            [
+                "Find out what is reported about the World Bank in Bangladesh.",
+                "Find out who the main partners of the World Bank are.",
+                "Find figures on the World Bank in Bangladesh: size, growth and prices.",
+            ],
+        ),
+        ("find opportunities", ["Find out what is reported on “find opportunities”."]),
+    ],
+)
+def test_objectives_read_like_english_and_ask_one_thing_each(
+    mission: str, asked: list[str]
+) -> None:
+    assert objectives(mission) == asked
+
+
+def test_hints_leave_out_articles() -> None:
+    made = plan("the role of the World Bank in Bangladesh", EMPTY_GRAPH)
+    assert made["queries"][0]["searchHints"] == ["World Bank Bangladesh"]
+
+
+def test_where_nothing_was_found_the_words_are_asked_alone_and_then_nothing() -> None:
+    mission = "Watch quantum computing"
+    context = after_asking(mission)
+    alone = objectives(mission, context)
+    assert alone == [
+        "Find out what there is on “quantum” alone.",
+        "Find out what there is on “computing” alone.",
+    ]
+    asked = "\n".join(f"- iteration 2: {line}" for line in alone)
+    assert objectives(mission, f"{context}\n{asked}") == []
+
+
+def test_a_figure_that_one_node_states_alone_is_asked_of_others() -> None:
+    context = TWO_COUNTRIES.replace(', "Exports 2023": "$2 billion"', "")
+    query = plan(MISSION, context)["queries"][-1]
+    assert query["objective"] == "Find out who else states a figure for “Exports”."
+    assert query["searchHints"] == ["Exports"]
+
+
+def test_common_nouns_are_asked_about_only_where_the_mission_names_them() -> None:
+    context = TWO_COUNTRIES + (
+        f'- [node:{INDIA}] Commodity "foodstuffs" {{"summary": "Listed.", "quote": "exports: foodstuffs"}}\n'
+        f'## Newest edges\n- [edge:{INDIA}] "Ghana" -exports-> "foodstuffs"\n'
+    )
+    assert objectives(MISSION, context) == []
+    assert objectives(MISSION, context.replace('"foodstuffs"', '"Tema Foods"')) == [
+        "Find out how Tema Foods bears on exports."
+    ]
+
+
+def test_what_the_context_shows_comes_before_what_must_be_looked_up() -> None:
+    context = TWO_COUNTRIES + "".join(
+        f'- [edge:{GHANA[:-1]}{digit}] "Ghana" -borders-> "Togo"\n' for digit in range(3, 7)
+    )
+    first, *others = plan(MISSION, context)["insights"]
+    assert "“Exports”" in first["observation"]
+    assert [one["observation"] for one in others] == [
+        "No analysis compares Ghana and Togo, the best connected nodes of the type Country, on energy security."
+    ]

@@ -2,11 +2,12 @@
 
 import pytest
 
+from sandbox.text.english import is_acting, is_plural, snake_case
 from sandbox.text.figures import amount, figures
 from sandbox.text.labels import ListItem, list_items, parse_label
 from sandbox.text.names import NameFinder
-from sandbox.text.phrases import Subject, subject_of
 from sandbox.text.sentences import sentences
+from sandbox.text.subject import Scope, Subject, subject_of
 from sandbox.text.words import stems
 
 
@@ -31,6 +32,11 @@ def names(text: str, *known: str) -> list[str]:
         ("Batteries are heavy.", []),
         ("The Economic and Monetary Union grew.", ["Economic and Monetary Union"]),
         ("Battery Makers Face Falling Prices Again", []),
+        ("It handled 1.6 million TEU in 2025.", []),
+        ("The Danish Refugee Council (DRC) met them.", ["Danish Refugee Council"]),
+        ("Harbour Line of Rotterdam ordered ships.", ["Harbour Line", "Rotterdam"]),
+        ("They met Australian Prime Minister Robert Menzies.", ["Robert Menzies"]),
+        ("It joined the Middle Eastern powers.", []),
     ],
 )
 def test_names(text: str, found: list[str]) -> None:
@@ -80,6 +86,13 @@ def test_a_long_sentence_is_cut_at_its_semicolons() -> None:
         ("It cut 1,600 jobs on 7 January 2025.", [("jobs", "1,600 jobs")]),
         ("The law of 1994 has 12 chapters in all.", [("chapters", "12 chapters")]),
         ("Ghana — Exports - partners: Switzerland 24%, UAE 18%.", []),
+        (
+            "Togo — Telephones: less than 1 (2023 est.).",
+            [("Telephones", "less than 1 (2023 est.)")],
+        ),
+        ("Peru — Coastline: 823 km (Pacific 669 km; lakes 154 km).", [("Coastline", "823 km")]),
+        ("Peru — Service age: 18 years of age for men and women who volunteer.", []),
+        ("Suryam Power employs 5,100 people.", [("people employed", "5,100 people")]),
     ],
 )
 def test_figures(sentence: str, found: list[tuple[str, str]]) -> None:
@@ -118,17 +131,53 @@ def test_labelled_lists() -> None:
     [
         (
             "Watch energy security and exports of West African economies",
-            Subject(("energy security", "exports"), "West African economies"),
+            Subject(("energy security", "exports"), (Scope("West African economies"),)),
         ),
         (
             "Find short-term opportunities among semiconductor suppliers",
-            Subject(("semiconductor suppliers",), ""),
+            Subject(("semiconductor suppliers",)),
         ),
         (
             "Keep an eye on the Bank of England and inflation",
-            Subject(("Bank of England", "inflation"), ""),
+            Subject(("the Bank of England", "inflation")),
         ),
-        ("find opportunities", Subject((), "")),
+        ("find opportunities", Subject(())),
+        (
+            "Watch copper mining in Zambia and Chile",
+            Subject(("copper mining",), (Scope("Zambia", "in"), Scope("Chile", "in"))),
+        ),
+        (
+            "watch oil exports of nigeria, angola and gabon",
+            Subject(("oil exports",), (Scope("nigeria"), Scope("angola"), Scope("gabon"))),
+        ),
+        (
+            "Watch exports of African economies and inflation",
+            Subject(("exports", "inflation"), (Scope("African economies"),)),
+        ),
+        (
+            "How exposed are European chemical makers to gas prices?",
+            Subject(("European chemical makers", "gas prices")),
+        ),
+        ("What drives Brazil's soy prices?", Subject(("soy prices",), (Scope("Brazil"),))),
+        (
+            "Watch the aging of Japan's and Italy's populations.",
+            Subject(("aging of populations",), (Scope("Japan"), Scope("Italy"))),
+        ),
+        (
+            "Which Central Asian states depend on remittances from Russia?",
+            Subject(("remittances from Russia",), (Scope("Central Asian states"),)),
+        ),
+        (
+            "Understand migration from Venezuela to Colombia",
+            Subject(("migration",), (Scope("Venezuela", "from"), Scope("Colombia", "to"))),
+        ),
+        (
+            "tourism in island states of the Caribbean",
+            Subject(("tourism in island states",), (Scope("Caribbean", "of the"),)),
+        ),
+        ("Who supplies China with rare earths?", Subject(("China", "rare earths"))),
+        ("Zambia and Chile", Subject(("Zambia", "Chile"))),
+        ("US", Subject(("US",))),
     ],
 )
 def test_the_subject_of_a_mission(mission: str, subject: Subject) -> None:
@@ -137,3 +186,32 @@ def test_the_subject_of_a_mission(mission: str, subject: Subject) -> None:
 
 def test_stems_meet_across_forms() -> None:
     assert stems("Economies' exports") == stems("the economy export")
+
+
+@pytest.mark.parametrize(
+    ("value", "listed"),
+    [
+        ("gold, other metals, and copper", ["gold", "copper"]),
+        ("fish, lobster; coffee, corn", ["fish", "lobster", "coffee", "corn"]),
+        ("none, zinc", ["zinc"]),
+        ("The Gambia, Mali", ["The Gambia", "Mali"]),
+    ],
+)
+def test_fragments_are_no_entries_of_a_list(value: str, listed: list[str]) -> None:
+    line = parse_label(f"Togo — Exports - commodities: {value}.")
+    assert line is not None
+    assert [item.name for item in list_items(line)] == listed
+
+
+def test_names_of_edge_types_do_not_end_in_the_middle() -> None:
+    assert snake_case("Telephones - fixed lines, subscriptions per 100 inhabitants") == (
+        "telephones_fixed_lines_subscriptions"
+    )
+
+
+@pytest.mark.parametrize(
+    ("phrase", "plural", "acting"),
+    [("chip makers", True, True), ("soy prices", True, False), ("economics", False, False)],
+)
+def test_plurals(phrase: str, plural: bool, acting: bool) -> None:
+    assert (is_plural(phrase), is_acting(phrase)) == (plural, acting)
