@@ -18,6 +18,13 @@ class CheckedCorpus:
     """The unknown files that are passed over, in words."""
 
 
+def chosen_corpus(corpus: Path | None) -> Path | None:
+    """The folder that was named; None where none was, or the default corpus by its name."""
+    if corpus is None or str(corpus) == DEFAULT_CORPUS:
+        return None
+    return corpus.expanduser().absolute()
+
+
 def check_corpus(corpus: str) -> CheckedCorpus:
     """Raises BadInputError where the sandbox could not read it."""
     try:

@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Final, Self
 
@@ -15,18 +16,33 @@ class StopSignals:
     def __init__(self) -> None:
         self._before: dict[signal.Signals, object] = {}
         self._stopping = False
+        self._holding = False
+        self._came = False
         self._hurry: Callable[[], None] | None = None
 
     def end_with(self, pids: Callable[[], Iterable[int]], say: Callable[[str], None]) -> None:
-        """From now on the command ends: a signal kills what is left of `pids`, so that nobody waits for it."""
+        """From now on the command ends, and a signal kills `pids`, so that nobody waits for them."""
 
         def hurry() -> None:
             say("not waiting any longer")
             for pid in pids():
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
         self._hurry = hurry
         self._stopping = True
+
+    @contextmanager
+    def held_back(self) -> Iterator[None]:
+        """Within, nothing is raised; what came meanwhile is raised when the block ends."""
+        self._holding = True
+        try:
+            yield
+        finally:
+            self._holding = False
+        if self._came and not self._stopping:
+            self._stopping = True
+            raise KeyboardInterrupt
 
     def __enter__(self) -> Self:
         self._before = {number: signal.signal(number, self._handle) for number in STOPPING}
@@ -42,8 +58,10 @@ class StopSignals:
             signal.signal(number, earlier)  # type: ignore[arg-type]  # as signal.signal gave it
 
     def _handle(self, _: int, __: FrameType | None) -> None:
-        if not self._stopping:
+        if self._holding:
+            self._came = True
+        elif not self._stopping:
             self._stopping = True
             raise KeyboardInterrupt
-        if self._hurry is not None:
+        elif self._hurry is not None:
             self._hurry()

@@ -39,19 +39,18 @@ def demo(
     """
     import time
 
-    from cli.corpus import check_corpus
+    from cli.corpus import check_corpus, chosen_corpus
     from cli.demo.show import Demo, put_on
     from cli.errors import BadInputError
     from cli.outside import Outside, read_settings
 
     started = time.monotonic()
-    if corpus is not None and mission is None:
+    outside = Outside.from_settings(read_settings(), chosen_corpus(corpus))
+    checked = check_corpus(outside.corpus) if outside.needs_sandbox else None
+    if outside.corpus_was_chosen and mission is None:
         raise BadInputError(
             "a corpus of your own wants a mission: say what to watch with --mission"
         )
-    settings = read_settings()
-    outside = Outside.from_settings(settings, corpus and corpus.expanduser().absolute())
-    checked = check_corpus(outside.corpus) if outside.needs_sandbox else None
     wanted = Demo(
         mission=mission or DEFAULT_MISSION,
         outside=outside,

@@ -12,13 +12,16 @@ def doctor(
 
     Of keys it tells whether they are set, never what they are.
     """
+    from cli.corpus import chosen_corpus
     from cli.doctor.examine import examine
     from cli.local.datadir import default_data_directory
     from cli.outside import read_settings
     from cli.show.console import out
     from cli.show.doctor import print_findings, show_findings
 
-    findings = list(examine(read_settings(), data or default_data_directory(), url, corpus))
+    findings = list(
+        examine(read_settings(), data or default_data_directory(), url, chosen_corpus(corpus))
+    )
     if as_json:
         print_findings(findings)
     else:

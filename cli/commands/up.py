@@ -23,7 +23,7 @@ def up(
     """
     import time
 
-    from cli.corpus import check_corpus
+    from cli.corpus import check_corpus, chosen_corpus
     from cli.local.datadir import DataDirectory, default_data_directory
     from cli.local.roster import taken, usual_ports
     from cli.local.session import installation
@@ -31,7 +31,7 @@ def up(
     from cli.show.console import out
     from cli.show.starting import Activity, show_happened, show_ready
 
-    outside = Outside.from_settings(read_settings(), corpus and corpus.expanduser().absolute())
+    outside = Outside.from_settings(read_settings(), chosen_corpus(corpus))
     if outside.needs_sandbox:
         check_corpus(outside.corpus)
     directory = DataDirectory(data or default_data_directory())

@@ -19,7 +19,7 @@ from cli.demo.account import Account, account_of
 from cli.demo.perform import perform
 from cli.local.datadir import DataDirectory
 from cli.local.errors import LocalError
-from cli.local.roster import ports_from
+from cli.local.roster import demo_ports
 from cli.local.session import installation
 from cli.local.stack import Stack
 from cli.outside import Outside
@@ -33,7 +33,6 @@ from cli.watching.watch import Watch
 
 INTERVAL_SECONDS: Final = 24 * 3600
 """Longer than a demo: its iterations are asked for."""
-FIRST_PORT: Final = 20_000
 INTERRUPTED: Final = 130
 
 
@@ -60,9 +59,7 @@ def put_on(demo: Demo) -> int:
         with (
             _directory(demo.keep) as directory,
             Activity(console) as activity,
-            installation(
-                directory, demo.outside, lambda: ports_from(FIRST_PORT), activity.say
-            ) as stack,
+            installation(directory, demo.outside, demo_ports, activity.say) as stack,
         ):
             activity.rest()
             told = duration(time.monotonic() - demo.started)

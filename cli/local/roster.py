@@ -1,5 +1,6 @@
 """Where everybody of a local installation listens."""
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -20,14 +21,17 @@ USUAL: Final[Mapping[str, int]] = {
     **{actor: 18081 + place for place, actor in enumerate(ACTORS)},
 }
 
+DEMO_PORTS: Final = range(20_000, 32_000)
+
 
 def usual_ports(api_port: int) -> dict[str, int]:
     """The ports that people know, or any free ones where those are taken."""
     return _chosen({**USUAL, API: api_port}.items())
 
 
-def ports_from(first: int) -> dict[str, int]:
-    """One after the other from `first`, those that are taken left out: for installations beside the usual one."""
+def demo_ports() -> dict[str, int]:
+    """Away from the usual ones, and elsewhere for each process, so that demos begun at the same time do not meet."""
+    first = DEMO_PORTS.start + os.getpid() * 2 * len(USUAL) % len(DEMO_PORTS)
     return _chosen((name, first + place) for place, name in enumerate(USUAL))
 
 

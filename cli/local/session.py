@@ -25,12 +25,14 @@ def installation(
     require_local_extra()
     data.create()
     with data.locked(), StopSignals() as signals:
-        stack = Stack(data, outside, choose_ports(), corpus_cache())
+        stack = Stack(data, outside, choose_ports(), corpus_cache(), signals.held_back)
         try:
             stack.start(say)
             with data.announced(stack.running):
                 yield stack
         finally:
-            say("ending: the actors first, then NATS and PostgreSQL")
-            signals.end_with(lambda: stack.pids().values(), say)
+            say(
+                "ending: the actors first, then NATS and PostgreSQL (Ctrl-C again to wait for nothing)"
+            )
+            signals.end_with(stack.slowest, say)
             stack.stop()

@@ -3,6 +3,7 @@
 import multiprocessing
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -51,12 +52,19 @@ class Stack:
     """One supervisor's children. To be used by the main thread, while `data` is locked."""
 
     def __init__(
-        self, data: DataDirectory, outside: Outside, ports: Mapping[str, int], corpus_cache: Path
+        self,
+        data: DataDirectory,
+        outside: Outside,
+        ports: Mapping[str, int],
+        corpus_cache: Path,
+        uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
+        """`uninterrupted` holds signals back: a child asked for and not recorded would be nobody's."""
         self._data = data
         self._outside = outside
         self._ports = dict(ports)
         self._corpus_cache = corpus_cache
+        self._uninterrupted = uninterrupted
         self._fleet = Fleet(data.logs, PRELOAD)
         self._nats = EmbeddedNats(
             data.nats, ports[NATS], ports[NATS_MONITOR], data.logs / "nats.log"
@@ -91,8 +99,9 @@ class Stack:
         """Returns when everybody is ready; `say` hears what is being done. Raises LocalError."""
         say("starting PostgreSQL and NATS")
         self._fleet.warm_up()
-        self._nats.launch()
-        self._postgres.launch()
+        with self._uninterrupted():
+            self._nats.launch()
+            self._postgres.launch()
         for engine in (self._nats, self._postgres):
             engine.wait_until_ready()
             self._keepers.append(EngineKeeper(engine))
@@ -102,8 +111,8 @@ class Stack:
         self._provision()
         say("starting the actors")
         for actor in ACTORS:
-            self._fleet.spawn(actor, run_actor, (actor,), self._environment(actor))
-        self._fleet.spawn(API, run_api, (), self._environment(API))
+            self._spawn(actor, run_actor, (actor,))
+        self._spawn(API, run_api, ())
         self._wait_until_ready(say)
 
     def look_after(self) -> list[str]:
@@ -120,21 +129,27 @@ class Stack:
         self._postgres.stop()
         return killed
 
-    def pids(self) -> dict[str, int]:
-        engines: tuple[Engine, ...] = (self._postgres, self._nats)
-        living = {engine.name: engine.pid for engine in engines if engine.alive()}
-        return living | self._fleet.pids()
+    def slowest(self) -> list[int]:
+        """The processes that `stop` waits for at this moment."""
+        engines: tuple[Engine, ...] = (self._nats, self._postgres)
+        actors = list(self._fleet.pids().values())
+        return actors or [engine.pid for engine in engines if engine.alive()]
 
     def _spawn_sandbox(self) -> None:
         port, corpus = self._ports[SANDBOX], self._outside.corpus
-        self._fleet.spawn(SANDBOX, run_sandbox, (port, corpus, str(self._corpus_cache)), {})
+        self._spawn(SANDBOX, run_sandbox, (port, corpus, str(self._corpus_cache)))
+
+    def _spawn(self, name: str, target: Callable[..., None], args: tuple[object, ...]) -> None:
+        with self._uninterrupted():
+            self._fleet.spawn(name, target, args, self._environment(name))
 
     def _provision(self) -> None:
         log = self._data.logs / "provision.log"
         job = ActorProcess("provision", run_provision, (), self._environment("provision"), log)
         start = log.stat().st_size if log.exists() else 0
         process = multiprocessing.get_context("forkserver").Process(target=job.run, daemon=True)
-        process.start()
+        with self._uninterrupted():
+            process.start()
         process.join(READY_SECONDS)
         if process.exitcode != 0:
             process.kill()

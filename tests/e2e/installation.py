@@ -82,20 +82,22 @@ class Installation:
 
     def up(self, *arguments: str) -> None:
         """Returns when it is ready."""
-        command = [sys.executable, "-m", "cli", "up", "--port", str(free_port())]
-        with self._output.open("ab") as output:
-            process = self._process = subprocess.Popen(
-                [*command, "--corpus", str(CORPUS), *arguments],
-                stdout=output,
-                stderr=output,
-                env=self._environment,
-            )
+        process = self.begin("up", "--port", str(free_port()), "--corpus", str(CORPUS), *arguments)
 
         def ready() -> Running | None:
             assert process.poll() is None, self.said
             return self.data.running()
 
         waited_for(ready, "vigil up to be ready")
+
+    def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Returns at once; what it prints is in `said`."""
+        command = [sys.executable, "-m", "cli", *arguments]
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=self._environment
+            )
+        return self._process
 
     def end(self, sent: signal.Signals = signal.SIGINT) -> int:
         """The exit code, once it has ended."""

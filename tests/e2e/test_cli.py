@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.installation import CORPUS, MISSION, Installation, installed, waited_for
 
+INTERRUPTED = 130
 DEMO_KEYS = {
     *("iterations", "completed", "failed", "nodes", "edges", "analyses", "advice"),
     *("llm_calls", "search_calls", "seconds", "corpus", "mission", "model"),
@@ -27,6 +28,7 @@ def vigil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 def test_up_says_what_answers_and_where(vigil: Installation) -> None:
     running = vigil.running
+    waited_for(lambda: "Ctrl-C" in vigil.said or None, "everything to be said")
     for words in (
         "Vigil is up",
         f"from the corpus {CORPUS}",
@@ -90,22 +92,30 @@ def test_who_is_killed_runs_again(vigil: Installation) -> None:
     assert "the researcher died (killed by signal 9)" in vigil.said
 
 
-def test_ctrl_c_amid_an_iteration_and_up_again_ends_it(tmp_path: Path) -> None:
+def test_a_kept_demo_goes_on_and_ctrl_c_amid_an_iteration_too(tmp_path: Path) -> None:
     with installed(tmp_path) as vigil:
+        told = vigil.vigil(
+            *("demo", "--corpus", str(CORPUS), "--mission", MISSION),
+            *("--iterations", "1", "--keep", str(vigil.data.root)),
+        )
+        assert told.returncode == 0, told.stdout + told.stderr
+        assert all(words in told.stdout for words in ("What it learned", "—", "corpus.local"))
+
         vigil.up()
-        vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
-        waited_for(lambda: vigil.last_iteration("Batteries"), "the iteration to begin")
-        running = vigil.running
+        (agent,) = vigil.json("agent", "list")
+        name, first = agent["name"], vigil.running
+        assert agent["last_iteration"]["number"] == 1
+        vigil.vigil("run", name)
+        waited_for(lambda: _iteration(vigil, name, 2), "iteration 2 to begin")
         processes = vigil.processes()
         assert vigil.end() == 0
-        _, left = psutil.wait_procs(processes, timeout=5)
-        assert [each for each in left if each.status() != psutil.STATUS_ZOMBIE] == []
+        assert all(living.status() == psutil.STATUS_ZOMBIE for living in _left_of(processes))
         assert not vigil.data.run_file.exists()
+
         vigil.up()
-        assert vigil.running.pid != running.pid
-        ended = vigil.ended_iteration("Batteries", 1)
+        assert vigil.running.pid != first.pid
+        ended = vigil.ended_iteration(name, 2)
         assert (ended["status"], ended["errors"]) == ("completed", [])
-        assert vigil.json("graph", "Batteries")["counts"]["nodes"] > 0
         assert vigil.end(signal.SIGTERM) == 0
 
 
@@ -136,18 +146,28 @@ def test_demo_learns_concludes_and_leaves_nothing_behind(tmp_path: Path) -> None
     assert os.listdir(scratch) == []
 
 
-def test_demo_is_kept_where_asked_and_goes_on(tmp_path: Path) -> None:
-    with installed(tmp_path) as vigil:
-        kept = str(vigil.data.root)
-        told = vigil.vigil(
-            *("demo", "--corpus", str(CORPUS), "--mission", MISSION),
-            *("--iterations", "1", "--keep", kept),
-        )
-        assert told.returncode == 0, told.stdout + told.stderr
-        assert all(words in told.stdout for words in ("What it learned", "—", "corpus.local"))
-        vigil.up()
-        (agent,) = vigil.json("agent", "list")
-        assert agent["last_iteration"]["number"] == 1
+@pytest.mark.parametrize("sight", ["postgres.unfinished", "logs/observer.log"])
+def test_demo_interrupted_while_it_starts_leaves_nothing_behind(tmp_path: Path, sight: str) -> None:
+    """`sight` is what the start has come to when Ctrl-C is pressed."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with installed(tmp_path, {"TMPDIR": str(scratch)}) as vigil:
+        vigil.begin("demo", "--corpus", str(CORPUS), "--mission", MISSION)
+        waited_for(lambda: any(scratch.glob(f"*/{sight}")) or None, f"{sight} to be made")
+        processes = vigil.processes()
+        assert vigil.end() == INTERRUPTED
+    assert all(living.status() == psutil.STATUS_ZOMBIE for living in _left_of(processes))
+    assert os.listdir(scratch) == []
+
+
+def _iteration(vigil: Installation, agent: str, number: int) -> bool | None:
+    last = vigil.last_iteration(agent)
+    return (last is not None and last["number"] == number) or None
+
+
+def _left_of(processes: list[psutil.Process]) -> list[psutil.Process]:
+    _, left = psutil.wait_procs(processes, timeout=5)
+    return left
 
 
 def _living(vigil: Installation, pattern: str, but: int) -> bool | None:

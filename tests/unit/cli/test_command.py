@@ -75,7 +75,7 @@ def test_an_api_that_is_not_there_is_told(url: str, words: str) -> None:
         (["tail", "nonsense"], "no event is named"),
         (["tail", "--since", "x"], "no duration"),
         (["demo", "--corpus", "/nonexistent/folder", "--mission", "Watch it"], "no corpus at"),
-        (["demo", "--corpus", "/nonexistent/folder"], "--mission"),
+        (["demo", "--corpus", "tests/corpus"], "--mission"),
         (["up", "--corpus", "/nonexistent/folder"], "no corpus at"),
     ],
 )
