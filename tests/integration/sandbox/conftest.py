@@ -1,0 +1,47 @@
+"""One sandbox over two pages for these tests, and the real clients of OpenAI and Tavily."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from openai import AsyncOpenAI
+from tavily import AsyncTavilyClient
+
+from sandbox.settings import SandboxSettings
+from tests.integration.sandbox.serving import serving
+
+
+@pytest.fixture(scope="module")
+async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "gold.md").write_text(
+        "---\ndate: 2026-05-01\nurl: https://press.example/gold\n---\n# Gold\n\nGhana exports gold. Togo has none."
+    )
+    (folder / "old.md").write_text(
+        "---\ndate: 2019-01-01\n---\n# Old gold\n\nGold was dear in 2019."
+    )
+    settings = SandboxSettings(port=0, corpus=str(folder), control=True)
+    async with serving(settings) as url:
+        yield url
+
+
+@pytest.fixture
+async def url(served: str) -> str:
+    async with httpx.AsyncClient() as client:
+        (await client.post(f"{served}/control/reset")).raise_for_status()
+    return served
+
+
+@pytest.fixture
+async def model(url: str) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(
+        base_url=f"{url}/v1", api_key="any", max_retries=0, timeout=10
+    ) as client:
+        yield client
+
+
+@pytest.fixture
+async def tavily(url: str) -> AsyncIterator[AsyncTavilyClient]:
+    client = AsyncTavilyClient(api_key="any", api_base_url=url)
+    yield client
+    await client.close()

@@ -1,0 +1,135 @@
+"""The sandbox over HTTP, asked with the real clients of OpenAI and Tavily."""
+
+import httpx
+import openai
+import pytest
+from openai import AsyncOpenAI
+from tavily import AsyncTavilyClient
+from tavily.errors import BadRequestError, InvalidAPIKeyError
+
+from tests.integration.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH
+
+
+async def test_says_what_it_is(url: str) -> None:
+    async with httpx.AsyncClient() as client:
+        about = await client.get(url)
+    assert "no language model" in about.json()["what"]
+    assert about.json()["corpus"]["documents"] == 2
+    assert about.headers["x-vigil-sandbox"] == "1"
+
+
+async def test_a_plan_by_schema(model: AsyncOpenAI) -> None:
+    made = await model.chat.completions.create(model=MODEL, messages=SAID, response_format=SCHEMA)
+    choice = made.choices[0]
+    assert choice.finish_reason == "stop"
+    assert choice.message.content is not None
+    assert '"queries"' in choice.message.content
+    assert made.usage is not None
+    assert made.usage.total_tokens == made.usage.prompt_tokens + made.usage.completion_tokens > 0
+
+
+async def test_the_same_request_gets_the_same_bytes(url: str) -> None:
+    body = {"model": MODEL, "messages": SAID, "tools": SEARCH}
+    async with httpx.AsyncClient(headers={"authorization": "Bearer any"}) as client:
+        first, second = [
+            await client.post(f"{url}/v1/chat/completions", json=body) for _ in range(2)
+        ]
+    assert first.content == second.content
+    assert first.status_code == 200
+
+
+async def test_tools_are_called(model: AsyncOpenAI) -> None:
+    made = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+    choice = made.choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert choice.message.tool_calls
+    call = choice.message.tool_calls[0]
+    assert call.type == "function"
+    assert call.function.name == "tavilySearch"
+
+
+async def test_a_stream_adds_up_to_the_whole(model: AsyncOpenAI) -> None:
+    whole = await model.chat.completions.create(model=MODEL, messages=SAID)
+    stream = await model.chat.completions.create(
+        model=MODEL, messages=SAID, stream=True, stream_options={"include_usage": True}
+    )
+    chunks = [chunk async for chunk in stream]
+    text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+    assert text == whole.choices[0].message.content
+    assert len(chunks) > 3
+    assert chunks[-1].usage == whole.usage
+    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices][-1] == "stop"
+
+
+async def test_a_streamed_tool_call_adds_up_too(model: AsyncOpenAI) -> None:
+    whole = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+    expected = (whole.choices[0].message.tool_calls or [])[0]
+    assert expected.type == "function"
+    stream = await model.chat.completions.create(
+        model=MODEL, messages=SAID, tools=SEARCH, stream=True
+    )
+    deltas = [
+        call
+        async for chunk in stream
+        for choice in chunk.choices
+        for call in choice.delta.tool_calls or []
+        if call.index == 0
+    ]
+    assert deltas[0].id is not None
+    assert (
+        "".join(call.function.arguments or "" for call in deltas if call.function)
+        == expected.function.arguments
+    )
+
+
+@pytest.mark.parametrize("key", ["wrong", "invalid-key"])
+async def test_wrong_keys_are_refused(url: str, key: str) -> None:
+    async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError) as refused:
+            await client.chat.completions.create(model=MODEL, messages=SAID)
+    assert refused.value.code == "invalid_api_key"
+    tavily = AsyncTavilyClient(api_key=key, api_base_url=url)
+    with pytest.raises(InvalidAPIKeyError):
+        await tavily.search("gold")
+    with pytest.raises(InvalidAPIKeyError):
+        await tavily.get_research("x")
+    await tavily.close()
+
+
+async def test_what_openai_would_refuse_is_refused(model: AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as unknown:
+        await model.chat.completions.create(model="gpt-5", messages=SAID)
+    assert unknown.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError, match="messages"):
+        await model.chat.completions.create(model=MODEL, messages=[])
+    assert [listed.id async for listed in model.models.list()] == [MODEL]
+
+
+async def test_search_as_tavily_answers_it(tavily: AsyncTavilyClient) -> None:
+    found = await tavily.search("Who exports gold?", max_results=2, include_raw_content=True)
+    best = found["results"][0]
+    assert (best["title"], best["url"], best["published_date"]) == (
+        "Gold",
+        "https://press.example/gold",
+        "2026-05-01",
+    )
+    assert "Ghana exports gold." in best["content"]
+    assert "Togo has none." in best["raw_content"]
+    assert 0 < best["score"] < 1
+    recent = await tavily.search("gold", start_date="2025-01-01")
+    assert [result["title"] for result in recent["results"]] == ["Gold"]
+    assert len((await tavily.search("gold", max_results=1))["results"]) == 1
+    with pytest.raises(BadRequestError, match="time_range"):
+        await tavily.search("gold", time_range="decade")
+
+
+async def test_extract_and_research_as_tavily_answers_them(tavily: AsyncTavilyClient) -> None:
+    pages = await tavily.extract(["https://press.example/gold", "https://press.example/none"])
+    assert "Ghana exports gold." in pages["results"][0]["raw_content"]
+    assert pages["failed_results"][0]["url"] == "https://press.example/none"
+    task = await tavily.research("Who exports gold?")
+    assert task["status"] == "pending"
+    done = await tavily.get_research(task["request_id"])
+    assert done["status"] == "completed"
+    assert "Ghana exports gold." in done["content"]
+    assert {"title": "Gold", "url": "https://press.example/gold"} in done["sources"]

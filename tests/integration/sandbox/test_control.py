@@ -1,0 +1,159 @@
+"""The sandbox's levers: its meter, scripts and faults, and how it is started."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai import AsyncOpenAI
+from tavily import AsyncTavilyClient
+from tavily.errors import UsageLimitExceededError
+
+from sandbox.settings import SandboxSettings
+from tests.integration.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, meter, order, serving
+from tests.waiting import until
+
+
+async def test_the_meter_counts_what_was_answered(
+    url: str, model: AsyncOpenAI, tavily: AsyncTavilyClient
+) -> None:
+    for _ in range(2):
+        await model.chat.completions.create(model=MODEL, messages=SAID)
+    await tavily.search("gold")
+    await order(url, "faults", {"kind": "status", "status": 500})
+    with pytest.raises(openai.InternalServerError):
+        await model.chat.completions.create(model=MODEL, messages=SAID)
+    counted = await meter(url)
+    assert counted["billed"] == {"llm": 2, "search": 1, "extract": 0, "research": 0}
+    assert counted["repeated"]["llm"] == 1
+    assert counted["total"] == 3
+    assert [call["status"] for call in counted["calls"]] == [200, 200, 200, 500]
+    assert len({call["request_hash"] for call in counted["calls"]}) == 2
+
+
+async def test_scripted_answers_come_before_the_reader(url: str, model: AsyncOpenAI) -> None:
+    await order(
+        url,
+        "script",
+        {"phase": "observer", "content": {"queries": []}},
+        {"contains": "gold", "tool_calls": [{"name": "f", "arguments": {"a": 1}}]},
+        {"contains": "silver", "status": 400, "error": "no silver"},
+    )
+    first = await model.chat.completions.create(model=MODEL, messages=SAID)
+    second = await model.chat.completions.create(model=MODEL, messages=SAID, response_format=SCHEMA)
+    third = await model.chat.completions.create(model=MODEL, messages=SAID)
+    calls = first.choices[0].message.tool_calls
+    assert calls is not None
+    assert calls[0].type == "function"
+    assert (calls[0].function.name, calls[0].function.arguments) == ("f", '{"a":1}')
+    assert second.choices[0].message.content == '{"queries": []}'
+    assert third.choices[0].message.tool_calls is None
+    with pytest.raises(openai.BadRequestError, match="no silver"):
+        await model.chat.completions.create(
+            model=MODEL, messages=[{"role": "user", "content": "silver"}]
+        )
+
+
+async def test_faults_strike_as_ordered(url: str, model: AsyncOpenAI) -> None:
+    rate = {
+        "kind": "status",
+        "status": 429,
+        "retry_after_seconds": 7,
+        "nth": 2,
+        "phase": "conversation",
+    }
+    await order(url, "faults", rate)
+    await model.chat.completions.create(model=MODEL, messages=SAID)
+    with pytest.raises(openai.RateLimitError) as limited:
+        await model.chat.completions.create(model=MODEL, messages=SAID)
+    assert limited.value.response.headers["retry-after"] == "7"
+    await model.chat.completions.create(model=MODEL, messages=SAID)
+
+
+async def test_a_search_can_be_limited_too(url: str, tavily: AsyncTavilyClient) -> None:
+    await order(url, "faults", {"kind": "status", "status": 429, "path": "/search", "count": 2})
+    for _ in range(2):
+        with pytest.raises(UsageLimitExceededError):
+            await tavily.search("gold")
+    assert (await tavily.search("gold"))["results"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_cut_answer_is_billed_and_not_delivered(
+    url: str, model: AsyncOpenAI, stream: bool
+) -> None:
+    await order(url, "faults", {"kind": "cut", "always": True})
+
+    async def read() -> None:
+        answered = await model.chat.completions.create(model=MODEL, messages=SAID, stream=stream)
+        if isinstance(answered, openai.AsyncStream):
+            async for _ in answered:
+                continue
+
+    with pytest.raises((openai.APIConnectionError, httpx.RemoteProtocolError)):
+        await read()
+    (call,) = (await meter(url))["calls"]
+    assert (call["billed"], call["delivered"]) == (True, False)
+
+
+async def test_a_hang_lasts_until_the_client_goes(url: str, model: AsyncOpenAI) -> None:
+    await order(url, "faults", {"kind": "hang"})
+    with pytest.raises(openai.APITimeoutError):
+        await model.with_options(timeout=0.2).chat.completions.create(model=MODEL, messages=SAID)
+
+    async def ended() -> Any:
+        return (await meter(url))["calls"]
+
+    (call,) = await until(ended, what="the hanging call to end", seconds=5)
+    assert (call["status"], call["billed"]) == (504, False)
+
+
+async def test_latency_is_waited(url: str, model: AsyncOpenAI) -> None:
+    await order(url, "faults", {"kind": "latency", "latency_seconds": 5})
+    with pytest.raises(openai.APITimeoutError):
+        await model.with_options(timeout=0.2).chat.completions.create(model=MODEL, messages=SAID)
+    await model.chat.completions.create(model=MODEL, messages=SAID)
+
+
+async def test_the_model_can_be_made_to_err(url: str, model: AsyncOpenAI) -> None:
+    for kind in ("malformed_json", "unknown_tool", "wrong_arguments"):
+        await order(url, "faults", {"kind": kind})
+        made = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+        (call,) = made.choices[0].message.tool_calls or []
+        assert call.type == "function"
+        assert (call.function.name, call.function.arguments) == {
+            "malformed_json": ("tavilySearch", '{"broken'),
+            "unknown_tool": ("noSuchTool", "{}"),
+            "wrong_arguments": ("tavilySearch", '{"noSuchArgument":true}'),
+        }[kind]
+
+
+@pytest.mark.parametrize(
+    "rule", [{"kind": "quake"}, {"kind": "cut", "nth": 1, "count": 2}, {"typo": 1}]
+)
+async def test_a_rule_that_makes_no_sense_is_refused(url: str, rule: dict[str, Any]) -> None:
+    async with httpx.AsyncClient() as client:
+        refused = await client.post(f"{url}/control/faults", json=[{"kind": "cut"}, rule])
+        standing = (await client.get(f"{url}/control")).json()
+    assert refused.status_code == 400
+    assert standing == {"faults": [], "scripts": 0}
+
+
+async def test_control_is_off_unless_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Text.")
+    async with (
+        serving(SandboxSettings(port=0, corpus=str(tmp_path))) as url,
+        httpx.AsyncClient() as client,
+    ):
+        assert (await client.get(f"{url}/control/meter")).status_code == 404
+        assert (await client.post(f"{url}/control/reset")).status_code == 404
+
+
+def test_a_corpus_that_cannot_be_used_ends_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sandbox", "--port", "0", "--corpus", str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert ended.returncode == 2
+    assert f"sandbox: The corpus folder {tmp_path} is empty." in ended.stderr
