@@ -13,7 +13,7 @@ from cli.keys import Keys
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
 from cli.local.postgres import EmbeddedPostgres
-from shared.runtime.reaching import database_url_of
+from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import Settings
 from shared.store.database import role_in
 

@@ -23,8 +23,10 @@ from shared.events.topology import CONSUMERS, STREAM
 from shared.graph import conclusions
 from shared.graph.scope import Scope
 from shared.runtime import bus as bus_module
+from shared.runtime.credentials import credentials_of
+from shared.runtime.database_url import database_url_of
 from shared.runtime.provision import provision
-from shared.runtime.reaching import bus_of, credentials_of, database_of, database_url_of
+from shared.runtime.reaching import bus_of, database_of
 from shared.store import iterations, roles
 from shared.store.database import Database
 from shared.store.grants import GRANTS

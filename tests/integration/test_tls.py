@@ -14,8 +14,9 @@ from cli.local.ports import free_ports
 from shared.errors import TransientError
 from shared.events.models import QueryFailed
 from shared.events.tail import listening, stored
+from shared.runtime.credentials import credentials_of
 from shared.runtime.provision import provision_stream
-from shared.runtime.reaching import bus_of, credentials_of
+from shared.runtime.reaching import bus_of
 from shared.runtime.settings import Settings
 from tests.integration.certificates import Pair, authority, signed
 

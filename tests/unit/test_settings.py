@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.runtime.reaching import credentials_of, database_url_of
+from shared.runtime.credentials import credentials_of
+from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import Settings
 
 
