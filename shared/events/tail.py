@@ -1,16 +1,17 @@
 """Reads the stream back for people: from any point of its history, then live."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from ssl import SSLError
 from typing import Any
 
 import nats
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
-from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import Error as JetStreamError
@@ -18,13 +19,16 @@ from nats.js.errors import NotFoundError
 
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import decode
+from shared.events.credentials import Credentials, is_refusal
 from shared.events.envelope import Event
+from shared.events.permissions import OPERATOR
 from shared.events.topology import STREAM
 
 CONNECT_SECONDS = 3.0
 FETCH_SECONDS = 2.0
 LOOK_AGAIN_SECONDS = 0.5
 BATCH = 100
+COMPLAINTS_KEPT = 20
 
 _FLEETING: dict[str, Any] = {
     "ack_policy": AckPolicy.NONE,
@@ -64,15 +68,29 @@ async def stored(client: Client) -> Stored | None:
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[Client]:
-    """A connection for `follow`; it outlives restarts of NATS. Raises TransientError where nobody answers at `url`."""
+async def listening(url: str, credentials: Credentials | None = None) -> AsyncIterator[Client]:
+    """A connection for `follow`; it outlives restarts of NATS.
+
+    Raises TransientError where nobody answers at `url`, or does not let `credentials` in.
+    """
+    complaints: deque[Exception] = deque(maxlen=COMPLAINTS_KEPT)
+
+    async def hear(complaint: Exception) -> None:
+        """The client goes on connecting by itself; its default is to print tracebacks."""
+        complaints.append(complaint)
+
+    shown = credentials or Credentials(OPERATOR)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             client = await nats.connect(
-                url, name="vigil-tail", max_reconnect_attempts=-1, error_cb=_ignore
+                url,
+                name="vigil-tail",
+                max_reconnect_attempts=-1,
+                error_cb=hear,
+                **shown.options(),
             )
-    except TimeoutError as error:
-        raise TransientError(f"no NATS answers at {url}") from error
+    except (TimeoutError, NatsError) as error:
+        raise TransientError(_why_not(url, shown, [error, *complaints])) from error
     try:
         yield client
     finally:
@@ -138,7 +156,7 @@ async def _messages(subscription: JetStreamContext.PullSubscription) -> AsyncIte
         while True:
             try:
                 batch = await subscription.fetch(BATCH, timeout=FETCH_SECONDS)
-            except NatsTimeoutError:
+            except TimeoutError:  # nats-py raises its own kind, and the plain one too
                 continue
             for message in batch:
                 yield Told(
@@ -152,8 +170,13 @@ async def _messages(subscription: JetStreamContext.PullSubscription) -> AsyncIte
         await subscription.unsubscribe()
 
 
-async def _ignore(_: Exception) -> None:
-    """The client goes on connecting by itself; its default is to print tracebacks."""
+def _why_not(url: str, credentials: Credentials, complaints: Sequence[Exception]) -> str:
+    if any(is_refusal(complaint) for complaint in complaints):
+        return f"NATS at {url} does not let {credentials.user!r} in: check user and password"
+    for complaint in complaints:
+        if isinstance(complaint, SSLError):
+            return f"NATS at {url}: {complaint}"
+    return f"no NATS answers at {url}"
 
 
 def _readable(payload: bytes) -> Event | None:

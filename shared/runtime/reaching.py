@@ -1,0 +1,15 @@
+"""How a process reaches NATS and Postgres: address, name, password and certificates, from the settings in one way."""
+
+from shared.runtime.bus import Bus
+from shared.runtime.credentials import credentials_of
+from shared.runtime.database_url import database_url_of
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+
+
+def bus_of(settings: Settings, name: str) -> Bus:
+    return Bus(settings.nats_url, name=name, credentials=credentials_of(settings, name))
+
+
+def database_of(settings: Settings, name: str, *, pool_size: int = 5) -> Database:
+    return Database(database_url_of(settings, name), name=name, pool_size=pool_size)
