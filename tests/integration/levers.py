@@ -16,6 +16,10 @@ class Sandbox:
     def faults(self, *rules: dict[str, Any]) -> None:
         self._post("faults", list(rules))
 
+    def reset(self) -> None:
+        """The meter at zero, no script and no faults."""
+        httpx.post(f"{self.url}/control/reset").raise_for_status()
+
     def billed(self) -> dict[str, int]:
         """Calls answered with 200 since the test began, by kind."""
         counts: dict[str, int] = self._meter()["billed"]

@@ -1,0 +1,61 @@
+"""The cluster in the short form: what every change must leave whole. The long form is in `test_long`."""
+
+import pytest
+
+from tests.cluster.stack import SERVICES, Stack
+from tests.cluster.watch import Watch, node_names
+
+pytestmark = pytest.mark.cluster
+
+HEALTHY_SECONDS = 30.0
+
+
+def test_it_is_healthy_within_half_a_minute_of_up(stack: Stack) -> None:
+    assert stack.first_up_seconds is not None
+    print(f"\nhealthy {stack.first_up_seconds:.1f} s after `up`")
+    assert stack.first_up_seconds < HEALTHY_SECONDS
+    assert all(len(stack.containers(service)) == 1 for service in SERVICES)
+
+
+def test_the_first_up_shows_an_agent_that_works(stack: Stack) -> None:
+    (agent,) = [each for each in stack.api.agents() if each.mission.startswith("Watch how energy")]
+    assert stack.ended(agent.name, 1).status == "completed"
+
+
+def test_an_iteration_ends_through_all_seven(watch: Watch) -> None:
+    watch.plan(queries=3)
+    watch.start()
+    first = watch.ended_whole(1, queries=3)
+    watch.plan_anew(queries=2, about=node_names(watch.stack, watch.word)[:2])
+    second = watch.ended_whole(watch.run(), queries=2)
+    assert {step.kind for step in second.steps} == {"observe", "query", "insight", "advise"}
+    watch.told_once([first, second])
+
+
+def test_researchers_and_nats_are_killed_and_all_is_done_once(watch: Watch) -> None:
+    stack = watch.stack
+    watch.plan(queries=12)
+    watch.slow(0.3)
+    stack.up("researcher=3")
+    watch.start()
+    watch.queries_ended(1, 2)
+    stack.kill("researcher")
+    stack.kill("nats")
+    stack.up("researcher=3")
+    watch.told_once([watch.ended_whole(1, queries=12)])
+    watch.nothing_dead()
+
+
+def test_down_and_up_keeps_everything(watch: Watch) -> None:
+    stack = watch.stack
+    watch.plan(queries=2)
+    watch.start()
+    before = watch.ended_whole(1, queries=2)
+    graph = stack.api.graph(watch.word)
+    stack.down()
+    stack.up()
+    assert stack.api.iteration(before.id) == before
+    assert stack.api.graph(watch.word) == graph
+    watch.told_once([before])
+    watch.plan(queries=1)
+    watch.ended_whole(watch.run(), queries=1)
