@@ -16,5 +16,5 @@ COPY --from=build /opt/vigil /opt/vigil
 ENV PATH=/opt/vigil/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp VIGIL_PORT=8080
 WORKDIR /tmp
 USER 10000:10000
-HEALTHCHECK --interval=5s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "shared.runtime.probe"]
+HEALTHCHECK --interval=3s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "shared.runtime.probe"]
 CMD ["vigil", "--help"]

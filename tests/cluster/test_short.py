@@ -3,11 +3,12 @@
 import pytest
 
 from tests.cluster.stack import SERVICES, Stack
-from tests.cluster.watch import Watch, node_names
+from tests.cluster.watch import Watch
 
 pytestmark = pytest.mark.cluster
 
 HEALTHY_SECONDS = 30.0
+ENOUGH_ITERATIONS = 5
 
 
 def test_it_is_healthy_within_half_a_minute_of_up(stack: Stack) -> None:
@@ -23,13 +24,13 @@ def test_the_first_up_shows_an_agent_that_works(stack: Stack) -> None:
 
 
 def test_an_iteration_ends_through_all_seven(watch: Watch) -> None:
-    watch.plan(queries=3)
     watch.start()
-    first = watch.ended_whole(1, queries=3)
-    watch.plan_anew(queries=2, about=node_names(watch.stack, watch.word)[:2])
-    second = watch.ended_whole(watch.run(), queries=2)
-    assert {step.kind for step in second.steps} == {"observe", "query", "insight", "advise"}
-    watch.told_once([first, second])
+    iterations = [watch.ended_whole(1)]
+    while "advise" not in {step.kind for step in iterations[-1].steps}:
+        assert len(iterations) < ENOUGH_ITERATIONS, "no analysis was made that the adviser hears of"
+        iterations.append(watch.ended_whole(watch.run()))
+    assert {step.kind for step in iterations[-1].steps} >= {"observe", "insight", "advise"}
+    watch.told_once(iterations)
 
 
 def test_researchers_and_nats_are_killed_and_all_is_done_once(watch: Watch) -> None:

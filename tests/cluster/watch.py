@@ -22,20 +22,15 @@ class Watch:
         self.word = f"w{uuid4().hex[:10]}"
         self.agent: AgentDetails | None = None
 
-    def plan(self, *, queries: int, about: tuple[str, ...] = ()) -> None:
-        """Every iteration from now on has that many queries, and an insight on each node that is named in `about`."""
+    def plan(self, *, queries: int) -> None:
+        """Every iteration from now on has that many queries, and no insight."""
         plan = {
             "queries": [self._query(number) for number in range(queries)],
-            "insights": [self._insight(name) for name in about],
+            "insights": [],
         }
         self.stack.sandbox.script(
             {"phase": "observer", "contains": self.word, "times": None, "content": plan}
         )
-
-    def plan_anew(self, *, queries: int, about: tuple[str, ...] = ()) -> None:
-        """In place of an earlier plan, of whatever agent; the sandbox forgets its other levers too."""
-        self.stack.sandbox.reset()
-        self.plan(queries=queries, about=about)
 
     def slow(self, seconds: float) -> None:
         """Every call takes that long from now on."""
@@ -106,15 +101,3 @@ class Watch:
         subject = SUBJECTS[number % len(SUBJECTS)]
         objective = f"Find out what is reported about {subject}, part {number} of {self.word}."
         return {"objective": objective, "reasoning": "The mission asks.", "searchHints": [subject]}
-
-    def _insight(self, name: str) -> dict[str, Any]:
-        return {
-            "observation": f"{name} stands out.",
-            "relevantNodeIds": [name],
-            "synthesisDirection": "What it means for the others.",
-        }
-
-
-def node_names(stack: Stack, agent: str) -> tuple[str, ...]:
-    return tuple(node.name for node in stack.api.graph(agent).nodes)
-
