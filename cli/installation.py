@@ -3,9 +3,13 @@
 import os
 from pathlib import Path
 
-from cli.errors import NothingRunsError
+from cli.errors import BadInputError, NothingRunsError
 from cli.local.datadir import DataDirectory, default_data_directory
 from cli.local.running import Running
+from cli.outside import read_settings
+from shared.events.credentials import Credentials
+from shared.events.permissions import OPERATOR
+from shared.runtime.reaching import credentials_of
 
 
 def running_on(data: Path | None) -> Running | None:
@@ -25,6 +29,14 @@ def nats_url(data: Path | None) -> str:
     if url := os.environ.get("VIGIL_NATS_URL"):
         return url
     return _running(data, "VIGIL_NATS_URL").nats_url
+
+
+def nats_credentials() -> Credentials:
+    """Of the environment (VIGIL_NATS_USER, …); without any, those of an installation that asks for none."""
+    try:
+        return credentials_of(read_settings(), OPERATOR)
+    except OSError as error:
+        raise BadInputError(f"a certificate for NATS cannot be used: {error}") from error
 
 
 def nats_url_or_none(data: Path | None) -> str | None:

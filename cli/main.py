@@ -10,6 +10,7 @@ from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
 from cli.commands.inbox import inbox
+from cli.commands.keys import keys
 from cli.commands.migrate import migrate
 from cli.commands.run import run
 from cli.commands.tail import tail
@@ -38,7 +39,7 @@ def main() -> None:
 def build_app() -> typer.Typer:
     app = _group("vigil", HELP)
     app.callback()(_options)
-    for of_installation in (up, demo, doctor, migrate):
+    for of_installation in (up, demo, doctor, migrate, keys):
         app.command(rich_help_panel=INSTALLATION)(of_installation)
     agents = _group("agent", "Make agents, look at them, pause, resume and delete them.")
     agents.command("list")(agent.list_all)

@@ -9,9 +9,10 @@ from cli.errors import CommandError
 from cli.show.console import err
 from shared.errors import TransientError
 from shared.events.tail import listening
+from shared.runtime.identity import MIGRATE
 from shared.runtime.provision import provision
+from shared.runtime.reaching import credentials_of, database_of
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 
 LOOK_AGAIN_SECONDS: Final = 0.5
 
@@ -19,8 +20,8 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 async def provisioned(settings: Settings, wait_seconds: float) -> None:
     """Raises CommandError where PostgreSQL or NATS does not answer in time."""
     deadline = time.monotonic() + wait_seconds
-    await _wait(lambda: _ask_postgres(settings.database_url), "VIGIL_DATABASE_URL", deadline)
-    await _wait(lambda: _ask_nats(settings.nats_url), "VIGIL_NATS_URL", deadline)
+    await _wait(lambda: _ask_postgres(settings), "VIGIL_DATABASE_URL", deadline)
+    await _wait(lambda: _ask_nats(settings), "VIGIL_NATS_URL", deadline)
     await provision(settings)
 
 
@@ -40,14 +41,14 @@ async def _wait(ask: Callable[[], Awaitable[None]], variable: str, deadline: flo
             return
 
 
-async def _ask_postgres(url: str) -> None:
-    database = Database(url, name="migrate", pool_size=1)
+async def _ask_postgres(settings: Settings) -> None:
+    database = database_of(settings, MIGRATE, pool_size=1)
     try:
         await database.ping()
     finally:
         await database.close()
 
 
-async def _ask_nats(url: str) -> None:
-    async with listening(url):
+async def _ask_nats(settings: Settings) -> None:
+    async with listening(settings.nats_url, credentials_of(settings, MIGRATE)):
         return

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from cli.client import Client
 from cli.errors import BadInputError, CommandError
-from cli.installation import api_url, nats_url
+from cli.installation import api_url, nats_credentials, nats_url
 from cli.show.console import err, out
 from cli.show.events import line_of, short
 from shared.events.models import EVENTS
@@ -71,7 +71,7 @@ class Tail:
         bus, client = nats_url(self.data), self._client()
         wanted = client.agent(self.agent).id if client and self.agent else None
         names = Names(client)
-        async with listening(bus) as nats:
+        async with listening(bus, nats_credentials()) as nats:
             if not (self.from_start or self.since_seconds):
                 err().print(f"[quiet]listening at {bus}; --since 10m tells what was before[/]")
             async for told in follow(

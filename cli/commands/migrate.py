@@ -1,4 +1,4 @@
-"""`vigil migrate`: tables, owner, stream and consumers."""
+"""`vigil migrate`: tables, roles, owner, stream and consumers."""
 
 from typing import Annotated
 
@@ -13,6 +13,8 @@ def migrate(
     """Make the tables, the owner, the stream and its consumers, or bring them up to date.
 
     Works on VIGIL_DATABASE_URL and VIGIL_NATS_URL, for installations that `vigil up` does not run; it does so itself.
+    Where VIGIL_KEYS_DIR names what `vigil keys` has made, each actor also gets its PostgreSQL role, with the rights
+    that it needs and no others.
     """
     import asyncio
 
@@ -21,4 +23,5 @@ def migrate(
 
     settings = read_settings()
     asyncio.run(provisioned(settings, wait))
-    typer.echo("tables, owner, stream and consumers are up to date.")
+    roles = ", roles" if settings.keys_dir else ""
+    typer.echo(f"tables{roles}, owner, stream and consumers are up to date.")

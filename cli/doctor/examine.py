@@ -9,6 +9,8 @@ from cli.doctor.finding import Finding, note
 from cli.local.datadir import DataDirectory
 from cli.local.running import Running
 from cli.outside import Outside
+from shared.events.permissions import OPERATOR
+from shared.runtime.reaching import database_url_of
 from shared.runtime.settings import Settings
 from shared.store.reading.shapes import AboutView
 
@@ -45,7 +47,9 @@ def _running(settings: Settings, running: Running | None, url: str | None) -> It
             yield _asks(about)
     here = running if url is None else None
     if here is not None or _named_elsewhere():
-        yield installation.postgres(here.database_url if here else settings.database_url)
+        yield installation.postgres(
+            here.database_url if here else database_url_of(settings, OPERATOR)
+        )
         yield from installation.nats(here.nats_url if here else settings.nats_url)
     if running is not None:
         yield from installation.actors(running)

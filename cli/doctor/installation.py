@@ -8,6 +8,7 @@ import psycopg
 from cli.client import Client
 from cli.doctor.finding import Finding, bad, good
 from cli.errors import CommandError
+from cli.installation import nats_credentials
 from cli.local.household import ACTORS, SANDBOX
 from cli.local.readiness import unreadiness
 from cli.local.running import Running
@@ -61,7 +62,7 @@ def nats(url: str) -> list[Finding]:
 
 
 async def _nats(url: str) -> list[Finding]:
-    async with listening(url) as client:
+    async with listening(url, nats_credentials()) as client:
         held = await stored(client)
         if held is None:
             return [bad("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]

@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ _ANSWER_SECONDS: Final = 1.0
 
 
 class EmbeddedNats(Engine):
-    """A server that keeps its streams in `data`, without accounts or passwords.
+    """A server that keeps its streams in `data`, without accounts or passwords where `include` brings none.
 
     Whoever starts it must hold the data directory's lock: a server that already serves `data`
     counts as an orphan of a killed run, and is stopped first. Nothing else keeps two servers off
@@ -38,13 +38,24 @@ class EmbeddedNats(Engine):
     stop_signals = ((signal.SIGTERM, 20.0),)
 
     def __init__(
-        self, data: Path, port: int, monitor_port: int, log: Path, *, durable: bool = True
+        self,
+        data: Path,
+        port: int,
+        monitor_port: int,
+        log: Path,
+        *,
+        durable: bool = True,
+        also: Mapping[str, Any] | None = None,
+        include: Path | None = None,
     ) -> None:
+        """`also` is added to the configuration as it is, and so is the file `include`."""
         super().__init__(log)
         self.data = data.resolve()
         self.port = port
         self.monitor_port = monitor_port
         self.durable = durable
+        self._also = dict(also or {})
+        self._include = include
         self._server_name = f"vigil-{uuid.uuid4()}"
 
     @property
@@ -67,7 +78,7 @@ class EmbeddedNats(Engine):
         return [str(nats_server()), "--config", str(self.config)]
 
     def _configuration(self) -> str:
-        """Its format takes JSON; `sync_interval` exists in the file only, not as an option."""
+        """Its format takes values as JSON; `sync_interval` exists in the file only, not as an option."""
         jetstream: dict[str, Any] = {
             "store_dir": str(self.data),
             "max_file_store": MAX_FILE_STORE_BYTES,
@@ -80,8 +91,16 @@ class EmbeddedNats(Engine):
             "listen": f"{LOOPBACK}:{self.port}",
             "http": f"{LOOPBACK}:{self.monitor_port}",
             "jetstream": jetstream,
+            **self._also,
         }
-        return json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"
+        lines = [
+            f"{key}: {json.dumps(value, indent=2, ensure_ascii=False)}\n"
+            for key, value in configuration.items()
+        ]
+        if self._include is not None:
+            # NATS looks for it from where the configuration stands, an absolute path too.
+            lines.append(f"include '{os.path.relpath(self._include, self.data)}'\n")
+        return "".join(lines)
 
     def _is_ready(self) -> bool:
         return self._streams_are_up() and self._greets()

@@ -53,10 +53,11 @@ class Nudges:
             return
 
     async def _listen(self) -> None:
+        from cli.installation import nats_credentials
         from shared.events.tail import follow, listening
 
         assert self._url is not None
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        async with listening(self._url) as client:
+        async with listening(self._url, nats_credentials()) as client:
             async for _ in follow(client):
                 self._heard.put(None)

@@ -4,17 +4,16 @@ from services.aggregator.aggregate import Aggregate
 from services.aggregator.deadlines import Deadlines
 from shared.events.topology import CONSUMERS
 from shared.runtime.actor import Actor
-from shared.runtime.bus import Bus
+from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 
 SLOTS = 4
 
 
 def build(settings: Settings) -> Actor:
     slots = settings.slots or SLOTS
-    database = Database(settings.database_url, name="aggregator", pool_size=slots + 1)
-    bus = Bus(settings.nats_url, name="aggregator")
+    database = database_of(settings, "aggregator", pool_size=slots + 1)
+    bus = bus_of(settings, "aggregator")
     aggregate = Aggregate(database)
     return Actor(
         "aggregator",

@@ -13,8 +13,8 @@ from services.api.guard import Guard
 from services.api.problems import handle_problems
 from services.api.routes import about, agents, graph, health, inbox, iterations
 from shared.runtime import process
+from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 
 PREFIX: Final = "/api/v1"
 POOL_SIZE: Final = 5
@@ -28,7 +28,7 @@ def serve() -> None:
 
 def build(settings: Settings) -> FastAPI:
     """The application. It starts without Postgres, answers 503 until that is there, and never gives up on it."""
-    database = Database(settings.database_url, name="api", pool_size=POOL_SIZE)
+    database = database_of(settings, "api", pool_size=POOL_SIZE)
     owner = Owner(database, settings.owner)
 
     @asynccontextmanager

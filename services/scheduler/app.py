@@ -5,14 +5,13 @@ from services.scheduler.reconcile import Reconciler
 from services.scheduler.tick import Ticker
 from shared.events.models import IterationCompleted, IterationFailed
 from shared.runtime.actor import Actor
-from shared.runtime.bus import Bus
+from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 
 
 def build(settings: Settings) -> Actor:
-    database = Database(settings.database_url, name="scheduler", pool_size=3)
-    bus = Bus(settings.nats_url, name="scheduler")
+    database = database_of(settings, "scheduler", pool_size=3)
+    bus = bus_of(settings, "scheduler")
     clock = Clock(
         Ticker(database, settings.iteration_deadline_seconds),
         Reconciler(database, settings.resend_after_seconds),

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from ssl import SSLError
 from typing import Any
 
 import nats
 from nats.aio.client import Client
+from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
-from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import Error as JetStreamError
@@ -18,7 +19,9 @@ from nats.js.errors import NotFoundError
 
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import decode
+from shared.events.credentials import Credentials
 from shared.events.envelope import Event
+from shared.events.permissions import OPERATOR
 from shared.events.topology import STREAM
 
 CONNECT_SECONDS = 5.0
@@ -64,15 +67,29 @@ async def stored(client: Client) -> Stored | None:
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[Client]:
-    """A connection for `follow`; it outlives restarts of NATS. Raises TransientError where nobody answers at `url`."""
+async def listening(url: str, credentials: Credentials | None = None) -> AsyncIterator[Client]:
+    """A connection for `follow`; it outlives restarts of NATS.
+
+    Raises TransientError where nobody answers at `url`, or does not let `credentials` in.
+    """
+    complaints: list[Exception] = []
+
+    async def hear(complaint: Exception) -> None:
+        """The client goes on connecting by itself; its default is to print tracebacks."""
+        complaints[:] = [complaint]
+
+    shown = credentials or Credentials(OPERATOR)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             client = await nats.connect(
-                url, name="vigil-tail", max_reconnect_attempts=-1, error_cb=_ignore
+                url,
+                name="vigil-tail",
+                max_reconnect_attempts=-1,
+                error_cb=hear,
+                **shown.options(),
             )
     except TimeoutError as error:
-        raise TransientError(f"no NATS answers at {url}") from error
+        raise TransientError(_why_not(url, shown, complaints)) from error
     try:
         yield client
     finally:
@@ -138,7 +155,7 @@ async def _messages(subscription: JetStreamContext.PullSubscription) -> AsyncIte
         while True:
             try:
                 batch = await subscription.fetch(BATCH, timeout=FETCH_SECONDS)
-            except NatsTimeoutError:
+            except TimeoutError:  # nats-py raises its own kind, and the plain one too
                 continue
             for message in batch:
                 yield Told(
@@ -152,8 +169,12 @@ async def _messages(subscription: JetStreamContext.PullSubscription) -> AsyncIte
         await subscription.unsubscribe()
 
 
-async def _ignore(_: Exception) -> None:
-    """The client goes on connecting by itself; its default is to print tracebacks."""
+def _why_not(url: str, credentials: Credentials, complaints: list[Exception]) -> str:
+    if complaints and isinstance(complaints[0], AuthorizationError):
+        return f"NATS at {url} does not let {credentials.user!r} in: check user and password"
+    if complaints and isinstance(complaints[0], SSLError):
+        return f"NATS at {url}: {complaints[0]}"
+    return f"no NATS answers at {url}"
 
 
 def _readable(payload: bytes) -> Event | None:

@@ -104,6 +104,7 @@ class Actor:
                 durable=self.name,
                 pull_sub=PullSub(batch_size=1, timeout=PULL_SECONDS),
                 ack_policy=AckPolicy.NACK_ON_ERROR,
+                inbox_prefix=self.bus.inbox_prefix,
                 title=f"{self.name}-{slot}",
             )
             subscribe(self._receive)

@@ -1,18 +1,21 @@
 """One process's way onto the bus."""
 
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
 from faststream.nats import NatsBroker, NatsMessage
+from faststream.nats.security import NatsSecurity, NatsUserPassword
 from nats.aio.client import Client
-from nats.errors import ConnectionClosedError, StaleConnectionError
+from nats.errors import AuthorizationError, ConnectionClosedError, StaleConnectionError
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
 from shared.errors import TransientError
 from shared.events.codec import encode
+from shared.events.credentials import Credentials
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.logs import logger
@@ -20,6 +23,10 @@ from shared.runtime.logs import logger
 PUBLISH_TIMEOUT_SECONDS = 10.0
 FLUSH_TIMEOUT_SECONDS = 2
 RECONNECT_WAIT_SECONDS = 1
+_VIOLATION = re.compile(
+    r"permissions violation for (?P<verb>publish|subscription) to \"(?P<subject>[^\"]+)\"",
+    re.IGNORECASE,
+)
 
 log = logger(__name__)
 
@@ -27,9 +34,12 @@ log = logger(__name__)
 class Bus:
     """Publishes events, and lends its broker to the actor's subscriptions."""
 
-    def __init__(self, url: str, *, name: str) -> None:
+    def __init__(self, url: str, *, name: str, credentials: Credentials | None = None) -> None:
+        """Without `credentials` none are shown, and `name` names the inbox."""
+        self._credentials = credentials or Credentials(name)
         self._told_away = False
         self._closing = False
+        self._forbidden: set[str] = set()
         self.broker = NatsBroker(
             url,
             name=f"vigil-{name}",
@@ -43,12 +53,19 @@ class Bus:
             decoder=_undecoded,
             apply_types=False,
             logger=None,
+            inbox_prefix=self._credentials.inbox_prefix,
+            security=_security(self._credentials),
         )
 
     async def connect(self) -> None:
         """Waits for NATS for as long as it takes."""
         await self.broker.connect()
         self._told_away = False
+
+    @property
+    def inbox_prefix(self) -> bytes:
+        """For subscribers, which have to be told it too."""
+        return f"{self._credentials.inbox_prefix}.".encode()
 
     @property
     def client(self) -> Client:
@@ -81,8 +98,11 @@ class Bus:
                 timeout=PUBLISH_TIMEOUT_SECONDS,
             )
         except (NatsError, APIError, TimeoutError) as error:
+            # NATS says on another way than the answer's that it forbids, so that all there is here is silence.
+            forbidden = event.subject in self._forbidden
+            why = f"it forbids it to {self._credentials.user}" if forbidden else repr(error)
             raise TransientError(
-                f"NATS did not store {event.subject}: {error!r}", counts=False
+                f"NATS did not store {event.subject}: {why}", counts=False
             ) from error
 
     async def publish_all(self, events: Iterable[Event]) -> None:
@@ -116,12 +136,34 @@ class Bus:
 
     async def _on_error(self, error: Exception) -> None:
         lost = isinstance(error, StaleConnectionError | OSError)
-        if self.is_connected and not lost:
-            log.warning("NATS complains", error=repr(error))  # of a permission, a slow consumer
+        if violation := _VIOLATION.search(str(error)):
+            self._say_forbidden(violation["verb"].lower(), violation["subject"])
+        elif isinstance(error, AuthorizationError):
+            self._say_refused(error)
+        elif self.is_connected and not lost:
+            log.warning("NATS complains", error=repr(error))  # of a slow consumer
         # Every failed attempt to reconnect comes by here; saying so once is enough.
         elif not self._told_away:
             self._told_away = True
             log.warning("waiting for NATS", error=repr(error))
+
+    def _say_forbidden(self, verb: str, subject: str) -> None:
+        self._forbidden.add(subject)
+        log.error(
+            f"NATS forbids this to {self._credentials.user}; nothing will come of it",
+            verb=verb,
+            subject=subject,
+            do="make users.conf anew with `vigil keys` and reload NATS, where this version may do more than the last",
+        )
+
+    def _say_refused(self, error: Exception) -> None:
+        if not self._told_away:
+            self._told_away = True
+            log.error(
+                f"NATS does not let {self._credentials.user} in",
+                error=repr(error),
+                do="compare VIGIL_NATS_USER and the password with NATS's users.conf",
+            )
 
     async def _on_disconnect(self) -> None:
         if not self._closing:
@@ -130,6 +172,12 @@ class Bus:
     async def _on_reconnect(self) -> None:
         self._told_away = False
         log.info("reconnected to NATS")
+
+
+def _security(credentials: Credentials) -> NatsSecurity | None:
+    if credentials.password is not None:
+        return NatsUserPassword(credentials.user, credentials.password, ssl_context=credentials.tls)
+    return NatsSecurity(ssl_context=credentials.tls) if credentials.tls else None
 
 
 async def _undecoded(message: NatsMessage) -> Any:

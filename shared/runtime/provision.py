@@ -1,20 +1,30 @@
-"""The one-shot that the others wait for: tables, the owner, stream and consumers."""
+"""The one-shot that the others wait for: tables, roles, the owner, stream and consumers."""
 
 import asyncio
+from pathlib import Path
 from uuid import UUID
 
+import psycopg
+
+from shared.errors import PermanentError
 from shared.events.provision import provision as provision_bus
-from shared.runtime.bus import Bus
+from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES
+from shared.runtime.reaching import bus_of, database_of, database_url_of
 from shared.runtime.settings import Settings
-from shared.store import agents, migrate
-from shared.store.database import Database
+from shared.store import agents, migrate, roles
 
 
 async def provision(settings: Settings) -> UUID:
-    """Idempotent; brings an older installation up to date. Returns the owner's id."""
-    await asyncio.to_thread(migrate.upgrade, settings.database_url)
+    """Idempotent; brings an older installation up to date. Returns the owner's id.
+
+    Raises PermanentError where keys are asked for and missing, or Postgres does not let roles be made.
+    """
+    url = database_url_of(settings, MIGRATE)
+    await asyncio.to_thread(migrate.upgrade, url)
+    if settings.keys_dir is not None:
+        await asyncio.to_thread(_make_roles, url, settings.keys_dir)
     await provision_stream(settings)
-    database = Database(settings.database_url, name="provision", pool_size=1)
+    database = database_of(settings, MIGRATE, pool_size=1)
     try:
         async with database.transaction() as session:
             return await agents.ensure_user(session, settings.owner)
@@ -23,7 +33,7 @@ async def provision(settings: Settings) -> UUID:
 
 
 async def provision_stream(settings: Settings) -> None:
-    bus = Bus(settings.nats_url, name="provision")
+    bus = bus_of(settings, MIGRATE)
     await bus.connect()
     try:
         await provision_bus(
@@ -34,3 +44,30 @@ async def provision_stream(settings: Settings) -> None:
         )
     finally:
         await bus.close()
+
+
+def _make_roles(url: str, keys: Path) -> None:
+    passwords = {
+        service.name: _password(keys / service.name / DATABASE_PASSWORD_FILE)
+        for service in SERVICES
+        if service.has_database_role
+    }
+    try:
+        roles.apply(url, passwords)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise PermanentError(
+            "roles_refused",
+            f"PostgreSQL does not let this role make others: {error}. It must own the database and have CREATEROLE",
+        ) from error
+
+
+def _password(file: Path) -> str:
+    try:
+        password = file.read_text().strip()
+    except OSError as error:
+        raise PermanentError(
+            "no_key", f"{file} cannot be read ({error.strerror}): run `vigil keys` first"
+        ) from error
+    if not password:
+        raise PermanentError("no_key", f"{file} is empty: delete it and run `vigil keys`")
+    return password

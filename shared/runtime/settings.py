@@ -2,23 +2,49 @@
 
 import os
 import socket
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, field_validator, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+)
 
 SANDBOX_MODEL = "sandbox-reader"
+SANDBOX_KEY = "sandbox"
+SECRETS_DIRECTORIES = "VIGIL_SECRETS_DIR"
 
 
 class Settings(BaseSettings):
-    """Every setting has a `VIGIL_` name; keys and base URLs are also read under their makers' names."""
+    """Every setting has a `VIGIL_` name; keys and base URLs are also read under their makers' names.
+
+    Any of them may stand in a file of that name, in lower case, in a directory that $VIGIL_SECRETS_DIR names
+    (several: separated as in $PATH). What the environment says comes first.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="VIGIL_", env_ignore_empty=True, extra="ignore", populate_by_name=True
     )
 
     database_url: str = "postgresql://postgres@127.0.0.1:5432/vigil"
+    """TLS is asked for by the URL itself: `?sslmode=verify-full&sslrootcert=/path/of/ca.pem`."""
+    database_user: str | None = None
+    """None: the URL's, or where it names none and a password is set, the actor's own role."""
+    database_password: SecretStr | None = None
     nats_url: str = "nats://127.0.0.1:4222"
+    nats_user: str | None = None
+    """None: the actor's name."""
+    nats_password: SecretStr | None = None
+    nats_ca_file: Path | None = None
+    """Given, NATS is spoken to over TLS, and must show a certificate that this CA has signed."""
+    nats_cert_file: Path | None = None
+    """With its key: shown to a NATS that asks for certificates of its clients."""
+    nats_key_file: Path | None = None
+    keys_dir: Path | None = None
+    """What `vigil keys` has made; where it is set, provisioning gives each actor its Postgres role."""
 
     openai_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("OPENAI_API_KEY", "VIGIL_OPENAI_API_KEY")
@@ -32,6 +58,8 @@ class Settings(BaseSettings):
     tavily_base_url: str | None = Field(
         None, validation_alias=AliasChoices("TAVILY_BASE_URL", "VIGIL_TAVILY_BASE_URL")
     )
+    sandbox_url: str | None = None
+    """Where the model or the search service is asked when it has neither a key nor a base URL."""
     model: str = Field("gpt-5.4-mini", validation_alias=AliasChoices("OPENAI_MODEL", "VIGIL_MODEL"))
     """Model of every phase for which the agent names no other."""
     prices: dict[str, tuple[float, float]] = {}
@@ -62,6 +90,51 @@ class Settings(BaseSettings):
     """Name of the user that owns what is made without signing in."""
     log_format: Literal["console", "json"] = "json"
     log_level: str = "INFO"
+
+    _sandboxed: list[str] = PrivateAttr(default_factory=list)
+
+    @field_validator(
+        "openai_api_key", "tavily_api_key", "database_password", "nats_password", mode="before"
+    )
+    @classmethod
+    def _nothing_is_none(cls, given: Any) -> Any:
+        """An empty file of secrets says that there is none."""
+        return None if isinstance(given, str) and not given.strip() else given
+
+    @model_validator(mode="after")
+    def _stand_in(self) -> Self:
+        """The sandbox answers where nobody else is named."""
+        if self.sandbox_url is None:
+            return self
+        base = self.sandbox_url.rstrip("/")
+        if self.openai_api_key is None and self.openai_base_url is None:
+            self.openai_base_url, self.openai_api_key = f"{base}/v1", SecretStr(SANDBOX_KEY)
+            self.model = SANDBOX_MODEL
+            self._sandboxed.append("model")
+        if self.tavily_api_key is None and self.tavily_base_url is None:
+            self.tavily_base_url, self.tavily_api_key = base, SecretStr(SANDBOX_KEY)
+            self._sandboxed.append("search")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        named = os.environ.get(SECRETS_DIRECTORIES, "").split(os.pathsep)
+        files = SecretsSettingsSource(
+            settings_cls, secrets_dir=[directory for directory in named if directory]
+        )
+        return init_settings, env_settings, files
+
+    @property
+    def sandboxed(self) -> list[str]:
+        """Whom the sandbox stands in for, in words."""
+        return self._sandboxed
 
     @property
     def worker_name(self) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from shared.events.topology import CONSUMERS
 from shared.runtime.actor import Actor
-from shared.runtime.bus import Bus
+from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
 from shared.runtime.work import StepHandler, Work
 from shared.store.database import Database
@@ -14,10 +14,8 @@ CONNECTIONS_PER_SLOT = 2
 
 
 def step_database(name: str, settings: Settings, *, slots: int) -> Database:
-    return Database(
-        settings.database_url,
-        name=name,
-        pool_size=CONNECTIONS_PER_SLOT * (settings.slots or slots) + 1,
+    return database_of(
+        settings, name, pool_size=CONNECTIONS_PER_SLOT * (settings.slots or slots) + 1
     )
 
 
@@ -41,7 +39,7 @@ def step_actor(
     return Actor(
         name,
         handlers=dict.fromkeys(CONSUMERS[name].hears, handler),
-        bus=Bus(settings.nats_url, name=name),
+        bus=bus_of(settings, name),
         database=database,
         slots=settings.slots or slots,
         drain_seconds=settings.drain_seconds,

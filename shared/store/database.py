@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
@@ -78,6 +78,21 @@ def driver_url(url: str) -> str:
     """`url` with the driver that Vigil uses, whichever way people wrote it."""
     _, _, rest = url.partition("://")
     return f"postgresql+psycopg://{rest}"
+
+
+def role_in(url: str) -> str | None:
+    """The role that `url` names."""
+    return make_url(driver_url(url)).username
+
+
+def with_login(url: str, *, role: str | None, password: str | None) -> str:
+    """`url` with another role and password where they are given, for libpq and psycopg too."""
+    whole = make_url(driver_url(url)).set(drivername="postgresql")
+    if role is not None:
+        whole = whole.set(username=role)
+    if password is not None:
+        whole = whole.set(password=password)
+    return whole.render_as_string(hide_password=False)
 
 
 def _reason(error: DBAPIError) -> str:

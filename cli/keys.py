@@ -1,0 +1,127 @@
+"""The passwords of a cluster as files, each readable by the one service that shows it."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cli.errors import BadInputError
+from cli.nats_users import render
+from shared.runtime.identity import (
+    DATABASE_PASSWORD_FILE,
+    KEYS_GROUP,
+    MIGRATE,
+    NATS_PASSWORD_FILE,
+    SERVICES,
+)
+
+PASSWORD_BYTES: Final = 32
+ROOT: Final = 0
+ROUTES_PASSWORD_FILE: Final = "routes_password"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Kept in `directory`, a folder a service."""
+
+    directory: Path
+
+    def make(self, *, postgres_password_file: Path | None, routes: Sequence[str]) -> int:
+        """What is missing; returns how many passwords that were. users.conf is always written anew.
+
+        Raises BadInputError where a password that was put there cannot be used, or nothing can be written there.
+        """
+        try:
+            return self._make(postgres_password_file, routes)
+        except OSError as error:
+            raise BadInputError(
+                f"{error.filename}: {error.strerror}; run as root, or choose a directory of your own"
+            ) from error
+
+    def _make(self, postgres_password_file: Path | None, routes: Sequence[str]) -> int:
+        made = 0
+        self._folder(self.directory, ROOT, ROOT, 0o755)
+        if postgres_password_file is not None:
+            made += self._superuser(postgres_password_file)
+        for service in SERVICES:
+            folder = self.directory / service.name
+            self._folder(folder, service.uid, KEYS_GROUP, 0o750)
+            if service.has_nats_user:
+                made += self._password(folder / NATS_PASSWORD_FILE, service.uid)
+            if service.has_database_role:
+                made += self._password(folder / DATABASE_PASSWORD_FILE, service.uid)
+        return made + self._nats(routes)
+
+    def _superuser(self, file: Path) -> int:
+        """The one password that two know: PostgreSQL, from a place that only it and `migrate` see, and `migrate`."""
+        own = self.directory / MIGRATE / DATABASE_PASSWORD_FILE
+        self._folder(own.parent, SERVICES[0].uid, KEYS_GROUP, 0o750)
+        known = _read(file) or _read(own)
+        password = known or _random()
+        # PostgreSQL's image reads it as a user whose number differs from image to image.
+        _write(file, password, ROOT, ROOT, 0o444)
+        _write(own, password, SERVICES[0].uid, KEYS_GROUP, 0o440)
+        return 0 if known else 1
+
+    def _password(self, file: Path, uid: int) -> int:
+        known = _read(file)
+        _write(file, known or _random(), uid, KEYS_GROUP, 0o440)
+        return 0 if known else 1
+
+    def _nats(self, routes: Sequence[str]) -> int:
+        folder = self.directory / "nats"
+        self._folder(folder, ROOT, ROOT, 0o700)
+        made, routes_password = 0, None
+        if routes:
+            file = folder / ROUTES_PASSWORD_FILE
+            routes_password = _read(file)
+            if routes_password is None:
+                made, routes_password = 1, _random()
+            _write(file, routes_password, ROOT, ROOT, 0o400)
+        passwords = {
+            service.name: _read(self.directory / service.name / NATS_PASSWORD_FILE) or ""
+            for service in SERVICES
+            if service.has_nats_user
+        }
+        _write(folder / "users.conf", render(passwords, routes, routes_password), ROOT, ROOT, 0o400)
+        return made
+
+    def _folder(self, folder: Path, uid: int, gid: int, mode: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        _own(folder, uid, gid)
+        folder.chmod(mode)
+
+
+def _random() -> str:
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
+def _read(file: Path) -> str | None:
+    """None where there is none yet; one that was put there empty counts as none."""
+    with suppress(FileNotFoundError):
+        password = file.read_text().strip()
+        if any(character in password for character in "\n\r\0"):
+            raise BadInputError(f"{file} has more than one line: a password has one")
+        return password or None
+    return None
+
+
+def _write(file: Path, text: str, uid: int, gid: int, mode: int) -> None:
+    """Whole or not at all, and at no moment readable by others."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_name(f".{file.name}.new")
+    beside.unlink(missing_ok=True)
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(text)
+    _own(beside, uid, gid)
+    beside.chmod(mode)
+    beside.replace(file)
+
+
+def _own(path: Path, uid: int, gid: int) -> None:
+    """Where nobody but root may give files away, they stay this user's."""
+    if os.geteuid() == ROOT:
+        os.chown(path, uid, gid)

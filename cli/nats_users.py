@@ -1,0 +1,39 @@
+"""NATS's configuration of users, as its `include` takes it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from shared.events.permissions import PERMISSIONS
+
+CLUSTER: Final = "vigil"
+ROUTES_USER: Final = "routes"
+ROUTES_PORT: Final = 6222
+
+_HEAD: Final = "# Written by `vigil keys` from Vigil's own table of permissions; changes are lost at its next run.\n"
+
+
+def render(
+    passwords: Mapping[str, str], routes: Sequence[str] = (), routes_password: str | None = None
+) -> str:
+    """`passwords` by user. `routes` are the nodes of a cluster (host:port), each node's own too."""
+    users = [
+        {"user": user, "password": passwords[user], "permissions": permissions.as_nats()}
+        for user, permissions in PERMISSIONS.items()
+    ]
+    parts: dict[str, Any] = {"authorization": {"users": users}}
+    if routes:
+        parts["cluster"] = _cluster(routes, routes_password or "")
+    lines = [f"{key}: {json.dumps(part, indent=2)}\n" for key, part in parts.items()]
+    return _HEAD + "".join(lines)
+
+
+def _cluster(routes: Sequence[str], password: str) -> dict[str, Any]:
+    login = f"{ROUTES_USER}:{quote(password, safe='')}"
+    return {
+        "name": CLUSTER,
+        "listen": f"0.0.0.0:{ROUTES_PORT}",
+        "authorization": {"user": ROUTES_USER, "password": password},
+        "routes": [f"nats-route://{login}@{route}" for route in routes],
+    }

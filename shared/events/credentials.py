@@ -1,0 +1,29 @@
+"""How a process shows NATS who it is."""
+
+from dataclasses import dataclass, field
+from ssl import SSLContext
+from typing import Any
+
+from shared.events.permissions import inbox_prefix
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """`user` also names the inbox that answers arrive in. Without a password none is shown; without `tls` none is asked."""
+
+    user: str
+    password: str | None = field(default=None, repr=False)
+    tls: SSLContext | None = None
+
+    @property
+    def inbox_prefix(self) -> str:
+        return inbox_prefix(self.user)
+
+    def options(self) -> dict[str, Any]:
+        """For `nats.connect`."""
+        options: dict[str, Any] = {"inbox_prefix": self.inbox_prefix}
+        if self.password is not None:
+            options |= {"user": self.user, "password": self.password}
+        if self.tls is not None:
+            options["tls"] = self.tls
+        return options

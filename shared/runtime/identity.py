@@ -1,0 +1,45 @@
+"""Who is who: the services, each with a uid, a NATS user and a Postgres role of its own where it needs one."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from shared.events.permissions import PERMISSIONS
+from shared.store.grants import GRANTS
+
+MIGRATE: Final = "migrate"
+
+
+@dataclass(frozen=True)
+class Service:
+    """`uid` is the one that its container runs as, in every image and for good: volumes outlive images."""
+
+    name: str
+    uid: int
+
+    @property
+    def has_nats_user(self) -> bool:
+        return self.name in PERMISSIONS
+
+    @property
+    def has_database_role(self) -> bool:
+        return self.name in GRANTS
+
+
+SERVICES: Final = (
+    Service(MIGRATE, 10000),
+    Service("scheduler", 10001),
+    Service("observer", 10002),
+    Service("researcher", 10003),
+    Service("aggregator", 10004),
+    Service("analyzer", 10005),
+    Service("adviser", 10006),
+    Service("api", 10007),
+    Service("operator", 10008),
+    Service("sandbox", 10009),
+)
+
+KEYS_GROUP: Final = 10000
+"""gid of whoever may read all keys: `migrate`, which gives the roles their passwords."""
+
+NATS_PASSWORD_FILE: Final = "vigil_nats_password"
+DATABASE_PASSWORD_FILE: Final = "vigil_database_password"
