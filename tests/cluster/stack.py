@@ -49,7 +49,7 @@ class Stack:
         foreign = ("OPENAI_", "TAVILY_", "VIGIL_", "COMPOSE_")
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(foreign)},
-            "COMPOSE_FILE": ":".join(["compose.yaml", *os.environ.get("PLAIN","").split(), *more_files, "tests/cluster/compose.test.yaml"] if "PLAIN" in os.environ else 
+            "COMPOSE_FILE": ":".join(
                 ["compose.yaml", *more_files, "tests/cluster/compose.test.yaml"]
             ),
             "COMPOSE_PROJECT_NAME": self.project,
