@@ -5,6 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -37,6 +38,12 @@ def waited_for(look: Callable[[], T | None], what: str, seconds: float = 90) -> 
             return found
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
         time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def _time(written: str) -> datetime:
+    """Docker writes nanoseconds, which are more digits than a datetime has."""
+    whole, _, fraction = written.rstrip("Z").partition(".")
+    return datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
 
 
 class Stack:
@@ -107,6 +114,20 @@ class Stack:
         victim = self.containers(service)[0]
         self.docker("kill", victim)
         return victim
+
+    def seconds_to_ready(self, container: str) -> float:
+        """From the start of the container's process to the line in which its actor says that it is ready."""
+        self.docker("restart", container)
+        started = self.docker("inspect", "--format", "{{.State.StartedAt}}", container).strip()
+
+        def look() -> str | None:
+            for line in self.docker("logs", "--since", started, container).splitlines():
+                if '"event": "ready"' in line:
+                    return str(json.loads(line)["timestamp"])
+            return None
+
+        ready = waited_for(look, "the actor to be ready")
+        return (_time(ready) - _time(started)).total_seconds()
 
     def logs(self) -> str:
         return self.compose("logs", "--no-color", "--timestamps")
