@@ -32,6 +32,13 @@ class Watch:
             {"phase": "observer", "contains": self.word, "times": None, "content": plan}
         )
 
+    def one_call_a_phase(self) -> None:
+        """A query is answered by two calls: a document, and that there is nothing in it for the graph."""
+        self.stack.sandbox.script(
+            {"phase": "knowledge_acquisition", "times": None, "content": "Nothing is reported."},
+            {"phase": "graph_construction", "times": None, "content": "Nothing to write."},
+        )
+
     def slow(self, seconds: float) -> None:
         """Every call takes that long from now on."""
         self.stack.sandbox.faults(
