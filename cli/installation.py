@@ -2,14 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cli.errors import BadInputError, NothingRunsError
 from cli.local.datadir import DataDirectory, default_data_directory
 from cli.local.running import Running
-from cli.outside import read_settings
-from shared.events.credentials import Credentials
-from shared.events.permissions import OPERATOR
-from shared.runtime.reaching import credentials_of
+
+if TYPE_CHECKING:
+    from shared.events.credentials import Credentials
 
 
 def running_on(data: Path | None) -> Running | None:
@@ -31,8 +31,13 @@ def nats_url(data: Path | None) -> str:
     return _running(data, "VIGIL_NATS_URL").nats_url
 
 
-def nats_credentials() -> Credentials:
+def nats_credentials() -> "Credentials":
     """Of the environment (VIGIL_NATS_USER, …); without any, those of an installation that asks for none."""
+    # Here, so that commands which do without the bus start without all of it.
+    from cli.outside import read_settings
+    from shared.events.permissions import OPERATOR
+    from shared.runtime.credentials import credentials_of
+
     try:
         return credentials_of(read_settings(), OPERATOR)
     except OSError as error:

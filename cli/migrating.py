@@ -9,9 +9,10 @@ from cli.errors import CommandError
 from cli.show.console import err
 from shared.errors import TransientError
 from shared.events.tail import listening
+from shared.runtime.credentials import credentials_of
 from shared.runtime.identity import MIGRATE
 from shared.runtime.provision import provision
-from shared.runtime.reaching import credentials_of, database_of
+from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
 
 LOOK_AGAIN_SECONDS: Final = 0.5

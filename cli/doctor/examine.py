@@ -10,7 +10,7 @@ from cli.local.datadir import DataDirectory
 from cli.local.running import Running
 from cli.outside import Outside
 from shared.events.permissions import OPERATOR
-from shared.runtime.reaching import database_url_of
+from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import Settings
 from shared.store.reading.shapes import AboutView
 

@@ -4,7 +4,16 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any
 
+from nats.errors import AuthorizationError
+
 from shared.events.permissions import inbox_prefix
+
+_REFUSED = "authorization violation"
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether NATS said by `error` that it does not let this user in; its client tells that in several ways."""
+    return _REFUSED in str(error).lower() or isinstance(error, AuthorizationError)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Reads the stream back for people: from any point of its history, then live."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +11,6 @@ from typing import Any
 
 import nats
 from nats.aio.client import Client
-from nats.errors import AuthorizationError
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
@@ -19,7 +19,7 @@ from nats.js.errors import NotFoundError
 
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import decode
-from shared.events.credentials import Credentials
+from shared.events.credentials import Credentials, is_refusal
 from shared.events.envelope import Event
 from shared.events.permissions import OPERATOR
 from shared.events.topology import STREAM
@@ -28,6 +28,7 @@ CONNECT_SECONDS = 5.0
 FETCH_SECONDS = 2.0
 LOOK_AGAIN_SECONDS = 0.5
 BATCH = 100
+COMPLAINTS_KEPT = 20
 
 _FLEETING: dict[str, Any] = {
     "ack_policy": AckPolicy.NONE,
@@ -72,11 +73,11 @@ async def listening(url: str, credentials: Credentials | None = None) -> AsyncIt
 
     Raises TransientError where nobody answers at `url`, or does not let `credentials` in.
     """
-    complaints: list[Exception] = []
+    complaints: deque[Exception] = deque(maxlen=COMPLAINTS_KEPT)
 
     async def hear(complaint: Exception) -> None:
         """The client goes on connecting by itself; its default is to print tracebacks."""
-        complaints[:] = [complaint]
+        complaints.append(complaint)
 
     shown = credentials or Credentials(OPERATOR)
     try:
@@ -88,8 +89,8 @@ async def listening(url: str, credentials: Credentials | None = None) -> AsyncIt
                 error_cb=hear,
                 **shown.options(),
             )
-    except TimeoutError as error:
-        raise TransientError(_why_not(url, shown, complaints)) from error
+    except (TimeoutError, NatsError) as error:
+        raise TransientError(_why_not(url, shown, [error, *complaints])) from error
     try:
         yield client
     finally:
@@ -169,11 +170,12 @@ async def _messages(subscription: JetStreamContext.PullSubscription) -> AsyncIte
         await subscription.unsubscribe()
 
 
-def _why_not(url: str, credentials: Credentials, complaints: list[Exception]) -> str:
-    if complaints and isinstance(complaints[0], AuthorizationError):
+def _why_not(url: str, credentials: Credentials, complaints: Sequence[Exception]) -> str:
+    if any(is_refusal(complaint) for complaint in complaints):
         return f"NATS at {url} does not let {credentials.user!r} in: check user and password"
-    if complaints and isinstance(complaints[0], SSLError):
-        return f"NATS at {url}: {complaints[0]}"
+    for complaint in complaints:
+        if isinstance(complaint, SSLError):
+            return f"NATS at {url}: {complaint}"
     return f"no NATS answers at {url}"
 
 

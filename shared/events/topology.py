@@ -54,7 +54,8 @@ CONSUMERS: Final[dict[str, Consumer]] = {
 }
 
 PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
-    "scheduler": models.EVENTS,  # its reconciler says again whatever the state implies
+    # Its reconciler says again whatever the state implies: all that is told of steps.
+    "scheduler": tuple(event for event in models.EVENTS if issubclass(event, models.StepEvent)),
     "observer": (models.PlanProduced, models.PlanFailed, models.QueryRequested),
     "researcher": (models.QueryCompleted, models.QueryFailed),
     "aggregator": (

@@ -8,14 +8,14 @@ from typing import Any
 from faststream.nats import NatsBroker, NatsMessage
 from faststream.nats.security import NatsSecurity, NatsUserPassword
 from nats.aio.client import Client
-from nats.errors import AuthorizationError, ConnectionClosedError, StaleConnectionError
+from nats.errors import ConnectionClosedError, StaleConnectionError
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
 
-from shared.errors import TransientError
+from shared.errors import PermanentError, TransientError
 from shared.events.codec import encode
-from shared.events.credentials import Credentials
+from shared.events.credentials import Credentials, is_refusal
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.logs import logger
@@ -58,8 +58,15 @@ class Bus:
         )
 
     async def connect(self) -> None:
-        """Waits for NATS for as long as it takes."""
-        await self.broker.connect()
+        """Waits for NATS for as long as it takes. Raises PermanentError where NATS does not let this user in."""
+        try:
+            await self.broker.connect()
+        except NatsError as error:
+            if not is_refusal(error):
+                raise
+            raise PermanentError(
+                "refused", f"NATS does not let {self._credentials.user} in"
+            ) from error
         self._told_away = False
 
     @property
@@ -138,7 +145,7 @@ class Bus:
         lost = isinstance(error, StaleConnectionError | OSError)
         if violation := _VIOLATION.search(str(error)):
             self._say_forbidden(violation["verb"].lower(), violation["subject"])
-        elif isinstance(error, AuthorizationError):
+        elif is_refusal(error):
             self._say_refused(error)
         elif self.is_connected and not lost:
             log.warning("NATS complains", error=repr(error))  # of a slow consumer

@@ -8,8 +8,9 @@ import psycopg
 
 from shared.errors import PermanentError
 from shared.events.provision import provision as provision_bus
+from shared.runtime.database_url import database_url_of
 from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES
-from shared.runtime.reaching import bus_of, database_of, database_url_of
+from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
 from shared.store import agents, migrate, roles
 

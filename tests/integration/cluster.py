@@ -1,7 +1,7 @@
 """All actors in one process, for tests that watch the whole loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from sqlalchemy import select
@@ -31,10 +31,14 @@ BUILDERS: dict[str, Callable[[Settings], Actor]] = {
 
 @asynccontextmanager
 async def running(
-    settings: Settings, names: Sequence[str] = tuple(BUILDERS)
+    settings: Settings | Mapping[str, Settings], names: Sequence[str] = tuple(BUILDERS)
 ) -> AsyncIterator[None]:
-    """The named actors; one that breaks fails the test when the block ends."""
-    tasks = [asyncio.create_task(BUILDERS[name](settings).run(), name=name) for name in names]
+    """The named actors, each with its own settings where there are several.
+
+    One that breaks fails the test when the block ends.
+    """
+    of_each = dict.fromkeys(names, settings) if isinstance(settings, Settings) else settings
+    tasks = [asyncio.create_task(BUILDERS[name](of_each[name]).run(), name=name) for name in names]
     try:
         yield
     finally:

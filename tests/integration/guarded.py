@@ -1,0 +1,90 @@
+"""An installation that lets nobody in without a password: engines of its own, keys, roles, users."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from cli.keys import Keys
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import free_port, free_ports
+from cli.local.postgres import EmbeddedPostgres
+from shared.runtime.database_url import database_url_of
+from shared.runtime.settings import Settings
+from shared.store.database import role_in
+
+DATABASE = "vigil"
+SUPERUSER = "postgres"
+
+
+@dataclass(frozen=True)
+class Guarded:
+    keys: Path
+    database_url: str
+    """Without a role."""
+    nats_url: str
+
+    def settings(self, name: str, **others: Any) -> Settings:
+        """As the process of that name reads them from the files that were made for it."""
+        given: dict[str, Any] = {
+            "database_url": self.database_url,
+            "nats_url": self.nats_url,
+            **{file.name.removeprefix("vigil_"): file.read_text() for file in self._files(name)},
+            "scheduler_tick_seconds": 0.1,
+            "drain_seconds": 2.0,
+            **others,
+        }
+        return Settings.model_validate(given)
+
+    def migrator(self) -> Settings:
+        return self.settings("migrate", database_user=SUPERUSER, keys_dir=self.keys)
+
+    def connect(self, name: str) -> psycopg.Connection:
+        """To Postgres as that service."""
+        settings = self.migrator() if name == "migrate" else self.settings(name)
+        url = database_url_of(settings, name)
+        assert role_in(url) == (SUPERUSER if name == "migrate" else f"vigil_{name}")
+        return psycopg.connect(url, autocommit=True)
+
+    def _files(self, name: str) -> Iterator[Path]:
+        return (self.keys / name).iterdir()
+
+
+@contextmanager
+def guarded(home: Path) -> Iterator[Guarded]:
+    keys = home / "keys"
+    password_file = home / "postgres_password"
+    Keys(keys).make(postgres_password_file=password_file, routes=[])
+    port, monitor_port = free_ports(2)
+    nats = EmbeddedNats(
+        home / "nats",
+        port,
+        monitor_port,
+        home / "nats.log",
+        durable=False,
+        include=keys / "nats" / "users.conf",
+    )
+    postgres = EmbeddedPostgres(
+        home / "postgres", free_port(), home / "postgres.log", durable=False
+    )
+    nats.start()
+    try:
+        postgres.start()
+        _shut(postgres, password_file.read_text())
+        yield Guarded(keys, f"postgresql://127.0.0.1:{postgres.port}/{DATABASE}", nats.url)
+    finally:
+        nats.stop()
+        postgres.stop()
+
+
+def _shut(postgres: EmbeddedPostgres, password: str) -> None:
+    """Gives the superuser its password, and from then on asks everybody for theirs."""
+    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("alter role postgres password {}").format(sql.Literal(password)))
+        connection.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
+        (postgres.data / "pg_hba.conf").write_text("host all all 127.0.0.1/32 scram-sha-256\n")
+        connection.execute("select pg_reload_conf()")

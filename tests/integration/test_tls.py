@@ -1,0 +1,100 @@
+"""NATS over TLS, where certificates are given: both sides are sure whom they speak to."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import free_ports
+from shared.errors import TransientError
+from shared.events.models import QueryFailed
+from shared.events.tail import listening, stored
+from shared.runtime.credentials import credentials_of
+from shared.runtime.provision import provision_stream
+from shared.runtime.reaching import bus_of
+from shared.runtime.settings import Settings
+from tests.integration.certificates import Pair, authority, signed
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not here"
+)
+
+
+@dataclass(frozen=True)
+class Secured:
+    url: str
+    ca: Pair
+    client: Pair
+
+    def settings(self) -> Settings:
+        return Settings(
+            nats_url=self.url,
+            nats_ca_file=self.ca.certificate,
+            nats_cert_file=self.client.certificate,
+            nats_key_file=self.client.key,
+        )
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A server that shows a certificate, and asks for its clients'."""
+    home = tmp_path_factory.mktemp("tls")
+    ca = authority(home)
+    server, client = signed(home, ca, "server"), signed(home, ca, "client")
+    tls = {
+        "cert_file": str(server.certificate),
+        "key_file": str(server.key),
+        "ca_file": str(ca.certificate),
+        "verify": True,
+    }
+    port, monitor_port = free_ports(2)
+    nats = EmbeddedNats(
+        home / "data", port, monitor_port, home / "log", durable=False, also={"tls": tls}
+    )
+    nats.start()
+    yield Secured(nats.url, ca, client)
+    nats.stop()
+
+
+async def test_events_are_told_and_read_back_over_tls(secured: Secured) -> None:
+    settings = secured.settings()
+    await provision_stream(settings)
+    bus = bus_of(settings, "researcher")
+    await bus.connect()
+    await bus.publish(
+        QueryFailed.of(
+            agent_id=uuid4(),
+            iteration_id=uuid4(),
+            step_id=uuid4(),
+            occurred_at=datetime.now(UTC),
+            error="no answer",
+        )
+    )
+    await bus.close()
+    async with listening(secured.url, credentials_of(settings, "operator")) as client:
+        kept = await stored(client)
+    assert kept is not None
+    assert kept.events == 1
+
+
+async def test_a_server_that_another_ca_has_signed_is_not_spoken_to(
+    secured: Secured, tmp_path: Path
+) -> None:
+    settings = secured.settings().model_copy(
+        update={"nats_ca_file": authority(tmp_path, "another").certificate}
+    )
+    with pytest.raises(TransientError, match=r"certificate|CERTIFICATE"):
+        async with listening(secured.url, credentials_of(settings, "operator")):
+            pass
+
+
+async def test_a_client_without_a_certificate_is_not_let_in(secured: Secured) -> None:
+    settings = secured.settings().model_copy(update={"nats_cert_file": None})
+    with pytest.raises(TransientError):
+        async with listening(secured.url, credentials_of(settings, "operator")):
+            pass

@@ -1,0 +1,58 @@
+"""The tables of rights, against the rest of the house: nothing forgotten, nothing too much."""
+
+import pytest
+
+from cli.local.household import ACTORS, API
+from shared.events.permissions import PERMISSIONS
+from shared.events.topology import CONSUMERS, PUBLISHES
+from shared.runtime.identity import SERVICES
+from shared.store.grants import ALL, GRANTS
+from shared.store.tables import Base
+
+TABLES = Base.metadata.tables
+
+
+def test_every_actor_has_a_user_a_role_and_a_uid_of_its_own() -> None:
+    assert set(ACTORS) == set(CONSUMERS)
+    by_name = {service.name: service for service in SERVICES}
+    for name in (*ACTORS, API):
+        assert by_name[name].has_nats_user
+        assert by_name[name].has_database_role
+    assert len({service.uid for service in SERVICES}) == len(SERVICES)
+    assert set(PERMISSIONS) | set(GRANTS) <= set(by_name)
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_an_actor_says_its_own_events_and_nothing_with_a_wildcard(actor: str) -> None:
+    said = {subject for subject in PERMISSIONS[actor].publish if not subject.startswith("$")}
+    assert said == {event.subject for event in PUBLISHES[actor]}
+    assert all(
+        actor in subject for subject in PERMISSIONS[actor].publish if subject.startswith("$")
+    )
+    assert PERMISSIONS[actor].hear == (f"_INBOX_{actor}.>",)
+
+
+@pytest.mark.parametrize("actor", GRANTS)
+def test_grants_name_tables_and_columns_that_exist(actor: str) -> None:
+    for table, grant in GRANTS[actor].items():
+        columns = {column.name for column in TABLES[table].columns}
+        named = {*grant.select, *grant.update} - set(ALL)
+        named |= {rows.column for rows in (grant.inserts, grant.updates) if rows}
+        assert named <= columns, table
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_no_actor_deletes_or_rewrites_whole_rows(actor: str) -> None:
+    for table, grant in GRANTS[actor].items():
+        assert not grant.delete, table
+        assert grant.update != ALL, table
+
+
+def test_every_table_is_written_by_somebody() -> None:
+    written = {
+        table
+        for grants in GRANTS.values()
+        for table, grant in grants.items()
+        if grant.insert or grant.update
+    }
+    assert written == set(TABLES)
