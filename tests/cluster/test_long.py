@@ -23,7 +23,10 @@ def test_researchers_come_and_go_during_a_fan_out(watch: Watch) -> None:
     assert len(stack.containers("researcher")) == 1
     watch.told_once([watch.ended_whole(1, queries=FAN_OUT)])
     watch.nothing_dead()
-    assert stack.sandbox.repeated() == 0, "a call was paid twice, though everybody had time to drain"
+    # Different queries may well search for the same words; what the model is asked has the query in it.
+    assert stack.sandbox.repeated("llm") == 0, (
+        "a call was paid twice, though everybody had time to drain"
+    )
 
 
 @pytest.mark.parametrize("victim", [*ACTORS, "api", "sandbox", "nats", "postgres"])

@@ -10,7 +10,10 @@ from tests.cluster.watch import Watch
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 KEYS = "/run/vigil/keys"
-GIVEN = {"OPENAI_API_KEY": "sk-given-for-a-test-5f1c", "TAVILY_API_KEY": "tvly-given-for-a-test-a77e"}
+GIVEN = {
+    "OPENAI_API_KEY": "sk-given-for-a-test-5f1c",
+    "TAVILY_API_KEY": "tvly-given-for-a-test-a77e",
+}
 ANSWERED_BY_THE_SANDBOX = {
     "OPENAI_BASE_URL": "http://sandbox:8080/v1",
     "OPENAI_MODEL": "sandbox-reader",

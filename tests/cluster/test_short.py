@@ -47,7 +47,9 @@ def test_a_researcher_is_kept_from_what_is_not_its_own(stack: Stack) -> None:
     found = json.loads(stack.python("researcher", TRESPASS.read_text()))
     own = {"sees its consumer", "looks at its agent", "reads its key"}
     assert {what for what, came_of_it in found.items() if came_of_it == "done"} == own
-    assert {came_of_it for what, came_of_it in found.items() if what not in own} == {"denied"}, found
+    assert {came_of_it for what, came_of_it in found.items() if what not in own} == {"denied"}, (
+        found
+    )
 
 
 def test_researchers_and_nats_are_killed_and_all_is_done_once(watch: Watch) -> None:

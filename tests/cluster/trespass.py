@@ -86,7 +86,5 @@ def in_the_files() -> dict[str, str]:
 
 settings = Settings()
 print(
-    json.dumps(
-        {**asyncio.run(on_the_bus(settings)), **in_the_database(settings), **in_the_files()}
-    )
+    json.dumps({**asyncio.run(on_the_bus(settings)), **in_the_database(settings), **in_the_files()})
 )

@@ -41,9 +41,7 @@ class Watch:
 
     def slow(self, seconds: float) -> None:
         """Every call takes that long from now on."""
-        self.stack.sandbox.faults(
-            {"kind": "latency", "always": True, "latency_seconds": seconds}
-        )
+        self.stack.sandbox.faults({"kind": "latency", "always": True, "latency_seconds": seconds})
 
     def start(self) -> None:
         """Makes the agent, which runs at once."""
@@ -72,7 +70,9 @@ class Watch:
 
         waited_for(look, f"{at_least} queries of iteration {number} to end")
 
-    def ended_whole(self, number: int, *, queries: int | None = None, seconds: float = 180) -> IterationDetails:
+    def ended_whole(
+        self, number: int, *, queries: int | None = None, seconds: float = 180
+    ) -> IterationDetails:
         """The iteration, once it has ended: completed, without errors, each step of it, and so many `queries`, done."""
         iteration = self.stack.ended(self.word, number, seconds=seconds)
         troubles = [(step.kind, step.index, step.error) for step in iteration.steps if step.error]
@@ -93,13 +93,19 @@ class Watch:
 
         told = self.stack.told(is_last)
         for iteration in iterations:
-            ids = {each["event_id"]: each["type"] for each in told if each["iteration_id"] == str(iteration.id)}
+            ids = {
+                each["event_id"]: each["type"]
+                for each in told
+                if each["iteration_id"] == str(iteration.id)
+            }
             kinds = Counter(kind.removeprefix("vigil.") for kind in ids.values())
             steps = Counter(step.kind for step in iteration.steps)
             assert kinds["iteration.v1.completed"] == 1
             assert kinds["plan.v1.produced"] == 1
             assert kinds["query.v1.requested"] == kinds["query.v1.completed"] == steps["query"]
-            assert kinds["insight.v1.requested"] == kinds["insight.v1.completed"] == steps["insight"]
+            assert (
+                kinds["insight.v1.requested"] == kinds["insight.v1.completed"] == steps["insight"]
+            )
 
     def nothing_dead(self) -> None:
         assert self.stack.sql("select count(*) from dead_letters") == "0"

@@ -25,9 +25,10 @@ class Sandbox:
         counts: dict[str, int] = self._meter()["billed"]
         return counts
 
-    def repeated(self) -> int:
-        """Calls that were billed for the very same request as an earlier one."""
-        return sum(self._meter()["repeated"].values())
+    def repeated(self, *kinds: str) -> int:
+        """Calls, of these kinds or of all, that were billed for the very same request as an earlier one."""
+        counts: dict[str, int] = self._meter()["repeated"]
+        return sum(count for kind, count in counts.items() if not kinds or kind in kinds)
 
     def _meter(self) -> Any:
         return httpx.get(f"{self.url}/control/meter").raise_for_status().json()
