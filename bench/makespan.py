@@ -1,4 +1,4 @@
-"""`python -m bench.makespan`: how long one iteration of 20 queries takes with 1, 2 and 4 researchers, and how long it should.
+"""`python -m bench.makespan`: how long an iteration of 20 queries takes with 1, 2 and 4 researchers, beside the ideal.
 
 Each call to the sandbox takes a second, a query two calls, one after the other; a researcher works on one query at a
 time. The ideal is the Observer's call and then the queries, as many at a time as there are researchers. Exit code 1

@@ -2,13 +2,15 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import nats
 import psycopg
 from nats.errors import Error as NatsError
 
-from shared.runtime.reaching import credentials_of, database_url_of
+from shared.runtime.credentials import credentials_of
+from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import Settings
 
 ME = "researcher"
@@ -35,7 +37,7 @@ async def on_the_bus(settings: Settings) -> dict[str, str]:
         settings.nats_url, error_cb=complain, **credentials_of(settings, ME).options()
     )
     jetstream = client.jetstream(timeout=1)
-    attempts = {
+    attempts: dict[str, Callable[[], Awaitable[object]]] = {
         "sees its consumer": lambda: jetstream.consumer_info("VIGIL", ME),
         "tells of an analysis": lambda: jetstream.publish("analysis.produced", b"{}"),
         "sees another's consumer": lambda: jetstream.consumer_info("VIGIL", "adviser"),
@@ -69,7 +71,7 @@ def in_the_database(settings: Settings) -> dict[str, str]:
 
 
 def in_the_files() -> dict[str, str]:
-    attempts = {
+    attempts: dict[str, Callable[[], object]] = {
         "reads its key": lambda: Path("/run/vigil/keys/researcher/vigil_nats_password").read_text(),
         "reads the api's key": lambda: Path("/run/vigil/keys/api/vigil_nats_password").read_text(),
         "writes into the image": lambda: Path("/opt/vigil/mine").write_text("mine"),
