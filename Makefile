@@ -8,10 +8,11 @@ ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-fast test-chaos check format lock migration asyncapi clean
+.PHONY: help setup demo up cluster cluster-down tail test test-fast test-cluster test-cluster-short test-chaos \
+	bench-makespan check format lock migration asyncapi clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed  ## make .venv with all that Vigil needs to run on this machine
 
@@ -21,10 +22,34 @@ demo: setup  ## a fresh agent thinks before your eyes, then a summary (options b
 up: setup  ## run everything on this machine until Ctrl-C (options by ARGS="…")
 	@$(BIN)/vigil up $(ARGS)
 
-test: check test-fast  ## what CI runs: style, types, structure, documents, and every test suite in its short form
+cluster:  ## run everything as containers: one for each actor, http://127.0.0.1:8080
+	@docker compose up --detach --build
+
+cluster-down:  ## stop the cluster; its data stays
+	@docker compose down
+
+tail:  ## follow every event of the cluster (options by ARGS="--since 10m 'query.*'")
+	@docker compose run --rm --no-deps vigil tail $(ARGS)
+
+test: check test-fast test-cluster-short  ## what CI runs: style, types, structure, documents, and every test suite in its short form
 
 test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-cluster-short: $(VENV)/.installed-dev
+	@if docker compose version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then \
+		$(BIN)/python -m pytest -m "cluster and not slow" tests/cluster $(ARGS); \
+	else \
+		echo "SKIPPED the cluster tests: no Docker Engine with Compose answers here."; \
+	fi
+
+test-cluster: $(VENV)/.installed-dev  ## the cluster on a real Docker Engine, in full: scaling, kills, lost nodes (15 minutes)
+	@$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
+	@VIGIL_TEST_ENGINES=docker $(BIN)/python -m pytest tests/integration
+	@$(BIN)/python -m bench.makespan
+
+bench-makespan: $(VENV)/.installed-dev  ## one iteration of 20 queries with 1, 2 and 4 researchers, beside the ideal
+	@$(BIN)/python -m bench.makespan
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
 	@$(BIN)/ruff format --check .
@@ -45,6 +70,10 @@ lock: $(VENV)/.installed-dev  ## resolve the dependencies anew
 		--no-header --upgrade --extra local pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --extra local --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --extra cluster -c requirements.lock pyproject.toml -o requirements-cluster.lock
+	@echo hatchling | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header -c requirements.lock - -o requirements-build.lock
 
 clean:  ## remove .venv and caches; data directories stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.errors import BadInputError
+from cli.given_keys import USED_BY, read_given
 from cli.nats_users import render
 from shared.runtime.identity import (
     DATABASE_PASSWORD_FILE,
@@ -40,6 +41,22 @@ class Keys:
             raise BadInputError(
                 f"{error.filename}: {error.strerror}; run as root, or choose a directory of your own"
             ) from error
+
+    def hand_on(self, given: Path) -> list[str]:
+        """The model's and the search service's keys that lie in `given`, which are told by name.
+
+        One that is given no more is taken away. After `make`, which makes the folders.
+        """
+        uids = {service.name: service.uid for service in SERVICES}
+        keys = read_given(given)
+        for name, users in USED_BY.items():
+            for user in users:
+                file = self.directory / user / name
+                if name in keys:
+                    _write(file, keys[name], uids[user], KEYS_GROUP, 0o440)
+                else:
+                    file.unlink(missing_ok=True)
+        return sorted(keys)
 
     def _make(self, postgres_password_file: Path | None, routes: Sequence[str]) -> int:
         made = 0

@@ -1,4 +1,4 @@
-"""The real engines, from the wheels that the product itself embeds; a database of its own for each test."""
+"""The real engines, embedded as in the product or in containers; a database of its own for each test."""
 
 import asyncio
 import os
@@ -13,35 +13,42 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
-from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port, free_ports
-from cli.local.postgres import EmbeddedPostgres
+from cli.local.ports import free_port
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from shared.store import migrate
 from shared.store.database import Database
+from tests import engines
+from tests.engines import Nats, Postgres
 from tests.waiting import until
 
 TEMPLATE = "vigil_template"
 
 
+def pytest_report_header() -> str:
+    return f"engines: {engines.chosen()} ({engines.CHOICE})"
+
+
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """One server for all tests; it need not survive a power cut."""
-    home = tmp_path_factory.mktemp("postgres")
-    server = EmbeddedPostgres(home / "data", free_port(), home / "postgres.log", durable=False)
-    server.start()
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
-        connection.execute(f"create database {TEMPLATE}")
-    migrate.upgrade(server.url(TEMPLATE))
-    yield server
-    server.stop()
+def engine_choice() -> str:
+    """Embedded or in containers; read before the tests hide the environment from what they test."""
+    return engines.chosen()
+
+
+@pytest.fixture(scope="session")
+def postgres(engine_choice: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """One server for all tests."""
+    with engines.postgres_of(engine_choice, tmp_path_factory.mktemp("postgres")) as server:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute(f"create database {TEMPLATE}")
+        migrate.upgrade(server.url(TEMPLATE))
+        yield server
 
 
 @pytest.fixture
-def database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
+def database_url(postgres: Postgres) -> Iterator[str]:
     """A freshly cloned, migrated database."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
@@ -59,17 +66,13 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture(scope="session")
-def nats_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedNats]:
-    home = tmp_path_factory.mktemp("nats")
-    port, monitor_port = free_ports(2)
-    server = EmbeddedNats(home / "data", port, monitor_port, home / "nats.log", durable=False)
-    server.start()
-    yield server
-    server.stop()
+def nats_server(engine_choice: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
+    with engines.nats_of(engine_choice, tmp_path_factory.mktemp("nats")) as server:
+        yield server
 
 
 @pytest.fixture
-async def nats_url(nats_server: EmbeddedNats) -> str:
+async def nats_url(nats_server: Nats) -> str:
     """The server with a freshly made stream."""
     bus = Bus(nats_server.url, name="test")
     await bus.connect()

@@ -20,6 +20,13 @@ def keys(
             metavar="HOST:PORT,…", help="The nodes of a NATS cluster, with a password for them too."
         ),
     ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Where openai_api_key and tavily_api_key lie, to be handed to the services that use them.",
+        ),
+    ] = None,
 ) -> None:
     """Make a password for each service on NATS and PostgreSQL, and the configuration of NATS's users.
 
@@ -28,8 +35,14 @@ def keys(
     """
     from cli.keys import Keys
 
-    made = Keys(directory).make(
+    keys = Keys(directory)
+    made = keys.make(
         postgres_password_file=postgres_password_file,
         routes=[route.strip() for route in routes.split(",")] if routes else [],
     )
     typer.echo(f"{made} made, the rest kept, in {directory}." if made else "all keys are there.")
+    if given is not None:
+        handed_on = keys.hand_on(given)
+        typer.echo(
+            f"handed on: {', '.join(handed_on) or 'no key of a model or of a search service'}."
+        )

@@ -16,14 +16,19 @@ class Sandbox:
     def faults(self, *rules: dict[str, Any]) -> None:
         self._post("faults", list(rules))
 
+    def reset(self) -> None:
+        """The meter at zero, no script and no faults."""
+        httpx.post(f"{self.url}/control/reset").raise_for_status()
+
     def billed(self) -> dict[str, int]:
         """Calls answered with 200 since the test began, by kind."""
         counts: dict[str, int] = self._meter()["billed"]
         return counts
 
-    def repeated(self) -> int:
-        """Calls that were billed for the very same request as an earlier one."""
-        return sum(self._meter()["repeated"].values())
+    def repeated(self, *kinds: str) -> int:
+        """Calls, of these kinds or of all, that were billed for the very same request as an earlier one."""
+        counts: dict[str, int] = self._meter()["repeated"]
+        return sum(count for kind, count in counts.items() if not kinds or kind in kinds)
 
     def _meter(self) -> Any:
         return httpx.get(f"{self.url}/control/meter").raise_for_status().json()

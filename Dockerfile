@@ -1,0 +1,20 @@
+# One image for every container of Vigil: the command says which.
+
+FROM python:3.13-slim AS build
+WORKDIR /build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+RUN python3 -m venv --without-pip /opt/vigil && python3 -m venv --without-pip /opt/build
+COPY requirements-build.lock requirements-cluster.lock ./
+RUN pip --python /opt/build/bin/python install --require-hashes -r requirements-build.lock \
+ && pip --python /opt/vigil/bin/python install --require-hashes -r requirements-cluster.lock
+COPY . .
+RUN pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir dist . \
+ && pip --python /opt/vigil/bin/python install --no-deps dist/*.whl
+
+FROM python:3.13-slim
+COPY --from=build /opt/vigil /opt/vigil
+ENV PATH=/opt/vigil/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp VIGIL_PORT=8080
+WORKDIR /tmp
+USER 10000:10000
+HEALTHCHECK --interval=3s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "shared.runtime.probe"]
+CMD ["vigil", "--help"]

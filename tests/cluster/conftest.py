@@ -1,0 +1,55 @@
+"""The cluster that the tests of a module share; it must be well when a test is given it."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.stack import Stack
+from tests.cluster.watch import Watch
+
+
+@pytest.fixture(scope="session")
+def image() -> Stack:
+    """The image is built once; a cluster of this stack is never started."""
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "info"], capture_output=True).returncode
+    ):
+        pytest.skip("no Docker answers here")
+    stack = Stack()
+    stack.build()
+    return stack
+
+
+@pytest.fixture(scope="module")
+def running(
+    image: Stack, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
+    failed_before = request.session.testsfailed
+    stack = Stack()
+    stack.up()
+    yield stack
+    if request.session.testsfailed > failed_before:
+        keep_logs(stack, tmp_path_factory.mktemp("cluster") / "logs.txt")
+    stack.remove()
+
+
+@pytest.fixture
+def stack(running: Stack) -> Stack:
+    """All of it up, each service once, the sandbox's levers at rest."""
+    running.up(*(f"{service}=1" for service in ("researcher", "analyzer")))
+    running.sandbox.reset()
+    return running
+
+
+@pytest.fixture
+def watch(stack: Stack) -> Watch:
+    return Watch(stack)
+
+
+def keep_logs(stack: Stack, file: Path) -> None:
+    file.write_text(stack.logs())
+    print(f"\nwhat the containers logged: {file}")

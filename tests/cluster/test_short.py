@@ -1,0 +1,81 @@
+"""The cluster in the short form: what every change must leave whole. The long form is in `test_long`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.stack import SERVICES, Stack, waited_for
+from tests.cluster.watch import Watch
+
+pytestmark = pytest.mark.cluster
+
+TRESPASS = Path(__file__).with_name("trespass.py")
+FIRST_MISSION = "Watch how energy"
+HEALTHY_SECONDS = 30.0
+ENOUGH_ITERATIONS = 5
+
+
+def test_it_is_healthy_within_half_a_minute_of_up(stack: Stack) -> None:
+    assert stack.first_up_seconds is not None
+    print(f"\nhealthy {stack.first_up_seconds:.1f} s after `up`")
+    assert stack.first_up_seconds < HEALTHY_SECONDS
+    assert all(len(stack.containers(service)) == 1 for service in SERVICES)
+
+
+def test_the_first_up_shows_an_agent_that_works(stack: Stack) -> None:
+    def first() -> str | None:
+        found = [each.name for each in stack.api.agents() if each.mission.startswith(FIRST_MISSION)]
+        return found[0] if found else None
+
+    agent = waited_for(first, "the agent that the first `up` makes")
+    assert stack.ended(agent, 1).status == "completed"
+
+
+def test_an_iteration_ends_through_all_seven(watch: Watch) -> None:
+    watch.start()
+    iterations = [watch.ended_whole(1)]
+    while "advise" not in {step.kind for step in iterations[-1].steps}:
+        assert len(iterations) < ENOUGH_ITERATIONS, "no analysis was made that the adviser hears of"
+        iterations.append(watch.ended_whole(watch.run()))
+    assert {step.kind for step in iterations[-1].steps} >= {"observe", "insight", "advise"}
+    watch.told_once(iterations)
+
+
+def test_a_researcher_is_kept_from_what_is_not_its_own(stack: Stack) -> None:
+    stack.sql("create table if not exists api_tokens (id int)")
+    found = json.loads(stack.python("researcher", TRESPASS.read_text()))
+    own = {"sees its consumer", "looks at its agent", "reads its key"}
+    assert {what for what, came_of_it in found.items() if came_of_it == "done"} == own
+    assert {came_of_it for what, came_of_it in found.items() if what not in own} == {"denied"}, (
+        found
+    )
+
+
+def test_researchers_and_nats_are_killed_and_all_is_done_once(watch: Watch) -> None:
+    stack = watch.stack
+    watch.plan(queries=12)
+    watch.slow(0.3)
+    stack.up("researcher=3")
+    watch.start()
+    watch.queries_ended(1, 2)
+    stack.kill("researcher")
+    stack.kill("nats")
+    stack.up("researcher=3")
+    watch.told_once([watch.ended_whole(1, queries=12)])
+    watch.nothing_dead()
+
+
+def test_down_and_up_keeps_everything(watch: Watch) -> None:
+    stack = watch.stack
+    watch.plan(queries=2)
+    watch.start()
+    before = watch.ended_whole(1, queries=2)
+    graph = stack.api.graph(watch.word)
+    stack.down()
+    stack.up()
+    assert stack.api.iteration(before.id) == before
+    assert stack.api.graph(watch.word) == graph
+    watch.told_once([before])
+    watch.plan(queries=1)
+    watch.ended_whole(watch.run(), queries=1)

@@ -1,0 +1,92 @@
+"""Run inside a container of the researcher, with its own keys: tries what is not its own, and prints what came of it."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import nats
+import psycopg
+from nats.errors import Error as NatsError
+
+from shared.runtime.credentials import credentials_of
+from shared.runtime.database_url import database_url_of
+from shared.runtime.settings import Settings
+
+ME = "researcher"
+STATEMENTS = {
+    "looks at its agent": "select count(*) from agents",
+    "writes advice": "insert into graph_nodes (id, agent_id, type, name, properties)"
+    " values (gen_random_uuid(), gen_random_uuid(), 'AgentAdvice', 'Buy', '{}')",
+    "fills the inbox": "insert into inbox_items (id) values (gen_random_uuid())",
+    "reads tokens": "select * from api_tokens",
+    "changes an agent": "update agents set mission = 'mine'",
+    "makes a table": "create table mine (id int)",
+}
+DENIED = "denied"
+DONE = "done"
+
+
+async def on_the_bus(settings: Settings) -> dict[str, str]:
+    complaints: list[str] = []
+
+    async def complain(error: Exception) -> None:
+        complaints.append(str(error))
+
+    client = await nats.connect(
+        settings.nats_url, error_cb=complain, **credentials_of(settings, ME).options()
+    )
+    jetstream = client.jetstream(timeout=1)
+    attempts: dict[str, Callable[[], Awaitable[object]]] = {
+        "sees its consumer": lambda: jetstream.consumer_info("VIGIL", ME),
+        "tells of an analysis": lambda: jetstream.publish("analysis.produced", b"{}"),
+        "sees another's consumer": lambda: jetstream.consumer_info("VIGIL", "adviser"),
+        "deletes the stream": lambda: jetstream.delete_stream("VIGIL"),
+    }
+    found = {}
+    for what, attempt in attempts.items():
+        complaints.clear()
+        try:
+            await attempt()
+            found[what] = DONE
+        except (NatsError, TimeoutError):
+            violated = any("permissions violation" in each.lower() for each in complaints)
+            found[what] = DENIED if violated else f"failed otherwise: {complaints}"
+    await client.close()
+    return found
+
+
+def in_the_database(settings: Settings) -> dict[str, str]:
+    found = {}
+    with psycopg.connect(database_url_of(settings, ME), autocommit=True) as connection:
+        for what, statement in STATEMENTS.items():
+            try:
+                connection.execute(statement)
+                found[what] = DONE
+            except psycopg.errors.InsufficientPrivilege:
+                found[what] = DENIED
+            except psycopg.Error as error:
+                found[what] = f"failed otherwise: {error!r}"
+    return found
+
+
+def in_the_files() -> dict[str, str]:
+    attempts: dict[str, Callable[[], object]] = {
+        "reads its key": lambda: Path("/run/vigil/keys/researcher/vigil_nats_password").read_text(),
+        "reads the api's key": lambda: Path("/run/vigil/keys/api/vigil_nats_password").read_text(),
+        "writes into the image": lambda: Path("/opt/vigil/mine").write_text("mine"),
+    }
+    found = {}
+    for what, attempt in attempts.items():
+        try:
+            attempt()
+            found[what] = DONE
+        except OSError:
+            found[what] = DENIED
+    return found
+
+
+settings = Settings()
+print(
+    json.dumps({**asyncio.run(on_the_bus(settings)), **in_the_database(settings), **in_the_files()})
+)

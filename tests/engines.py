@@ -1,0 +1,122 @@
+"""PostgreSQL and NATS for the tests: embedded as in `vigil up`, or in containers as in the cluster."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import quote
+
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import free_port, free_ports
+from cli.local.postgres import EmbeddedPostgres
+
+CHOICE: Final = "VIGIL_TEST_ENGINES"
+EMBEDDED: Final = "embedded"
+DOCKER: Final = "docker"
+POSTGRES_IMAGE: Final = "pgvector/pgvector:pg17"
+NATS_IMAGE: Final = "nats:2.12-alpine"
+START_SECONDS: Final = 60
+
+
+class Postgres(Protocol):
+    @property
+    def dsn(self) -> str:
+        """The maintenance database, as a user that may do everything."""
+
+    def url(self, database: str) -> str: ...
+
+
+class Nats(Protocol):
+    @property
+    def url(self) -> str: ...
+
+
+def chosen() -> str:
+    """Which engines $VIGIL_TEST_ENGINES asks for. Raises ValueError where there are none of that name."""
+    choice = os.environ.get(CHOICE) or EMBEDDED
+    if choice not in (EMBEDDED, DOCKER):
+        raise ValueError(f"{CHOICE} is {choice!r}; there are {EMBEDDED!r} and {DOCKER!r}")
+    return choice
+
+
+@contextmanager
+def postgres_of(choice: str, home: Path) -> Iterator[Postgres]:
+    """It need not survive a power cut."""
+    if choice == DOCKER:
+        with _postgres_container() as contained:
+            yield contained
+        return
+    server = EmbeddedPostgres(home / "data", free_port(), home / "postgres.log", durable=False)
+    server.start()
+    yield server
+    server.stop()
+
+
+@contextmanager
+def nats_of(choice: str, home: Path) -> Iterator[Nats]:
+    if choice == DOCKER:
+        with _nats_container() as contained:
+            yield contained
+        return
+    port, monitor_port = free_ports(2)
+    server = EmbeddedNats(home / "data", port, monitor_port, home / "nats.log", durable=False)
+    server.start()
+    yield server
+    server.stop()
+
+
+@dataclass(frozen=True)
+class _Postgres:
+    address: str
+    password: str
+
+    @property
+    def dsn(self) -> str:
+        return self.url("postgres")
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres:{self.password}@{self.address}/{quote(database, safe='')}"
+
+
+@dataclass(frozen=True)
+class _Nats:
+    url: str
+
+
+@contextmanager
+def _postgres_container() -> Iterator[_Postgres]:
+    _without_reaper()
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.wait_strategies import ExecWaitStrategy
+
+    password = secrets.token_urlsafe(16)
+    asked = ["pg_isready", "-q", "-h", "127.0.0.1", "-U", "postgres"]
+    container = (
+        DockerContainer(POSTGRES_IMAGE, env={"POSTGRES_PASSWORD": password}, ports=[5432])
+        .with_command("postgres -c fsync=off -c max_connections=200")
+        .waiting_for(ExecWaitStrategy(asked).with_startup_timeout(START_SECONDS))
+    )
+    with container as started:
+        host, port = started.get_container_host_ip(), started.get_exposed_port(5432)
+        yield _Postgres(f"{host}:{port}", password)
+
+
+@contextmanager
+def _nats_container() -> Iterator[_Nats]:
+    _without_reaper()
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+
+    ready = LogMessageWaitStrategy("Server is ready").with_startup_timeout(START_SECONDS)
+    container = DockerContainer(NATS_IMAGE, ports=[4222]).with_command("--jetstream")
+    with container.waiting_for(ready) as started:
+        host, port = started.get_container_host_ip(), started.get_exposed_port(4222)
+        yield _Nats(f"nats://{host}:{port}")
+
+
+def _without_reaper() -> None:
+    """Before testcontainers is imported, which then decides. Its reaper is one more image; ours end with their block."""
+    os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")
