@@ -8,8 +8,8 @@ ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up cluster cluster-down tail test test-fast test-cluster test-cluster-short test-chaos \
-	bench-makespan check format lock migration asyncapi clean
+.PHONY: help setup demo up cluster cluster-down tail test test-fast test-cluster test-cluster-short \
+	bench-makespan check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
