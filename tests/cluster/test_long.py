@@ -2,12 +2,13 @@
 
 import pytest
 
-from tests.cluster.stack import ACTORS, Stack, waited_for
+from tests.cluster.stack import SERVICES, Stack, waited_for
 from tests.cluster.watch import Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 FAN_OUT = 20
+SLOWLY = {"kind": "latency", "always": True, "latency_seconds": 0.3}
 
 
 def test_researchers_come_and_go_during_a_fan_out(watch: Watch) -> None:
@@ -29,28 +30,23 @@ def test_researchers_come_and_go_during_a_fan_out(watch: Watch) -> None:
     )
 
 
-@pytest.mark.parametrize("victim", [*ACTORS, "api", "sandbox", "nats", "postgres"])
-def test_whoever_is_killed_all_is_done_once(watch: Watch, victim: str) -> None:
-    """Killed twice in one iteration: at its very beginning, and amid its fan-out."""
-    stack = watch.stack
-    watch.start()
-    first = watch.ended_whole(1)
-    stack.sandbox.reset()
-    watch.slow(0.2)
-    number = watch.run()
-    stack.kill(victim)
-    stack.up()
-    if victim == "sandbox":
-        watch.slow(0.2)
-    second = watch.ended_whole(number)
-    watch.plan(queries=8)
-    number = watch.run()
-    watch.queries_ended(number, 1)
-    stack.kill(victim)
-    stack.up()
-    third = watch.ended_whole(number, queries=8)
-    watch.told_once([first, second, third])
-    watch.nothing_dead()
+def test_each_is_killed_in_turn_and_all_is_done_once(stack: Stack) -> None:
+    stack.sandbox.faults(SLOWLY)
+    watches = [Watch(stack) for _ in range(4)]
+    for watch in watches:
+        watch.start()
+    for victim in SERVICES:
+        for watch in watches:
+            watch.keep_running()
+        stack.docker("start", stack.kill(victim))
+        waited_for(stack.healthy, f"all to be well after the kill of {victim}")
+        if victim == "sandbox":
+            stack.sandbox.faults(SLOWLY)
+    for watch in watches:
+        iterations = watch.all_ended_whole()
+        print(f"\n{len(iterations)} iterations ended whole")
+        watch.told_once(iterations)
+        watch.nothing_dead()
 
 
 def test_one_that_crashes_comes_back_by_itself(watch: Watch) -> None:

@@ -57,6 +57,30 @@ class Watch:
         waited_for(lambda: self.stack.api.order(self.word, "run"), "the api to take an order")
         return last + 1
 
+    def keep_running(self) -> None:
+        """Returns when an iteration runs; asks for one where the last has ended."""
+
+        def look() -> bool | None:
+            last = self.stack.api.agent(self.word).last_iteration
+            if last is not None and last.ended_at is None:
+                return True
+            self.stack.api.order(self.word, "run")
+            return None
+
+        waited_for(look, f"an iteration of {self.word} to run")
+
+    def all_ended_whole(self) -> list[IterationDetails]:
+        """Every iteration that was ever asked for, once none runs and none is asked for any more."""
+
+        def look() -> int | None:
+            agent = self.stack.api.agent(self.word)
+            last = agent.last_iteration
+            quiet = agent.run_requested_at is None and last is not None and last.ended_at
+            return agent.iterations_started if quiet else None
+
+        count = waited_for(look, f"all iterations of {self.word} to end", 240)
+        return [self.ended_whole(number) for number in range(1, count + 1)]
+
     def queries_ended(self, number: int, at_least: int) -> None:
         """Returns when that many queries of the iteration have ended: it is in the midst of its fan-out."""
 
