@@ -14,6 +14,7 @@ from cli.commands.keys import keys
 from cli.commands.migrate import migrate
 from cli.commands.run import run
 from cli.commands.tail import tail
+from cli.commands.top import top
 from cli.commands.up import up
 
 INSTALLATION: Final = "Installation"
@@ -46,7 +47,7 @@ def build_app() -> typer.Typer:
     for order in (agent.create, agent.show, agent.pause, agent.resume, agent.delete):
         agents.command()(order)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
-    for of_agents in (run, tail, graph, inbox):
+    for of_agents in (run, tail, top, graph, inbox):
         app.command(rich_help_panel=AGENTS)(of_agents)
     return app
 

@@ -12,4 +12,6 @@ def bus_of(settings: Settings, name: str) -> Bus:
 
 
 def database_of(settings: Settings, name: str, *, pool_size: int = 5) -> Database:
-    return Database(database_url_of(settings, name), name=name, pool_size=pool_size)
+    # Which process a connection belongs to tells `vigil top` how many replicas there are.
+    process = f"{name}@{settings.worker_name}"
+    return Database(database_url_of(settings, name), name=process, pool_size=pool_size)
