@@ -3,8 +3,7 @@
 import asyncio
 import math
 import re
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import openai
 from openai import AsyncOpenAI
@@ -63,17 +62,6 @@ class Provider:
 
     async def close(self) -> None:
         await self._client.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     def _status_error(
         self, error: openai.APIStatusError, model: str
