@@ -19,21 +19,22 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 
 
 async def provisioned(settings: Settings, wait_seconds: float) -> None:
-    """Raises CommandError where PostgreSQL or NATS does not answer in time."""
+    """Raises CommandError where PostgreSQL or NATS does not answer, or is not ready, in time."""
     deadline = time.monotonic() + wait_seconds
-    await _wait(lambda: _ask_postgres(settings), "VIGIL_DATABASE_URL", deadline)
-    await _wait(lambda: _ask_nats(settings), "VIGIL_NATS_URL", deadline)
-    await provision(settings)
+    await _wait(lambda: _ask_postgres(settings), "check VIGIL_DATABASE_URL", deadline)
+    await _wait(lambda: _ask_nats(settings), "check VIGIL_NATS_URL", deadline)
+    # NATS lets clients in long before its nodes have agreed on who leads them.
+    await _wait(lambda: provision(settings), "see NATS's log, or give it longer by --wait", deadline)
 
 
-async def _wait(ask: Callable[[], Awaitable[None]], variable: str, deadline: float) -> None:
+async def _wait(ask: Callable[[], Awaitable[object]], advice: str, deadline: float) -> None:
     said: str | None = None
     while True:
         try:
             await ask()
         except TransientError as error:
             if time.monotonic() > deadline:
-                raise CommandError(f"{error}; check {variable}") from error
+                raise CommandError(f"{error}; {advice}") from error
             if str(error) != said:
                 said = str(error)
                 err().print(f"[quiet]waiting: {said}[/]", soft_wrap=True)

@@ -93,13 +93,17 @@ def _of_operator() -> Permissions:
 
 
 def _of_migrate() -> Permissions:
-    """Makes the stream and the consumers, and brings them up to date. It can neither delete nor purge, nor say an event."""
+    """Makes stream and consumers, and brings them up to date. It cannot delete or purge the stream, nor say an event."""
     return Permissions(
         publish=(
             f"$JS.API.STREAM.INFO.{STREAM}",
             f"$JS.API.STREAM.CREATE.{STREAM}",
             f"$JS.API.STREAM.UPDATE.{STREAM}",
-            *(f"$JS.API.CONSUMER.DURABLE.CREATE.{STREAM}.{actor}" for actor in CONSUMERS),
+            *(
+                f"$JS.API.CONSUMER.{verb}.{STREAM}.{actor}"
+                for actor in CONSUMERS
+                for verb in ("INFO", "DURABLE.CREATE", "DELETE")
+            ),
         ),
         hear=(_inbox(MIGRATE),),
     )

@@ -1,5 +1,8 @@
 """Makes the stream and the consumers, or brings them up to date. The one place that does."""
 
+from typing import Final
+
+from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import (
     AckPolicy,
@@ -10,8 +13,9 @@ from nats.js.api import (
     StorageType,
     StreamConfig,
 )
-from nats.js.errors import NotFoundError
+from nats.js.errors import APIError, BadRequestError, NotFoundError
 
+from shared.errors import PermanentError, TransientError
 from shared.events.topology import (
     CONSUMERS,
     DUPLICATE_WINDOW_SECONDS,
@@ -19,6 +23,11 @@ from shared.events.topology import (
     Consumer,
     subject_roots,
 )
+
+TOO_FEW_PEERS: Final = 10005
+"""The server's code for a cluster that does not see enough of its nodes: a refusal (400) that passes."""
+NO_CLUSTER: Final = 10074
+"""The server's code where replicas are asked of a single node: an error of the server's (500) that stays."""
 
 
 async def provision(
@@ -28,8 +37,31 @@ async def provision(
     max_bytes: int,
     replicas: int = 1,
 ) -> None:
-    """Idempotent. `max_age_seconds` and `max_bytes` bound the history that can be read back."""
-    stream = StreamConfig(
+    """Idempotent. `max_age_seconds` and `max_bytes` bound the history that can be read back.
+
+    Raises TransientError where NATS cannot do it yet, as while its nodes elect a leader, and PermanentError where
+    it will not.
+    """
+    stream = _stream(max_age_seconds, max_bytes, replicas)
+    try:
+        await _make_stream(jetstream, stream)
+        for consumer in CONSUMERS.values():
+            await _make_consumer(jetstream, wanted(consumer))
+    except APIError as error:
+        if _stays(error):
+            raise PermanentError("bus_refused", f"NATS refuses: {error.description}") from error
+        raise TransientError(f"NATS is not ready: {error.description}") from error
+    except (NatsError, TimeoutError) as error:
+        raise TransientError(f"NATS is not ready: {error}") from error
+
+
+def _stays(error: APIError) -> bool:
+    refused = isinstance(error, BadRequestError) and error.err_code != TOO_FEW_PEERS
+    return refused or error.err_code == NO_CLUSTER
+
+
+def _stream(max_age_seconds: float, max_bytes: int, replicas: int) -> StreamConfig:
+    return StreamConfig(
         name=STREAM,
         subjects=subject_roots(),
         retention=RetentionPolicy.LIMITS,
@@ -41,13 +73,26 @@ async def provision(
         num_replicas=replicas,
         allow_direct=True,
     )
+
+
+async def _make_stream(jetstream: JetStreamContext, stream: StreamConfig) -> None:
     try:
         await jetstream.stream_info(STREAM)
         await jetstream.update_stream(stream)
     except NotFoundError:
         await jetstream.add_stream(stream)
-    for consumer in CONSUMERS.values():
-        await jetstream.add_consumer(STREAM, wanted(consumer))
+
+
+async def _make_consumer(jetstream: JetStreamContext, consumer: ConsumerConfig) -> None:
+    name = str(consumer.durable_name)
+    try:
+        found = (await jetstream.consumer_info(STREAM, name)).config
+        if found.deliver_policy != consumer.deliver_policy:
+            # An older version's. It cannot be changed, only made again; what that misses, the reconciler says.
+            await jetstream.delete_consumer(STREAM, name)
+    except NotFoundError:
+        pass
+    await jetstream.add_consumer(STREAM, consumer)
 
 
 def wanted(consumer: Consumer) -> ConsumerConfig:

@@ -84,7 +84,11 @@ class Stack:
         """Starts what does not run, at scales such as `researcher=4`; seconds until all of it is healthy."""
         started = time.monotonic()
         options = [word for scale in scales for word in ("--scale", scale)]
-        self.compose("up", "--detach", "--no-build", *options)
+        try:
+            self.compose("up", "--detach", "--no-build", *options)
+        except AssertionError as error:
+            error.add_note(self.compose("logs", "--no-color", "--tail=40", "keys", "migrate"))
+            raise
         waited_for(self.healthy, "every container to be healthy")
         seconds = time.monotonic() - started
         if self.first_up_seconds is None:
