@@ -19,6 +19,7 @@ from services.aggregator.join import (
     Tick,
     join,
 )
+from shared.crash_points import CrashPoint, reach
 from shared.store import ids, iterations, steps
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
@@ -37,6 +38,7 @@ async def settle(session: AsyncSession, iteration_id: UUID, tick: Tick) -> Itera
     for command in commands:
         await _carry_out(session, iteration, command)
     await session.flush()
+    reach(CrashPoint.STATE_WRITTEN)
     return iteration
 
 

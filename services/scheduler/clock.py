@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from services.scheduler.reconcile import Reconciler
 from services.scheduler.tick import Ticker
+from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError
 from shared.events.envelope import Event
 from shared.runtime.bus import Bus
@@ -48,7 +49,9 @@ class Clock:
     async def _tick(self) -> None:
         for event in await self.ticker.tick():
             log.info("iteration started", iteration_id=str(event.iteration_id))
+            reach(CrashPoint.STATE_COMMITTED)
             await self.bus.publish(event)
+            reach(CrashPoint.EVENTS_PUBLISHED)
 
     async def _reconcile(self) -> None:
         for resend in await self.reconciler.look():

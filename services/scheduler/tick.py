@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.crash_points import CrashPoint, reach
 from shared.events.envelope import Event
 from shared.store import agents, iterations, telling
 from shared.store.database import Database
@@ -29,4 +30,5 @@ class Ticker:
                 )
                 await agents.reschedule(session, agent)
                 told.append(telling.request(started.iteration, started.observe))
+                reach(CrashPoint.STATE_WRITTEN)
         return told

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError
 from shared.llm.chat import ChatAnswer, ChatRequest
 from shared.llm.costs import Prices, cost_usd
@@ -97,7 +98,9 @@ class PhaseRun:
         call = await self.opened(request.as_call())
         if call.answered_at is not None:
             return call.id, _restored(call)
+        reach(CrashPoint.CALL_UNSENT)
         answer = await self._model.provider.complete(request)
+        reach(CrashPoint.CALL_ANSWERED)
 
         async def write(session: AsyncSession) -> None:
             await ledger.answer_call(session, call.id, self._as_recorded(request, answer))
@@ -110,6 +113,7 @@ class PhaseRun:
                 await interactions.complete(session, self.interaction)
 
         await self.record(write)
+        reach(CrashPoint.CALL_RECORDED)
         return call.id, answer
 
     async def record(self, write: Callable[[AsyncSession], Awaitable[None]]) -> None:

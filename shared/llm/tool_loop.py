@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.crash_points import CrashPoint, reach
 from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
 from shared.llm.phase import PhaseRun
 from shared.store import interactions, ledger
@@ -141,6 +142,7 @@ class ToolLoop:
         unrecorded = [use for use in uses if use.key not in self._recorded]
         if unrecorded:
             await self._run.record(write)
+            reach(CrashPoint.CALL_RECORDED)
         self._results |= {use.key: result for use in uses}
 
     async def _apply(self, use: _Use, following: Callable[[], ChatRequest] | None) -> None:
@@ -148,6 +150,7 @@ class ToolLoop:
         async with self._run.transaction() as session:
             result = await self._effect(session, use)
             await self._record(session, use, {"result": result})
+            reach(CrashPoint.TOOL_APPLIED)
             self._results[use.key] = result
             if following is not None:
                 await self._run.open_call(session, following().as_call())
@@ -182,10 +185,13 @@ def _ends(answer: ChatAnswer) -> bool:
 
 async def _bought(use: _Use) -> Json:
     assert isinstance(use.tool, PaidTool)
+    reach(CrashPoint.CALL_UNSENT)
     try:
-        return await use.tool.call(use.arguments)
+        result = await use.tool.call(use.arguments)
     except ToolRefusalError as refusal:
-        return {"error": str(refusal)}
+        result = {"error": str(refusal)}
+    reach(CrashPoint.CALL_ANSWERED)
+    return result
 
 
 def _reply(call: ToolCall, result: Json) -> Message:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from faststream.exceptions import NackMessage
 from faststream.nats import NatsMessage
 
+from shared.crash_points import CrashPoint, reach
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import decode
 from shared.events.envelope import Event
@@ -49,6 +50,7 @@ class Delivery:
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
+        reach(CrashPoint.MESSAGE_RECEIVED)
         try:
             async with self._heartbeat(message):
                 await self._handle(message)
@@ -68,6 +70,7 @@ class Delivery:
 
     async def drain(self, seconds: float) -> None:
         """Lets running handlers finish for `seconds`, then hands over what is left."""
+        reach(CrashPoint.DRAINING)
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
         left = set(self._running)
@@ -87,7 +90,9 @@ class Delivery:
         with about(event):
             try:
                 following = await self._handler(event)
+                reach(CrashPoint.STATE_COMMITTED)
                 await self._bus.publish_all(following)
+                reach(CrashPoint.EVENTS_PUBLISHED)
             except TransientError as error:
                 log.warning("will try again", error=str(error))
                 raise

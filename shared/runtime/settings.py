@@ -13,6 +13,8 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from shared.store.leases import LEASE_SECONDS
+
 SANDBOX_MODEL = "sandbox-reader"
 SANDBOX_KEY = "sandbox"
 SECRETS_DIRECTORIES = "VIGIL_SECRETS_DIR"
@@ -71,6 +73,8 @@ class Settings(BaseSettings):
 
     slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""
+    lease_seconds: float = Field(LEASE_SECONDS, gt=0)
+    """How long a killed worker's step stays out of the others' reach; a lease that lives is renewed three times in that."""
     max_attempts: int = Field(6, ge=1)
     """Tries of a step that may end in an error before the step fails for good."""
     drain_seconds: float = 20.0

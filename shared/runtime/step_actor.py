@@ -33,6 +33,7 @@ def step_actor(
         name,
         database,
         worker=settings.worker_name,
+        lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
         work=work,
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.crash_points import CrashPoint, reach
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import encode
 from shared.events.envelope import Event
@@ -45,19 +46,23 @@ class StepHandler:
         database: Database,
         *,
         worker: str,
+        lease_seconds: float,
         max_attempts: int,
         work: Work,
     ) -> None:
         self._actor = actor
         self._database = database
         self._worker = worker
+        self._lease_seconds = lease_seconds
         self._max_attempts = max_attempts
         self._work = work
 
     async def __call__(self, event: Event) -> Sequence[Event]:
         assert isinstance(event, StepEvent)
         async with self._database.transaction() as session:
-            claim = await leases.claim(session, event.step_id, self._worker)
+            claim = await leases.claim(
+                session, event.step_id, self._worker, seconds=self._lease_seconds
+            )
         match claim:
             case leases.Gone():
                 return []
@@ -70,6 +75,7 @@ class StepHandler:
                     counts=False,
                 )
             case leases.Claimed(lease, step):
+                reach(CrashPoint.LEASE_TAKEN)
                 return await self._told(await self._run(event, lease, step))
 
     async def _told(self, step: Step) -> Sequence[Event]:
@@ -105,7 +111,9 @@ class StepHandler:
         async with leases.leased_transaction(self._database, lease) as session:
             if outcome.write is not None:
                 await outcome.write(session)
-            return await steps.end(session, lease, outcome.result)
+            ended = await steps.end(session, lease, outcome.result)
+            reach(CrashPoint.STATE_WRITTEN)
+            return ended
 
     async def _retry_or_fail(
         self, event: Event, lease: Lease, step: Step, error: TransientError

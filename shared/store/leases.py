@@ -19,8 +19,9 @@ from shared.store.words import StepStatus
 T = TypeVar("T")
 
 LEASE_SECONDS = 10.0
-"""How long a killed worker's step stays blocked; three renewals may be missed before it lapses."""
+"""How long a killed worker's step stays blocked, unless the settings say otherwise."""
 RENEWALS_PER_LEASE = 3
+"""So many renewals but one may be missed before a lease lapses."""
 
 
 class LeaseLostError(TransientError):
@@ -39,6 +40,8 @@ class Lease:
     agent_id: UUID
     epoch: int
     owner: str
+    seconds: float
+    """How long it lasts without being renewed."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,10 @@ class Gone:
 Claim = Claimed | AlreadyEnded | NotYet | Gone
 
 
-async def claim(session: AsyncSession, step_id: UUID, owner: str) -> Claim:
-    """Tries to lease the step for `owner`: a pending one that does not rest, or one whose lease has lapsed."""
+async def claim(
+    session: AsyncSession, step_id: UUID, owner: str, *, seconds: float = LEASE_SECONDS
+) -> Claim:
+    """Tries to lease the step for `owner` and `seconds`: a pending one that does not rest, or one whose lease has lapsed."""
     now = func.clock_timestamp()
     free = or_(
         (Step.status == StepStatus.PENDING) & (func.coalesce(Step.retry_at, now) <= now),
@@ -82,13 +87,16 @@ async def claim(session: AsyncSession, step_id: UUID, owner: str) -> Claim:
             status=StepStatus.RUNNING,
             epoch=Step.epoch + 1,
             lease_owner=owner,
-            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+            lease_until=now + timedelta(seconds=seconds),
             started_at=func.coalesce(Step.started_at, now),
         )
         .returning(Step)
     )
     if step is not None:
-        return Claimed(Lease(step.id, step.iteration_id, step.agent_id, step.epoch, owner), step)
+        lease = Lease(
+            step.id, step.iteration_id, step.agent_id, step.epoch, owner=owner, seconds=seconds
+        )
+        return Claimed(lease, step)
     return await _why_not(session, step_id)
 
 
@@ -133,7 +141,7 @@ async def renew(session: AsyncSession, lease: Lease) -> None:
             Step.epoch == lease.epoch,
             Step.status == StepStatus.RUNNING,
         )
-        .values(lease_until=func.clock_timestamp() + timedelta(seconds=LEASE_SECONDS))
+        .values(lease_until=func.clock_timestamp() + timedelta(seconds=lease.seconds))
         .returning(Step.id)
     )
     if renewed is None:
@@ -155,7 +163,7 @@ async def while_held(database: Database, lease: Lease, work: Awaitable[T]) -> T:
 
 async def _keep(database: Database, lease: Lease) -> None:
     while True:
-        await asyncio.sleep(LEASE_SECONDS / RENEWALS_PER_LEASE)
+        await asyncio.sleep(lease.seconds / RENEWALS_PER_LEASE)
         try:
             async with database.transaction() as session:
                 await renew(session, lease)

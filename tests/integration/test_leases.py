@@ -9,7 +9,15 @@ from sqlalchemy import func, update
 
 from shared.store import leases, steps
 from shared.store.database import Database
-from shared.store.leases import AlreadyEnded, Claimed, Gone, Lease, LeaseLostError, NotYet
+from shared.store.leases import (
+    LEASE_SECONDS,
+    AlreadyEnded,
+    Claimed,
+    Gone,
+    Lease,
+    LeaseLostError,
+    NotYet,
+)
 from shared.store.tables import Step
 from tests.integration.making import make_agent, make_iteration
 
@@ -18,13 +26,17 @@ async def new_step(database: Database) -> Step:
     return (await make_iteration(database, await make_agent(database))).observe
 
 
-async def claim(database: Database, step: Step, owner: str = "worker") -> leases.Claim:
+async def claim(
+    database: Database, step: Step, owner: str = "worker", seconds: float = LEASE_SECONDS
+) -> leases.Claim:
     async with database.transaction() as session:
-        return await leases.claim(session, step.id, owner)
+        return await leases.claim(session, step.id, owner, seconds=seconds)
 
 
-async def claimed(database: Database, step: Step, owner: str = "worker") -> Lease:
-    got = await claim(database, step, owner)
+async def claimed(
+    database: Database, step: Step, owner: str = "worker", seconds: float = LEASE_SECONDS
+) -> Lease:
+    got = await claim(database, step, owner, seconds)
     assert isinstance(got, Claimed)
     return got.lease
 
@@ -93,12 +105,9 @@ async def test_a_step_that_is_not_there_is_gone(database: Database) -> None:
         assert isinstance(await leases.claim(session, uuid4(), "worker"), Gone)
 
 
-async def test_work_is_cancelled_when_its_lease_is_lost(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 0.15)
+async def test_work_is_cancelled_when_its_lease_is_lost(database: Database) -> None:
     step = await new_step(database)
-    lease = await claimed(database, step)
+    lease = await claimed(database, step, seconds=0.15)
     begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
