@@ -1,0 +1,1 @@
+"""Whole installations, killed at chosen and at random instants, compared with one that was left alone."""

@@ -26,18 +26,26 @@ async def make_owner(database: Database, name: str = "owner") -> UUID:
 
 
 async def make_agent(
-    database: Database, *, name: str = "Battery watch", interval_seconds: int = 3600
+    database: Database,
+    *,
+    name: str = "Battery watch",
+    mission: str = MISSION,
+    interval_seconds: int = 3600,
+    active: bool = True,
 ) -> Agent:
+    """Due at once, unless it is not `active`."""
     owner_id = await make_owner(database)
     async with database.transaction() as session:
-        return await agents.create(
+        agent = await agents.create(
             session,
             owner_id,
             name=name,
-            mission=MISSION,
+            mission=mission,
             prompts=PROMPTS,
             interval_seconds=interval_seconds,
         )
+        agent.active = active
+        return agent
 
 
 async def make_iteration(database: Database, agent: Agent, *, deadline: float = 600) -> Started:

@@ -1,0 +1,147 @@
+"""What an iteration left behind, and everything that would be wrong with it whatever happened on the way."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.events.codec import decode, encode
+from shared.events.envelope import Event
+from shared.events.topology import STREAM
+from shared.graph.canonical import canonical_hash
+from shared.runtime.bus import Bus
+from shared.store import steps, telling
+from shared.store.tables import (
+    Call,
+    Conversation,
+    DeadLetter,
+    InboxItem,
+    Interaction,
+    Iteration,
+    Message,
+    Step,
+)
+from shared.store.words import IterationStatus, StepStatus
+
+
+@dataclass(frozen=True)
+class Result:
+    """What must be the same whoever was killed."""
+
+    status: str
+    errors: tuple[str, ...]
+    graph: str
+    """Canonical hash."""
+    inbox: tuple[tuple[str, str], ...]
+    messages: int
+    steps: tuple[tuple[str, int, str], ...]
+    calls: tuple[tuple[str, int], ...]
+    """Kinds of calls in the ledger, and how many."""
+
+
+async def result_of(session: AsyncSession, agent_id: UUID) -> Result:
+    iteration = (
+        await session.scalars(select(Iteration).where(Iteration.agent_id == agent_id))
+    ).one()
+    items = await session.scalars(select(InboxItem).where(InboxItem.agent_id == agent_id))
+    messages = select(func.count(Message.id)).join(
+        Conversation, Message.conversation_id == Conversation.id
+    )
+    calls = await session.scalars(select(Call.kind).where(Call.agent_id == agent_id))
+    done = await steps.of_iteration(session, iteration.id)
+    return Result(
+        status=iteration.status,
+        errors=tuple(iteration.errors),
+        graph=await canonical_hash(session, agent_id),
+        inbox=tuple(sorted((item.title, item.summary) for item in items)),
+        messages=await session.scalar(messages.where(Conversation.agent_id == agent_id)) or 0,
+        steps=tuple((step.kind, step.index, step.status) for step in done),
+        calls=tuple(sorted(Counter(calls).items())),
+    )
+
+
+async def faults(session: AsyncSession, bus: Bus, agent_id: UUID, since: int) -> list[str]:
+    """What may never be, in words; the stream is looked at from sequence `since` on."""
+    found: list[str] = []
+    for iteration in await session.scalars(
+        select(Iteration).where(Iteration.agent_id == agent_id).order_by(Iteration.number)
+    ):
+        found += [
+            f"iteration {iteration.number}: {fault}"
+            for fault in [
+                *await _of_state(session, iteration),
+                *await _of_bus(session, bus, iteration, since),
+            ]
+        ]
+    letters = await session.scalar(select(func.count()).select_from(DeadLetter))
+    return found + ([f"{letters} dead letters"] if letters else [])
+
+
+async def _of_state(session: AsyncSession, iteration: Iteration) -> list[str]:
+    found = []
+    if iteration.status == IterationStatus.RUNNING:
+        found.append("has not ended")
+    for step in await steps.of_iteration(session, iteration.id):
+        if step.status not in (StepStatus.COMPLETED, StepStatus.FAILED):
+            found.append(f"{step.kind} {step.index} is an orphan: {step.status}")
+        if step.lease_owner is not None or step.lease_until is not None:
+            found.append(f"{step.kind} {step.index} has leaked its lease to {step.lease_owner}")
+    unanswered = await session.scalar(
+        select(func.count())
+        .select_from(Call)
+        .join(Step, Step.id == Call.step_id)
+        .where(
+            Call.iteration_id == iteration.id,
+            Call.answered_at.is_(None),
+            Step.status == StepStatus.COMPLETED,
+        )
+    )
+    if unanswered:
+        found.append(f"{unanswered} calls of completed steps have no answer in the ledger")
+    for interaction in await session.scalars(
+        select(Interaction).where(Interaction.iteration_id == iteration.id)
+    ):
+        found += [f"{interaction.phase}: {fault}" for fault in _of_interaction(interaction)]
+    return found
+
+
+def _of_interaction(interaction: Interaction) -> list[str]:
+    answers = Counter(event.get("key") or event.get("call_id") for event in interaction.events)
+    return [f"{key} was recorded {times} times" for key, times in answers.items() if times > 1]
+
+
+async def _of_bus(session: AsyncSession, bus: Bus, iteration: Iteration, since: int) -> list[str]:
+    """The events on the stream are exactly those that the state implies, byte for byte."""
+    implied = {event.event_id: encode(event) for event in await _implied(session, iteration)}
+    told: dict[UUID, set[bytes]] = {}
+    subjects: dict[UUID, str] = {}
+    async for event, payload in _events(bus, since):
+        if event.iteration_id == iteration.id:
+            told.setdefault(event.event_id, set()).add(payload)
+            subjects[event.event_id] = event.subject
+    found = [f"{decode(implied[key]).subject} was never told" for key in implied.keys() - told]
+    for key, payloads in told.items():
+        if key not in implied:
+            found.append(f"{subjects[key]} was told, and the state knows nothing of it")
+        elif payloads != {implied[key]}:
+            found.append(f"{subjects[key]} was told otherwise than the state has it")
+    return found
+
+
+async def _implied(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
+    events: list[Event] = []
+    for step in await steps.of_iteration(session, iteration.id):
+        if step.requested_at is not None:
+            events.append(telling.request(iteration, step))
+        events += await telling.ended(session, step)
+    return [*events, await telling.iteration_ended(session, iteration)]
+
+
+async def _events(bus: Bus, since: int) -> AsyncIterator[tuple[Event, bytes]]:
+    last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
+    for number in range(since, last + 1):
+        payload = (await bus.jetstream.get_msg(STREAM, number, direct=True)).data or b""
+        yield decode(payload), payload

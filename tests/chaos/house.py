@@ -1,0 +1,166 @@
+"""A whole installation of processes that a test may kill: each is started again, as a supervisor would."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from cli.local import restarts
+from cli.local.fleet import Died, Fleet
+from cli.local.household import ACTORS, PRELOAD
+from cli.local.keeper import EngineKeeper
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import free_port, free_ports
+from cli.local.postgres import EmbeddedPostgres
+from shared.crash_points import DIRECTORY, CrashPoint
+from shared.runtime.provision import provision
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from tests.chaos import actor
+from tests.waiting import until
+
+DATABASE: Final = "vigil"
+LOOK_SECONDS: Final = 0.02
+HASTY: Final = {
+    "VIGIL_LEASE_SECONDS": "1.5",
+    "VIGIL_RESEND_AFTER_SECONDS": "1.0",
+    "VIGIL_SCHEDULER_TICK_SECONDS": "0.1",
+    "VIGIL_DRAIN_SECONDS": "1.0",
+}
+"""Settings under which a killed worker's step is given to another within seconds."""
+
+
+@dataclass
+class House:
+    """Engines and actors, the latter by the name of each replica: `researcher`, `researcher-2`."""
+
+    home: Path
+    sandbox_url: str
+    nats: EmbeddedNats
+    postgres: EmbeddedPostgres
+    fleet: Fleet
+    environment: dict[str, str]
+    deaths: list[Died] = field(default_factory=list)
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(
+            database_url=self.postgres.url(DATABASE),
+            nats_url=self.nats.url,
+            sandbox_url=self.sandbox_url,
+        )
+
+    def admit(self, name: str, breakage: str | None = None) -> None:
+        """Starts one replica; its kind is what stands before the dash of its name."""
+        own = {**self.environment, DIRECTORY: str(self._crash_directory(name))}
+        self.fleet.spawn(name, actor.run, (name.partition("-")[0], breakage), own)
+
+    def arm(self, name: str, point: CrashPoint, *, skip: int = 0, sends: str = "SIGKILL") -> None:
+        """The replica sends itself that signal when it is at `point`, after having passed it `skip` times."""
+        directory = self._crash_directory(name)
+        for number in range(skip):
+            (directory / f"{point}.skip{number}").touch()
+        (directory / point).write_text(sends)
+
+    def armed(self) -> list[str]:
+        """What was armed and has not struck."""
+        return sorted(
+            str(file.relative_to(self.home))
+            for file in self.home.glob("crash/*/*")
+            if file.exists()
+        )
+
+    def disarm(self) -> None:
+        for file in self.home.glob("crash/*/*"):
+            file.unlink(missing_ok=True)
+
+    def send(self, name: str, sent: signal.Signals) -> None:
+        os.kill(self.fleet.pids()[name], sent)
+
+    def log(self, name: str) -> str:
+        return (self.home / "logs" / f"{name}.log").read_text(errors="replace")
+
+    async def restarted(self, name: str, old_pid: int) -> None:
+        async def look() -> bool:
+            return self.fleet.pids().get(name, old_pid) != old_pid
+
+        await until(look, what=f"the {name} to be started again")
+
+    async def look_after(self) -> None:
+        """Starts again whoever died, until cancelled."""
+        keepers = [EngineKeeper(self.nats), EngineKeeper(self.postgres)]
+        while True:
+            self.deaths += [each for each in self.fleet.poll() if isinstance(each, Died)]
+            for keeper in keepers:
+                keeper.look_after()
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _crash_directory(self, name: str) -> Path:
+        directory = self.home / "crash" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+
+@asynccontextmanager
+async def lived_in(
+    home: Path,
+    sandbox_url: str,
+    *,
+    replicas: Mapping[str, int] | None = None,
+    breakages: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] = HASTY,
+    durable: bool = False,
+) -> AsyncIterator[House]:
+    """Every actor once, unless `replicas` says more; `breakages` names what is broken in a replica."""
+    # A supervisor's growing delay protects a machine from who cannot live; here they are killed all the time.
+    restarts.LONGEST_SECONDS = restarts.FIRST_SECONDS  # type: ignore[misc]
+    house = _built(home, sandbox_url, settings, durable=durable)
+    house.fleet.warm_up()
+    try:
+        await _furnish(house)
+        for kind in ACTORS:
+            for number in range(1, (replicas or {}).get(kind, 1) + 1):
+                name = kind if number == 1 else f"{kind}-{number}"
+                house.admit(name, (breakages or {}).get(name))
+        looking = asyncio.create_task(house.look_after())
+        yield house
+        looking.cancel()
+    finally:
+        house.fleet.stop([], grace_seconds=0.0)
+        house.nats.stop()
+        house.postgres.stop()
+
+
+def _built(home: Path, sandbox_url: str, settings: Mapping[str, str], *, durable: bool) -> House:
+    port, monitor_port = free_ports(2)
+    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=durable)
+    postgres = EmbeddedPostgres(
+        home / "postgres", free_port(), home / "postgres.log", durable=durable
+    )
+    environment = {
+        "VIGIL_DATABASE_URL": postgres.url(DATABASE),
+        "VIGIL_NATS_URL": nats.url,
+        "VIGIL_SANDBOX_URL": sandbox_url,
+        **settings,
+    }
+    return House(home, sandbox_url, nats, postgres, Fleet(home / "logs", PRELOAD), environment)
+
+
+async def _furnish(house: House) -> None:
+    house.nats.launch()
+    house.postgres.launch()
+    house.nats.wait_until_ready()
+    house.postgres.wait_until_ready()
+    with psycopg.connect(house.postgres.url("postgres"), autocommit=True) as connection:
+        connection.execute(f"create database {DATABASE}")
+    await provision(house.settings)
+
+
+def database_of(house: House) -> Database:
+    return Database(house.settings.database_url, name="test")

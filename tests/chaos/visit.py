@@ -1,0 +1,139 @@
+"""One iteration of a fresh agent in a house, and what came of it."""
+
+import asyncio
+import signal
+import time
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from sqlalchemy import func, select, update
+
+from cli.local.fleet import Died
+from shared.events.topology import STREAM
+from shared.runtime.bus import Bus
+from shared.store.database import Database
+from shared.store.tables import Agent, Call, Iteration, Step
+from shared.store.words import IterationStatus, StepKind, StepStatus
+from tests.chaos.evidence import Result, faults, result_of
+from tests.chaos.house import House
+from tests.chaos.mission import Mission
+from tests.integration.levers import Sandbox
+from tests.integration.making import make_agent
+from tests.waiting import LOOK_AGAIN_SECONDS, until
+
+PATIENCE_SECONDS: Final = 90.0
+SETTLE_SECONDS: Final = 6.0
+"""What is said at the very end may be on its way, or in the reconciler's hands, for so long."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What the iteration came to, and what it cost."""
+
+    result: Result
+    faults: tuple[str, ...]
+    billed: dict[str, int]
+    repeated: int
+    """Calls billed for the very same request as an earlier one."""
+
+
+class Visitor:
+    """Makes agents in one house; one iteration at a time, for the meter counts all of them."""
+
+    def __init__(self, house: House, database: Database, bus: Bus, sandbox: Sandbox) -> None:
+        self.house = house
+        self.database = database
+        self.bus = bus
+        self.sandbox = sandbox
+        self._deaths_seen = 0
+
+    async def begin(self, seed: int) -> Agent:
+        """A fresh agent with its mission taught and its meter at zero, asked to run."""
+        self.sandbox.reset()
+        tag = f"watch-{uuid4().hex[:12]}"
+        agent = await make_agent(self.database, name=tag, mission=f"Keep {tag}", active=False)
+        mission = Mission(agent.id, tag)
+        mission.teach(self.sandbox)
+        mission.shuffle(self.sandbox, seed)
+        async with self.database.transaction() as session:
+            await session.execute(
+                update(Agent)
+                .where(Agent.id == agent.id)
+                .values(run_requested_at=func.clock_timestamp())
+            )
+        return agent
+
+    async def end(self, agent: Agent, since: int) -> Visit:
+        """Waits for the iteration's end, and looks at all of it."""
+        await until(
+            lambda: self._has_ended(agent), what="the iteration to end", seconds=PATIENCE_SECONDS
+        )
+        found = await self._faults_in_the_end(agent, since)
+        async with self.database.transaction() as session:
+            result = await result_of(session, agent.id)
+        return Visit(result, found, self.sandbox.billed(), self.sandbox.repeated())
+
+    async def whole(self, seed: int) -> Visit:
+        """Begins and ends."""
+        since = await self.next_sequence()
+        return await self.end(await self.begin(seed), since)
+
+    async def next_sequence(self) -> int:
+        return (await self.bus.jetstream.stream_info(STREAM)).state.last_seq + 1
+
+    async def working(self, agent: Agent, kind: StepKind) -> None:
+        """Returns when a step of that kind is being worked on."""
+
+        async def look() -> bool:
+            async with self.database.transaction() as session:
+                running = (Step.kind == kind) & (Step.status == StepStatus.RUNNING)
+                wanted = select(Step.id).where(Step.agent_id == agent.id, running).limit(1)
+                return await session.scalar(wanted) is not None
+
+        await until(look, what=f"a step of kind {kind} to be worked on")
+
+    async def in_flight_at_death(self, name: str, sent: signal.Signals) -> int:
+        """Waits for the replica to die of that signal; how many calls it had in flight then.
+
+        Those are what a crash can cost: sent or about to be, and no answer committed. The leases of the dead last
+        long enough for the ledger to be read as they left it.
+        """
+
+        async def look() -> Died | None:
+            died = [each for each in self.house.deaths[self._deaths_seen :] if each.name == name]
+            return died[0] if died else None
+
+        died = await until(look, what=f"the {name} to die")
+        assert died is not None
+        assert died.exit_code == -sent
+        self._deaths_seen = len(self.house.deaths)
+        async with self.database.transaction() as session:
+            return (
+                await session.scalar(
+                    select(func.count())
+                    .select_from(Call)
+                    .join(Step, Step.id == Call.step_id)
+                    .where(Call.answered_at.is_(None), Step.lease_owner.endswith(f":{died.pid}"))
+                )
+                or 0
+            )
+
+    async def _faults_in_the_end(self, agent: Agent, since: int) -> tuple[str, ...]:
+        """Those that do not pass: what is told at the end is on its way when the state is there."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while True:
+            async with self.database.transaction() as session:
+                found = await faults(session, self.bus, agent.id, since)
+            if not found or time.monotonic() > deadline:
+                return tuple(found)
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def _has_ended(self, agent: Agent) -> bool:
+        async with self.database.transaction() as session:
+            ended = await session.scalar(
+                select(Iteration.id).where(
+                    Iteration.agent_id == agent.id, Iteration.status != IterationStatus.RUNNING
+                )
+            )
+        return ended is not None
