@@ -24,7 +24,9 @@ async def provisioned(settings: Settings, wait_seconds: float) -> None:
     await _wait(lambda: _ask_postgres(settings), "check VIGIL_DATABASE_URL", deadline)
     await _wait(lambda: _ask_nats(settings), "check VIGIL_NATS_URL", deadline)
     # NATS lets clients in long before its nodes have agreed on who leads them.
-    await _wait(lambda: provision(settings), "see NATS's log, or give it longer by --wait", deadline)
+    await _wait(
+        lambda: provision(settings), "see NATS's log, or give it longer by --wait", deadline
+    )
 
 
 async def _wait(ask: Callable[[], Awaitable[object]], advice: str, deadline: float) -> None:
