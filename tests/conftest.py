@@ -22,6 +22,7 @@ from shared.store import migrate
 from shared.store.database import Database
 from tests import engines
 from tests.engines import Nats, Postgres
+from tests.seeds import first_seed
 from tests.waiting import until
 
 TEMPLATE = "vigil_template"
@@ -35,6 +36,12 @@ def pytest_report_header() -> str:
 def engine_choice() -> str:
     """Embedded or in containers; read before the tests hide the environment from what they test."""
     return engines.chosen()
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """Where the random tests of this run begin."""
+    return first_seed()
 
 
 @pytest.fixture(scope="session")

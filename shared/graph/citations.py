@@ -1,7 +1,7 @@
 """What a conclusion must cite, decided from its text and from what exists (promise G9)."""
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
@@ -79,6 +79,16 @@ def parse(*texts: str) -> Cited:
             else:
                 citations[Citation(Kind(match[1].lower()), UUID(match[2]))] = None
     return Cited(tuple(citations), tuple(malformed))
+
+
+def replaced(text: str, name_of: Callable[[Citation], str | None]) -> str:
+    """`text` with each citation replaced by what `name_of` gives for it; those for which it gives None stay."""
+
+    def named(match: re.Match[str]) -> str:
+        name = name_of(Citation(Kind(match[1].lower()), UUID(match[2])))
+        return match[0] if name is None else name
+
+    return _CITATION.sub(named, text)
 
 
 def refuse_analysis(content: str, summary: str, found: Found) -> Refusal | None:

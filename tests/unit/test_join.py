@@ -1,11 +1,9 @@
-"""The join, as a table of cases and under random ticks."""
+"""The join, as a table of cases."""
 
 from collections.abc import Sequence
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from services.aggregator.join import (
     AbandonSteps,
@@ -14,7 +12,6 @@ from services.aggregator.join import (
     DeadlinePassed,
     Ended,
     Fail,
-    Part,
     PlanMade,
     RequestAdvice,
     RequestInsights,
@@ -23,20 +20,11 @@ from services.aggregator.join import (
     Tick,
     join,
 )
-from shared.store.words import Stage, StepKind
+from shared.store.words import Stage
+from tests.unit.join_worlds import ADVISE, OBSERVE, START, named
 
-SPACE = UUID(int=7)
-
-
-def named(name: str) -> UUID:
-    return uuid5(SPACE, name)
-
-
-OBSERVE, ADVISE = named("observe"), named("advise")
 Q1, Q2, I1, I2 = (named(name) for name in ("q1", "q2", "i1", "i2"))
 A1, A2 = named("analysis 1"), named("analysis 2")
-
-START = State(Stage.OBSERVING, (Part(OBSERVE, StepKind.OBSERVE),), ADVISE)
 
 
 def plan(queries: tuple[UUID, ...] = (), insights: tuple[UUID, ...] = ()) -> PlanMade:
@@ -140,50 +128,3 @@ def test_case(case: str) -> None:
     ticks, stage, commands = CASES[case]
     state, got = run(*ticks)
     assert (state.stage, got) == (stage, commands)
-
-
-ENDINGS = st.builds(
-    Ended,
-    error=st.sampled_from([None, None, "broke"]),
-    analysis_ids=st.sampled_from([(), (A1,), (A1, A2)]),
-)
-
-
-@st.composite
-def worlds(draw: st.DrawFn) -> tuple[PlanMade, dict[UUID, Ended], list[Tick]]:
-    """A plan, one truth about how each step ends, and its ticks doubled, late and in any order."""
-    queries = tuple(named(f"q{n}") for n in range(draw(st.integers(0, 3))))
-    insights = tuple(named(f"i{n}") for n in range(draw(st.integers(0, 3))))
-    made = plan(queries, insights)
-    truth = {step_id: draw(ENDINGS) for step_id in (*queries, *insights, ADVISE)}
-    ticks: list[Tick] = [made, *(StepEnded(*item) for item in truth.items())]
-    if draw(st.booleans()):
-        ticks.append(DeadlinePassed())
-    return made, truth, draw(st.lists(st.sampled_from(ticks), max_size=20)) + ticks
-
-
-@settings(max_examples=2000, deadline=None)
-@given(worlds())
-def test_random_ticks_keep_the_promises(
-    world: tuple[PlanMade, dict[UUID, Ended], list[Tick]],
-) -> None:
-    _, truth, ticks = world
-    state, commands = START, list[Command]()
-    for tick in ticks:
-        after, following = join(state, tick)
-        assert (state.stage is Stage.ENDED) <= (not following)
-        assert join(after, tick)[0] == after, "the same tick again changes nothing"
-        state = after
-        commands.extend(following)
-    ends = [command for command in commands if isinstance(command, Complete | Fail)]
-    assert len(ends) <= 1
-    if not any(isinstance(command, RequestAdvice) for command in commands):
-        assert all(part.kind is not StepKind.ADVISE for part in state.parts)
-    if state.stage is Stage.ENDED:
-        assert len(ends) == 1
-        # What ended well or badly is what was said first of each step; nothing that was asked for is left open.
-        begun = [part for part in state.parts if part.kind is not StepKind.INSIGHT]
-        assert all(part.ended is not None for part in begun)
-    for part in state.parts:
-        if part.step_id in truth and part.ended is not None and part.ended.error is None:
-            assert part.ended == truth[part.step_id]

@@ -14,6 +14,7 @@ from shared.graph.citations import (
     parse,
     refuse_advice,
     refuse_analysis,
+    replaced,
 )
 
 COUNTRY = UUID(int=1)
@@ -129,3 +130,11 @@ def test_a_refusal_does_not_repeat_a_hundred_things() -> None:
     assert refusal is not None
     assert "and 95 more" in refusal.reason
     assert len(refusal.reason) < 600
+
+
+def test_citations_are_replaced_by_what_is_given_and_all_else_stays() -> None:
+    names = {Citation(Kind.NODE, COUNTRY): "Ghana", Citation(Kind.EDGE, EDGE): "a border"}
+    text = f"a [NODE:{COUNTRY}], [edge:{EDGE}] [edge:{COUNTRY}] [node:Ghana] [node:{ABSENT}]"
+    assert replaced(text, names.get) == (
+        f"a Ghana, a border [edge:{COUNTRY}] [node:Ghana] [node:{ABSENT}]"
+    )

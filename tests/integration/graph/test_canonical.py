@@ -1,0 +1,207 @@
+"""The canonical form: the same for the same knowledge, another for any other."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import select, update
+
+from shared.graph import conclusions, edges
+from shared.graph.canonical import canonical, canonical_hash
+from shared.graph.scope import Scope
+from shared.graph.types import RESERVED_TYPES
+from shared.store.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType, Iteration
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from tests.integration.graph.world import World
+
+LATER = datetime(2031, 1, 31, tzinfo=UTC)
+
+Row = GraphNode | GraphEdge | GraphNodeType | GraphEdgeType
+
+
+async def hash_of(world: World, scope: Scope | None = None) -> str:
+    async with world.database.transaction() as session:
+        return await canonical_hash(session, scope or world.scope)
+
+
+async def learn(world: World, *, backwards: bool = False) -> None:
+    """Two states, a border with a length, an analysis that cites all three, and advice that cites it."""
+    names = ["Ghana", "Togo"]
+    ids = {name: await world.node(name) for name in (reversed(names) if backwards else names)}
+    for facts in ({"capital": "Accra"}, {"population": 33})[:: -1 if backwards else 1]:
+        await world.node("Ghana", **facts)
+    async with world.database.transaction() as session:
+        border, _ = await edges.add(
+            session,
+            world.scope,
+            world.validators,
+            type_name="borders",
+            source_id=ids["Ghana"],
+            target_id=ids["Togo"],
+            properties={"lengths_km": [1098, {"since": "1914"}], "open": True},
+        )
+        analysis = await conclusions.add_analysis(
+            session,
+            world.scope,
+            name="Neighbours",
+            kind="observation",
+            summary=f"They touch [edge:{border}].",
+            content=f"Ghana [node:{ids['Ghana']}] touches Togo [node:{ids['Togo']}] [edge:{border}].",
+            confidence=0.5,
+        )
+        await conclusions.add_advice(
+            session,
+            world.scope,
+            name="Wait",
+            action="HOLD",
+            summary="Wait.",
+            content=f"Nothing moves [node:{analysis}].",
+        )
+
+
+async def test_two_agents_that_know_the_same_have_the_same_hash(
+    world: World, stranger: World
+) -> None:
+    assert await hash_of(world) == await hash_of(stranger)
+    await learn(world)
+    assert await hash_of(world) != await hash_of(stranger)
+    await learn(stranger, backwards=True)
+    assert await hash_of(world) == await hash_of(stranger)
+
+
+async def test_the_form_names_what_is_cited_and_holds_neither_ids_nor_times(world: World) -> None:
+    await learn(world)
+    async with world.database.transaction() as session:
+        form = await canonical(session, world.scope)
+    ghana, togo = ["Country", "Ghana"], ["Country", "Togo"]
+    assert form["edges"] == [
+        {
+            "type": "borders",
+            "source": ghana,
+            "target": togo,
+            "properties": {"lengths_km": [1098, {"since": "1914"}], "open": True},
+        }
+    ]
+    advice, analysis, first, second = form["nodes"]
+    assert (first["name"], second["name"]) == ("Ghana", "Togo")
+    assert analysis == {
+        "type": ANALYSIS_TYPE,
+        "name": "Neighbours",
+        "properties": {
+            "type": "observation",
+            "summary": 'They touch [edge:["borders",["Country","Ghana"],["Country","Togo"]]].',
+            "content": 'Ghana [node:["Country","Ghana"]] touches Togo [node:["Country","Togo"]] '
+            '[edge:["borders",["Country","Ghana"],["Country","Togo"]]].',
+            "confidence": 0.5,
+        },
+    }
+    assert advice["type"] == ADVICE_TYPE
+    assert advice["properties"]["content"] == 'Nothing moves [node:["AgentAnalysis","Neighbours"]].'
+
+
+KNOWLEDGE: dict[type[Row], tuple[str, ...]] = {
+    GraphNode: ("name", "properties"),
+    GraphEdge: ("properties",),
+    GraphNodeType: ("description", "properties_schema", "example_properties"),
+    GraphEdgeType: ("description", "properties_schema", "source_types", "target_types"),
+}
+
+
+def otherwise(value: Any) -> Iterator[Any]:
+    """`value` changed in one place, in every way and every place in turn."""
+    if isinstance(value, dict):
+        yield {**value, "another": 1}
+        for key in value.keys() - {"generated_at"}:
+            yield {name: inner for name, inner in value.items() if name != key}
+            yield from ({**value, key: other} for other in otherwise(value[key]))
+    elif isinstance(value, list):
+        yield [*value, "another"]
+        for place, inner in enumerate(value):
+            for other in otherwise(inner):
+                yield [*value[:place], other, *value[place + 1 :]]
+    elif isinstance(value, bool):
+        yield not value
+    elif isinstance(value, str):
+        yield f"{value}!"
+    else:
+        yield value + 1
+
+
+async def test_whatever_is_changed_changes_the_hash(world: World) -> None:
+    await learn(world)
+    seen = {await hash_of(world)}
+    async with world.database.transaction() as session:
+        for table, columns in KNOWLEDGE.items():
+            for row in await session.scalars(select(table)):
+                for column in columns:
+                    known = getattr(row, column)
+                    for other in otherwise(known):
+                        setattr(row, column, other)
+                        await session.flush()
+                        changed = await canonical_hash(session, world.scope)
+                        assert changed not in seen, (table, column, other)
+                        seen.add(changed)
+                    setattr(row, column, known)
+    assert len(seen) > 150
+
+
+async def test_which_way_an_edge_leads_and_of_which_type_things_are_count(
+    world: World, stranger: World
+) -> None:
+    for each in (world, stranger):
+        await each.edge_type("near")
+        await each.node_type("River")
+    ghana, togo = await world.node("Ghana"), await world.node("Togo")
+    await world.edge(ghana, togo)
+    here, there = await stranger.node("Ghana"), await stranger.node("Togo")
+    await stranger.edge(there, here)
+    assert await hash_of(world) != await hash_of(stranger)
+    await world.edge(togo, ghana)
+    await stranger.edge(here, there)
+    assert await hash_of(world) == await hash_of(stranger)
+    await world.edge(ghana, togo, "near")
+    assert await hash_of(world) != await hash_of(stranger)
+    await stranger.edge(here, there, "near")
+    await world.node("Volta", "River")
+    await stranger.node("Volta")
+    assert await hash_of(world) != await hash_of(stranger)
+
+
+async def test_who_wrote_it_and_when_does_not_count_nor_how_a_number_is_spelt(world: World) -> None:
+    await learn(world)
+    before = await hash_of(world)
+    await world.iteration(1, queries=["What grows?"])
+    async with world.database.transaction() as session:
+        iteration = (await session.scalars(select(Iteration))).one()
+        for node in await session.scalars(select(GraphNode)):
+            node.iteration_id, node.created_at, node.updated_at = iteration.id, LATER, LATER
+            if node.type in RESERVED_TYPES:
+                node.properties = {**node.properties, "generated_at": "2031-01-31T12:00:00Z"}
+            elif node.name == "Ghana":
+                node.properties = {**node.properties, "population": 33.0}
+        await session.execute(update(GraphNodeType).values(created_by="somebody", created_at=LATER))
+    assert await hash_of(world) == before
+
+
+async def test_what_is_cited_counts_and_not_only_that_something_is(
+    world: World, stranger: World
+) -> None:
+    for each, cited in ((world, "Ghana"), (stranger, "Togo")):
+        ids = {name: await each.node(name) for name in ("Ghana", "Togo")}
+        async with each.database.transaction() as session:
+            await conclusions.add_analysis(
+                session,
+                each.scope,
+                name="It grows",
+                kind="pattern",
+                summary="It grows.",
+                content=f"It grows [node:{ids[cited]}].",
+            )
+    assert await hash_of(world) != await hash_of(stranger)
+
+
+async def test_the_graph_of_another_owner_is_not_read(world: World, stranger: World) -> None:
+    empty = await hash_of(world, Scope(world.scope.owner_id, uuid4()))
+    await learn(stranger)
+    assert await hash_of(world, Scope(world.scope.owner_id, stranger.scope.agent_id)) == empty
