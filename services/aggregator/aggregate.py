@@ -37,16 +37,10 @@ class Aggregate:
             return [] if iteration is None else await _following(session, iteration, event)
 
     async def pass_deadline(self, iteration_id: UUID) -> Sequence[Event]:
-        """Ends an iteration whose deadline has passed; returns the event that tells of it.
-
-        What cannot be told is ended all the same, or its agent would never run again.
-        """
+        """Ends an iteration whose deadline has passed; returns the event that tells of it."""
         async with self._database.transaction() as session:
             iteration = await settle(session, iteration_id, DeadlinePassed())
-        if iteration is None:
-            return []
-        async with self._database.transaction() as session:
-            return [await telling.iteration_ended(session, iteration)]
+            return [] if iteration is None else [await telling.iteration_ended(session, iteration)]
 
 
 async def _tick(session: AsyncSession, event: events.StepEvent) -> Tick:
