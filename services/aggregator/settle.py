@@ -73,8 +73,7 @@ async def _carry_out(session: AsyncSession, iteration: Iteration, command: Comma
                 StepKind.ADVISE,
                 0,
                 input=given,
-                status=StepStatus.PENDING,
-                requested_at=await iterations.clock(session),
+                **iterations.asked_for(await iterations.clock(session)),
             )
             session.add(advise)
         case AbandonSteps(step_ids, error):

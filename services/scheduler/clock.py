@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from services.scheduler.reconcile import Reconciler
+from services.scheduler.reconcile import Lost, Reconciler
 from services.scheduler.tick import Ticker
 from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError
@@ -26,8 +26,9 @@ class Clock:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wake(self, event: Event) -> Sequence[Event]:
-        """Handles an iteration's end: its agent may be due again already."""
+        """Handles an iteration's end: its agent may be due again already. That it was heard is noted."""
         self.woken.set()
+        await self.reconciler.heard_of_end(event.iteration_id)
         return []
 
     async def tick_for_ever(self) -> None:
@@ -54,14 +55,23 @@ class Clock:
             reach(CrashPoint.EVENTS_PUBLISHED)
 
     async def _reconcile(self) -> None:
-        for resend in await self.reconciler.look():
-            log.warning(
-                "asking again",
-                about=resend.event.subject,
-                iteration_id=str(resend.event.iteration_id),
-                number=resend.number,
-            )
-            await self.bus.publish(resend.event, resend=resend.number)
+        for lost in await self.reconciler.look():
+            await self._say_again(lost)
+
+    async def _say_again(self, lost: Lost) -> None:
+        """Raises TransientError where the bus or Postgres is away: the rest is then for the next look."""
+        who = {"iteration_id": str(lost.iteration_id), "number": lost.number}
+        try:
+            for event in await self.reconciler.events(lost):
+                log.warning("asking again", about=event.subject, **who)
+                await self.bus.publish(event, resend=lost.number)
+        except TransientError:
+            raise
+        except Exception:
+            # This row's own trouble. Counted all the same, so that it is complained of ever more rarely, and leaves
+            # the looks to the others.
+            log.exception("cannot be told again", row_id=str(lost.row_id), **who)
+        await self.reconciler.count(lost)
 
 
 async def _whatever_happens(work: Callable[[], Awaitable[None]]) -> None:

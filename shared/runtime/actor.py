@@ -71,7 +71,8 @@ class Actor:
     async def run(self) -> None:
         """Works until cancelled; then drains, closes its connections and returns.
 
-        Raises ConsumerLostError when its consumer is gone: the process should end and be started again, which waits.
+        Raises ConsumerLostError when its consumer is gone, or its way to it: the process should end and be started
+        again, which reads its credentials anew, and waits.
         """
         try:
             await self._wait_until("PostgreSQL", self._postgres_fault)
@@ -129,6 +130,8 @@ class Actor:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
+            if (refusal := self.bus.refusal) is not None:
+                raise ConsumerLostError(refusal)
             if self.bus.client.is_closed:
                 raise ConsumerLostError(
                     f"NATS closed the connection: {self.bus.client.last_error!r}"
@@ -166,7 +169,7 @@ class Actor:
 
     async def _consumer_fault(self) -> str | None:
         if not self.bus.client.is_connected:
-            return "NATS: not connected"
+            return self.bus.refusal or "NATS: not connected"
         try:
             return await fault(self.bus.jetstream, self._consumer)
         except (NatsError, TimeoutError) as error:

@@ -8,7 +8,12 @@ from typing import Any
 from faststream.nats import NatsBroker, NatsMessage
 from faststream.nats.security import NatsSecurity, NatsUserPassword
 from nats.aio.client import Client
-from nats.errors import ConnectionClosedError, StaleConnectionError
+from nats.errors import (
+    AuthorizationError,
+    ConnectionClosedError,
+    MaxPayloadError,
+    StaleConnectionError,
+)
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError
@@ -23,6 +28,7 @@ from shared.runtime.logs import logger
 PUBLISH_TIMEOUT_SECONDS = 10.0
 FLUSH_TIMEOUT_SECONDS = 2
 RECONNECT_WAIT_SECONDS = 1
+_COMPARE = "compare VIGIL_NATS_USER and the password with NATS's users.conf"
 _VIOLATION = re.compile(
     r"permissions violation for (?P<verb>publish|subscription) to \"(?P<subject>[^\"]+)\"",
     re.IGNORECASE,
@@ -38,6 +44,7 @@ class Bus:
         """Without `credentials` none are shown, and `name` names the inbox."""
         self._credentials = credentials or Credentials(name)
         self._told_away = False
+        self._refused = False
         self._closing = False
         self._forbidden: set[str] = set()
         self.broker = NatsBroker(
@@ -67,7 +74,7 @@ class Bus:
             raise PermanentError(
                 "refused", f"NATS does not let {self._credentials.user} in"
             ) from error
-        self._told_away = False
+        self._told_away = self._refused = False
 
     @property
     def inbox_prefix(self) -> bytes:
@@ -83,6 +90,14 @@ class Bus:
         return bool(self.broker.config.connection_state) and self.client.is_connected
 
     @property
+    def refusal(self) -> str | None:
+        """That NATS lets this user in no more, in words: its credentials were revoked. None where it does, or is away."""
+        told_at_the_end = isinstance(self.client.last_error, AuthorizationError)
+        if not self._refused and not (self.client.is_closed and told_at_the_end):
+            return None
+        return f"NATS does not let {self._credentials.user} in any more; {_COMPARE}"
+
+    @property
     def jetstream(self) -> JetStreamContext:
         return self.client.jetstream(timeout=PUBLISH_TIMEOUT_SECONDS)
 
@@ -90,7 +105,8 @@ class Bus:
         """Returns when the stream has stored `event`; the same event published again is stored once.
 
         A `resend` above zero gets an id of its own, which the bus's memory of recent ids does not swallow.
-        Raises TransientError, which uses up no attempt, when NATS does not confirm.
+        Raises TransientError, which uses up no attempt, when NATS does not confirm, and PermanentError when the event
+        is too large for it.
         """
         message_id = f"{event.event_id}:r{resend}" if resend else str(event.event_id)
         headers = {"Nats-Msg-Id": message_id, "Content-Type": "application/json"}
@@ -104,6 +120,10 @@ class Bus:
                 stream=STREAM,
                 timeout=PUBLISH_TIMEOUT_SECONDS,
             )
+        except MaxPayloadError as error:
+            raise PermanentError(
+                "event_too_large", f"{event.subject} is too large for NATS: {error}"
+            ) from error
         except (NatsError, APIError, TimeoutError) as error:
             # NATS says on another way than the answer's that it forbids, so that all there is here is silence.
             forbidden = event.subject in self._forbidden
@@ -164,12 +184,13 @@ class Bus:
         )
 
     def _say_refused(self, error: Exception) -> None:
+        self._refused = True
         if not self._told_away:
             self._told_away = True
             log.error(
                 f"NATS does not let {self._credentials.user} in",
                 error=repr(error),
-                do="compare VIGIL_NATS_USER and the password with NATS's users.conf",
+                do=_COMPARE,
             )
 
     async def _on_disconnect(self) -> None:
@@ -177,7 +198,7 @@ class Bus:
             log.warning("disconnected from NATS")
 
     async def _on_reconnect(self) -> None:
-        self._told_away = False
+        self._told_away = self._refused = False
         log.info("reconnected to NATS")
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,11 +17,20 @@ from shared.store import dead_letters, leases, steps, telling
 from shared.store.database import Database
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.tables import Step
+from shared.store.words import StepKind
 
 FIRST_REST_SECONDS = 2.0
 LONGEST_REST_SECONDS = 60.0
 MAX_CLAIMS = 50
 """A step that so many workers began and none ended kills them; it fails instead of being claimed for ever."""
+
+WORKS_ON: Final = {
+    "observer": StepKind.OBSERVE,
+    "researcher": StepKind.QUERY,
+    "analyzer": StepKind.INSIGHT,
+    "adviser": StepKind.ADVISE,
+}
+"""The kind of steps that is an actor's own."""
 
 log = logger(__name__)
 
@@ -51,6 +60,7 @@ class StepHandler:
         work: Work,
     ) -> None:
         self._actor = actor
+        self._kind = WORKS_ON[actor]
         self._database = database
         self._worker = worker
         self._lease_seconds = lease_seconds
@@ -61,9 +71,15 @@ class StepHandler:
         assert isinstance(event, StepEvent)
         async with self._database.transaction() as session:
             claim = await leases.claim(
-                session, event.step_id, self._worker, seconds=self._lease_seconds
+                session, event.step_id, self._worker, seconds=self._lease_seconds, kind=self._kind
             )
         match claim:
+            case leases.OfAnotherKind(kind):
+                raise PermanentError(
+                    "wrong_actor",
+                    f"{event.subject} asks the {self._actor} for a step of kind {kind!r}, and it works on"
+                    f" {self._kind!r} alone; look for who publishes it",
+                )
             case leases.Gone():
                 return []
             case leases.AlreadyEnded(step):

@@ -45,6 +45,9 @@ READ: Final = Grant(select=ALL)
 # A dead letter is put down and never looked at; its error and count grow when it is delivered again.
 _LETTERS: Final = {"dead_letters": Grant(("id",), insert=True, update=("error", "attempts"))}
 
+# What an iteration has cost is told with its end.
+_COSTS: Final = {"calls": Grant(("iteration_id", "cost_usd"))}
+
 _WORKED_ON: Final = (
     "status",
     "result",
@@ -103,13 +106,14 @@ _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
 GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
         "agents": Grant(ALL, update=("next_run_at", "run_requested_at", "iterations_started")),
-        "iterations": Grant(ALL, insert=True),
+        "iterations": Grant(ALL, insert=True, update=("end_told_at", "end_resends")),
         "steps": Grant(
             ALL,
             insert=True,
             update=("requested_at", "resends"),
             inserts=Rows("kind", (StepKind.OBSERVE,)),
         ),
+        **_COSTS,
         **_LETTERS,
     },
     "observer": {
@@ -143,11 +147,12 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
                 "lease_owner",
                 "lease_until",
                 "requested_at",
+                "first_requested_at",
                 "ended_at",
             ),
             inserts=Rows("kind", (StepKind.ADVISE,)),
         ),
-        "calls": Grant(("iteration_id", "cost_usd")),
+        **_COSTS,
         **_LETTERS,
     },
     "analyzer": {

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -38,12 +38,18 @@ async def start(
         stage_changed_at=now,
         deadline_at=now + timedelta(seconds=deadline_seconds),
     )
-    observe = new_step(iteration, StepKind.OBSERVE, 0, status=StepStatus.PENDING, requested_at=now)
+    observe = new_step(iteration, StepKind.OBSERVE, 0, **asked_for(now))
     session.add(iteration)
     await session.flush()
     session.add(observe)
     await session.flush()
     return Started(iteration, observe)
+
+
+def asked_for(now: datetime | None) -> dict[str, Any]:
+    """Columns of a step that is asked for at `now`; one that is not yet asked for where that is None."""
+    status = StepStatus.PLANNED if now is None else StepStatus.PENDING
+    return {"status": status, "requested_at": now, "first_requested_at": now}
 
 
 def new_step(iteration: Iteration, kind: StepKind, index: int, **values: Any) -> Step:
@@ -68,10 +74,10 @@ async def plan_steps(
     now = await clock(session)
     iteration.stage_changed_at = now
     rows = [
-        _row(iteration, StepKind.QUERY, index, query, StepStatus.PENDING, now)
+        _row(iteration, StepKind.QUERY, index, query, asked_for(now))
         for index, query in enumerate(queries)
     ] + [
-        _row(iteration, StepKind.INSIGHT, index, insight, StepStatus.PLANNED, None)
+        _row(iteration, StepKind.INSIGHT, index, insight, asked_for(None))
         for index, insight in enumerate(insights)
     ]
     if rows:
@@ -83,8 +89,7 @@ def _row(
     kind: StepKind,
     index: int,
     given: dict[str, Any],
-    status: StepStatus,
-    requested_at: Any,
+    asked: dict[str, Any],
 ) -> dict[str, Any]:
     return {
         "id": ids.step_id(iteration.id, kind, index),
@@ -93,8 +98,7 @@ def _row(
         "kind": kind,
         "index": index,
         "input": given,
-        "status": status,
-        "requested_at": requested_at,
+        **asked,
     }
 
 
@@ -121,6 +125,19 @@ async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
             .order_by(Iteration.deadline_at)
             .limit(limit)
         )
+    )
+
+
+async def end_was_heard(session: AsyncSession, iteration_id: UUID) -> None:
+    """Its end was told and has arrived: nobody needs to tell it again."""
+    await session.execute(
+        update(Iteration)
+        .where(
+            Iteration.id == iteration_id,
+            Iteration.ended_at.is_not(None),
+            Iteration.end_told_at.is_(None),
+        )
+        .values(end_told_at=func.clock_timestamp())
     )
 
 

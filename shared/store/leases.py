@@ -8,13 +8,13 @@ from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.store.database import Database
 from shared.store.tables import Step
-from shared.store.words import StepStatus
+from shared.store.words import StepKind, StepStatus
 
 T = TypeVar("T")
 
@@ -68,21 +68,37 @@ class Gone:
     """The step is not there: its agent was deleted."""
 
 
-Claim = Claimed | AlreadyEnded | NotYet | Gone
+@dataclass(frozen=True)
+class OfAnotherKind:
+    """The step is not for this worker at all."""
+
+    kind: str
+
+
+Claim = Claimed | AlreadyEnded | NotYet | Gone | OfAnotherKind
 
 
 async def claim(
-    session: AsyncSession, step_id: UUID, owner: str, *, seconds: float = LEASE_SECONDS
+    session: AsyncSession,
+    step_id: UUID,
+    owner: str,
+    *,
+    seconds: float = LEASE_SECONDS,
+    kind: StepKind | None = None,
 ) -> Claim:
-    """Tries to lease the step for `owner` and `seconds`: a pending one that does not rest, or one whose lease has lapsed."""
+    """Tries to lease the step for `owner` and `seconds`: a pending one that does not rest, or one whose lease has lapsed.
+
+    Where `kind` is given, one of another kind is left alone.
+    """
     now = func.clock_timestamp()
+    own = true() if kind is None else Step.kind == kind
     free = or_(
         (Step.status == StepStatus.PENDING) & (func.coalesce(Step.retry_at, now) <= now),
         (Step.status == StepStatus.RUNNING) & (Step.lease_until < now),
     )
     step = await session.scalar(
         update(Step)
-        .where(Step.id == step_id, free)
+        .where(Step.id == step_id, own, free)
         .values(
             status=StepStatus.RUNNING,
             epoch=Step.epoch + 1,
@@ -97,13 +113,15 @@ async def claim(
             step.id, step.iteration_id, step.agent_id, step.epoch, owner=owner, seconds=seconds
         )
         return Claimed(lease, step)
-    return await _why_not(session, step_id)
+    return await _why_not(session, step_id, kind)
 
 
-async def _why_not(session: AsyncSession, step_id: UUID) -> Claim:
+async def _why_not(session: AsyncSession, step_id: UUID, kind: StepKind | None) -> Claim:
     step = await session.get(Step, step_id)
     if step is None:
         return Gone()
+    if kind is not None and step.kind != kind:
+        return OfAnotherKind(step.kind)
     if step.status in (StepStatus.COMPLETED, StepStatus.FAILED):
         return AlreadyEnded(step)
     free_at = func.coalesce(Step.lease_until, Step.retry_at)

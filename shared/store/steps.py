@@ -75,7 +75,11 @@ async def ask_for(session: AsyncSession, step_ids: Sequence[UUID]) -> None:
     await session.execute(
         update(Step)
         .where(Step.id.in_(step_ids), Step.status == StepStatus.PLANNED)
-        .values(status=StepStatus.PENDING, requested_at=func.clock_timestamp())
+        .values(
+            status=StepStatus.PENDING,
+            requested_at=func.clock_timestamp(),
+            first_requested_at=func.clock_timestamp(),
+        )
     )
 
 

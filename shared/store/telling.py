@@ -19,6 +19,8 @@ from shared.store.words import IterationStatus, StepKind, StepStatus
 def request(iteration: Iteration, step: Step) -> Event:
     """The event that asks a worker for `step`."""
     about = _about(step)
+    # Not the stage's time, which moves on while the step may still be asked for again. Rows of older data have no other.
+    asked_at = step.first_requested_at or iteration.stage_changed_at
     match StepKind(step.kind):
         case StepKind.OBSERVE:
             return events.IterationStarted.of(
@@ -29,19 +31,15 @@ def request(iteration: Iteration, step: Step) -> Event:
             )
         case StepKind.QUERY:
             return events.QueryRequested.of(
-                **about, occurred_at=iteration.stage_changed_at, query=events.Query(**step.input)
+                **about, occurred_at=asked_at, query=events.Query(**step.input)
             )
         case StepKind.INSIGHT:
             return events.InsightRequested.of(
-                **about,
-                occurred_at=iteration.stage_changed_at,
-                insight=events.Insight(**step.input),
+                **about, occurred_at=asked_at, insight=events.Insight(**step.input)
             )
         case StepKind.ADVISE:
             return events.AnalysisProduced.of(
-                **about,
-                occurred_at=iteration.stage_changed_at,
-                analysis_ids=step.input["analysis_ids"],
+                **about, occurred_at=asked_at, analysis_ids=step.input["analysis_ids"]
             )
         case kind:
             assert_never(kind)

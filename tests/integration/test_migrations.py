@@ -3,11 +3,13 @@
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine, inspect, text
 
 from shared.store import migrate
 from shared.store.database import driver_url
-from shared.store.tables import Base
+from shared.store.tables import Agent, Base
+
+ID = "gen_random_uuid()"
 
 
 def test_migrations_equal_models(database_url: str) -> None:
@@ -30,3 +32,32 @@ def test_the_history_can_be_undone_and_done_again(database_url: str) -> None:
         assert inspect(connection).get_table_names() == ["alembic_version"]
     engine.dispose()
     migrate.upgrade(database_url)
+
+
+def test_ends_of_older_data_count_as_told(database_url: str) -> None:
+    engine = create_engine(driver_url(database_url))
+    with engine.begin() as connection:
+        command.downgrade(migrate.config_for(connection), "0001")
+        connection.execute(text(f"insert into users (id, name) values ({ID}, 'owner')"))
+        prompts = [column for column in Agent.__table__.columns if column.name.endswith("_prompt")]
+        names = ", ".join(column.name for column in prompts)
+        connection.execute(
+            text(
+                f"insert into agents (id, owner_id, name, mission, interval_seconds, {names})"
+                f" select {ID}, id, 'a', 'b', 1 {', name' * len(prompts)} from users"
+            )
+        )
+        for number, status in enumerate(("completed", "failed", "running")):
+            connection.execute(
+                text(
+                    "insert into iterations (id, agent_id, number, why, status, deadline_at)"
+                    f" select {ID}, id, {number}, 'due', '{status}', now() from agents"
+                )
+            )
+    migrate.upgrade(database_url)
+    with engine.connect() as connection:
+        told = connection.execute(
+            text("select end_told_at is not null from iterations order by number")
+        )
+        assert told.scalars().all() == [True, True, False]
+    engine.dispose()

@@ -29,6 +29,12 @@ class Iteration(Base):
         Index(
             "iterations_deadline_idx", "deadline_at", postgresql_where=text("status = 'running'")
         ),
+        # Holds only what has just ended, so that looking there costs the same however long the history is.
+        Index(
+            "iterations_untold_idx",
+            "ended_at",
+            postgresql_where=text("ended_at is not null and end_told_at is null"),
+        ),
     )
 
     id: Mapped[Id]
@@ -43,6 +49,10 @@ class Iteration(Base):
     deadline_at: Mapped[datetime]
     stage_changed_at: Mapped[Created]
     ended_at: Mapped[datetime | None]
+    end_told_at: Mapped[datetime | None]
+    """When the scheduler heard on the bus that it has ended; None where perhaps nobody has."""
+    end_resends: Mapped[int] = mapped_column(server_default="0")
+    """How often the reconciler told of its end again."""
 
 
 class Step(Base):
@@ -80,6 +90,8 @@ class Step(Base):
     lease_until: Mapped[datetime | None]
     retry_at: Mapped[datetime | None]
     """Not to be claimed before; set when a try failed and the other side asked for patience."""
+    first_requested_at: Mapped[datetime | None]
+    """When the step was first asked for, which never changes: the time that its request tells."""
     requested_at: Mapped[datetime | None]
     """When the step was last asked for on the bus."""
     resends: Mapped[int] = mapped_column(server_default="0")
