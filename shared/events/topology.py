@@ -21,7 +21,8 @@ class Consumer:
 
     actor: str
     hears: tuple[type[Event], ...]
-    ack_wait_seconds: float = 60.0
+    ack_wait_seconds: float = 20.0
+    """When a message whose handler has died comes again; whoever works on one asks for more time four times in that."""
     max_ack_pending: int = 1000
 
     @property

@@ -1,8 +1,6 @@
 """Houses for the tests of a module, each with somebody to visit it."""
 
-import os
-import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -10,8 +8,9 @@ import pytest
 
 from shared.runtime.bus import Bus
 from tests.chaos.house import HASTY, database_of, lived_in
-from tests.chaos.visit import Visitor
+from tests.chaos.visit import Visit, Visitor
 from tests.integration.levers import Sandbox
+from tests.seeds import first_seed, repeatable
 
 
 @asynccontextmanager
@@ -43,8 +42,14 @@ async def visitor(
 
 
 @pytest.fixture
-def seed(request: pytest.FixtureRequest) -> int:
-    """Of whatever is left to chance; $VIGIL_TEST_SEED repeats a run. It stands in the output of a test that fails."""
-    chosen = int(os.environ.get("VIGIL_TEST_SEED") or random.SystemRandom().randrange(10**6))
-    print(f"VIGIL_TEST_SEED={chosen} {request.node.nodeid}")
-    return chosen
+def seed() -> Iterator[int]:
+    """Of whatever is left to chance; told where a test fails."""
+    chosen = first_seed()
+    with repeatable(chosen):
+        yield chosen
+
+
+@pytest.fixture(scope="module")
+async def undisturbed(visitor: Visitor) -> Visit:
+    """What everything that is done to the house is compared with."""
+    return await visitor.whole(seed=0)

@@ -12,6 +12,7 @@ from shared.events.codec import decode, encode
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.graph.canonical import canonical_hash
+from shared.graph.scope import Scope
 from shared.runtime.bus import Bus
 from shared.store import steps, telling
 from shared.store.tables import (
@@ -42,7 +43,8 @@ class Result:
     """Kinds of calls in the ledger, and how many."""
 
 
-async def result_of(session: AsyncSession, agent_id: UUID) -> Result:
+async def result_of(session: AsyncSession, scope: Scope) -> Result:
+    agent_id = scope.agent_id
     iteration = (
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent_id))
     ).one()
@@ -55,7 +57,7 @@ async def result_of(session: AsyncSession, agent_id: UUID) -> Result:
     return Result(
         status=iteration.status,
         errors=tuple(iteration.errors),
-        graph=await canonical_hash(session, agent_id),
+        graph=await canonical_hash(session, scope),
         inbox=tuple(sorted((item.title, item.summary) for item in items)),
         messages=await session.scalar(messages.where(Conversation.agent_id == agent_id)) or 0,
         steps=tuple((step.kind, step.index, step.status) for step in done),
@@ -118,7 +120,7 @@ async def _of_bus(session: AsyncSession, bus: Bus, iteration: Iteration, since: 
     implied = {event.event_id: encode(event) for event in await _implied(session, iteration)}
     told: dict[UUID, set[bytes]] = {}
     subjects: dict[UUID, str] = {}
-    async for event, payload in _events(bus, since):
+    async for event, payload in events(bus, since):
         if event.iteration_id == iteration.id:
             told.setdefault(event.event_id, set()).add(payload)
             subjects[event.event_id] = event.subject
@@ -132,15 +134,16 @@ async def _of_bus(session: AsyncSession, bus: Bus, iteration: Iteration, since: 
 
 
 async def _implied(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
-    events: list[Event] = []
+    implied: list[Event] = []
     for step in await steps.of_iteration(session, iteration.id):
         if step.requested_at is not None:
-            events.append(telling.request(iteration, step))
-        events += await telling.ended(session, step)
-    return [*events, await telling.iteration_ended(session, iteration)]
+            implied.append(telling.request(iteration, step))
+        implied += await telling.ended(session, step)
+    return [*implied, await telling.iteration_ended(session, iteration)]
 
 
-async def _events(bus: Bus, since: int) -> AsyncIterator[tuple[Event, bytes]]:
+async def events(bus: Bus, since: int) -> AsyncIterator[tuple[Event, bytes]]:
+    """What the stream holds from sequence `since` on, and the bytes that it came in."""
     last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
     for number in range(since, last + 1):
         payload = (await bus.jetstream.get_msg(STREAM, number, direct=True)).data or b""

@@ -46,6 +46,8 @@ class House:
     postgres: EmbeddedPostgres
     fleet: Fleet
     environment: dict[str, str]
+    breakages: Mapping[str, str]
+    """What is broken in every replica of an actor, by the actor's name."""
     deaths: list[Died] = field(default_factory=list)
 
     @property
@@ -56,8 +58,9 @@ class House:
             sandbox_url=self.sandbox_url,
         )
 
-    def admit(self, name: str, breakage: str | None = None) -> None:
+    def admit(self, name: str) -> None:
         """Starts one replica; its kind is what stands before the dash of its name."""
+        breakage = self.breakages.get(name.partition("-")[0])
         own = {**self.environment, DIRECTORY: str(self._crash_directory(name))}
         self.fleet.spawn(name, actor.run, (name.partition("-")[0], breakage), own)
 
@@ -117,17 +120,17 @@ async def lived_in(
     settings: Mapping[str, str] = HASTY,
     durable: bool = False,
 ) -> AsyncIterator[House]:
-    """Every actor once, unless `replicas` says more; `breakages` names what is broken in a replica."""
+    """Every actor once, unless `replicas` says more; `breakages` says what is broken in an actor."""
     # A supervisor's growing delay protects a machine from who cannot live; here they are killed all the time.
     restarts.LONGEST_SECONDS = restarts.FIRST_SECONDS  # type: ignore[misc]
-    house = _built(home, sandbox_url, settings, durable=durable)
+    house = _built(home, sandbox_url, settings, breakages or {}, durable=durable)
     house.fleet.warm_up()
     try:
         await _furnish(house)
         for kind in ACTORS:
             for number in range(1, (replicas or {}).get(kind, 1) + 1):
                 name = kind if number == 1 else f"{kind}-{number}"
-                house.admit(name, (breakages or {}).get(name))
+                house.admit(name)
         looking = asyncio.create_task(house.look_after())
         yield house
         looking.cancel()
@@ -137,7 +140,14 @@ async def lived_in(
         house.postgres.stop()
 
 
-def _built(home: Path, sandbox_url: str, settings: Mapping[str, str], *, durable: bool) -> House:
+def _built(
+    home: Path,
+    sandbox_url: str,
+    settings: Mapping[str, str],
+    breakages: Mapping[str, str],
+    *,
+    durable: bool,
+) -> House:
     port, monitor_port = free_ports(2)
     nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=durable)
     postgres = EmbeddedPostgres(
@@ -149,7 +159,9 @@ def _built(home: Path, sandbox_url: str, settings: Mapping[str, str], *, durable
         "VIGIL_SANDBOX_URL": sandbox_url,
         **settings,
     }
-    return House(home, sandbox_url, nats, postgres, Fleet(home / "logs", PRELOAD), environment)
+    return House(
+        home, sandbox_url, nats, postgres, Fleet(home / "logs", PRELOAD), environment, breakages
+    )
 
 
 async def _furnish(house: House) -> None:

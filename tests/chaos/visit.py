@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from sqlalchemy import func, select, update
+import psutil
+from sqlalchemy import func, select, text, update
 
 from cli.local.fleet import Died
-from shared.events.topology import STREAM
+from shared.events.topology import CONSUMERS, STREAM
+from shared.graph.scope import Scope
 from shared.runtime.bus import Bus
 from shared.store.database import Database
 from shared.store.tables import Agent, Call, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.chaos.evidence import Result, faults, result_of
+from tests.chaos.evidence import Result, events, faults, result_of
 from tests.chaos.house import House
 from tests.chaos.mission import Mission
 from tests.integration.levers import Sandbox
@@ -23,8 +25,8 @@ from tests.integration.making import make_agent
 from tests.waiting import LOOK_AGAIN_SECONDS, until
 
 PATIENCE_SECONDS: Final = 90.0
-SETTLE_SECONDS: Final = 6.0
-"""What is said at the very end may be on its way, or in the reconciler's hands, for so long."""
+SETTLE_SECONDS: Final = CONSUMERS["aggregator"].ack_wait_seconds + 10.0
+"""What was committed and not told by who was killed then, is told when its message comes again."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,10 @@ class Visitor:
 
     async def end(self, agent: Agent, since: int) -> Visit:
         """Waits for the iteration's end, and looks at all of it."""
-        await until(
-            lambda: self._has_ended(agent), what="the iteration to end", seconds=PATIENCE_SECONDS
-        )
+        await self.ended(agent)
         found = await self._faults_in_the_end(agent, since)
         async with self.database.transaction() as session:
-            result = await result_of(session, agent.id)
+            result = await result_of(session, Scope(agent.owner_id, agent.id))
         return Visit(result, found, self.sandbox.billed(), self.sandbox.repeated())
 
     async def whole(self, seed: int) -> Visit:
@@ -93,31 +93,75 @@ class Visitor:
 
         await until(look, what=f"a step of kind {kind} to be worked on")
 
-    async def in_flight_at_death(self, name: str, sent: signal.Signals) -> int:
-        """Waits for the replica to die of that signal; how many calls it had in flight then.
+    async def in_flight_at_death(self, name: str) -> int:
+        """Waits for the replica to be killed; how many calls it had in flight then.
 
-        Those are what a crash can cost: sent or about to be, and no answer committed. The leases of the dead last
-        long enough for the ledger to be read as they left it.
+        The leases of the dead last long enough for the ledger to be read as they left it.
         """
+
+        return await self.in_flight(await self.died(name, exit_code=-signal.SIGKILL))
+
+    async def died(self, name: str, *, exit_code: int) -> int:
+        """Waits for the replica to end that way; the pid that it had."""
 
         async def look() -> Died | None:
             died = [each for each in self.house.deaths[self._deaths_seen :] if each.name == name]
             return died[0] if died else None
 
-        died = await until(look, what=f"the {name} to die")
+        died = await until(look, what=f"the {name} to end")
         assert died is not None
-        assert died.exit_code == -sent
+        assert died.exit_code == exit_code
         self._deaths_seen = len(self.house.deaths)
+        return died.pid
+
+    async def in_flight(self, pid: int) -> int:
+        """Calls of the steps leased by that process: sent or about to be, and no answer committed."""
         async with self.database.transaction() as session:
-            return (
-                await session.scalar(
-                    select(func.count())
-                    .select_from(Call)
-                    .join(Step, Step.id == Call.step_id)
-                    .where(Call.answered_at.is_(None), Step.lease_owner.endswith(f":{died.pid}"))
-                )
-                or 0
+            counted = await session.scalar(
+                select(func.count())
+                .select_from(Call)
+                .join(Step, Step.id == Call.step_id)
+                .where(Call.answered_at.is_(None), Step.lease_owner.endswith(f":{pid}"))
             )
+        return counted or 0
+
+    async def frozen(self, name: str) -> int:
+        """Returns when the replica has stopped itself; its pid."""
+        pid = self.house.fleet.pids()[name]
+
+        async def look() -> bool:
+            return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+
+        await until(look, what=f"the {name} to freeze")
+        return pid
+
+    async def blocked(self) -> None:
+        """Returns when somebody waits for a lock in Postgres."""
+
+        async def look() -> bool:
+            waiting = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')"
+            async with self.database.transaction() as session:
+                return bool(await session.scalar(text(waiting)))
+
+        await until(look, what="somebody to wait for a lock")
+
+    async def told(self, subject: str, agent: Agent, since: int) -> None:
+        """Returns when an event of that subject and agent is on the stream."""
+
+        async def look() -> bool:
+            return any(
+                [
+                    event.subject == subject and event.agent_id == agent.id
+                    async for event, _ in events(self.bus, since)
+                ]
+            )
+
+        await until(look, what=f"{subject} to be told")
+
+    async def ended(self, agent: Agent) -> None:
+        await until(
+            lambda: self._has_ended(agent), what="the iteration to end", seconds=PATIENCE_SECONDS
+        )
 
     async def _faults_in_the_end(self, agent: Agent, since: int) -> tuple[str, ...]:
         """Those that do not pass: what is told at the end is on its way when the state is there."""

@@ -1,0 +1,101 @@
+"""Ways to break Vigil on purpose, each taking one promise's keeper away: what checks the promise must then turn red.
+
+They are applied in an actor's process before it starts; the product knows nothing of them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from sqlalchemy import update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.crash_points import CrashPoint, reach
+from shared.events.envelope import Event
+from shared.store.leases import Lease
+from shared.store.tables import Call, Iteration, Step
+
+
+def _ledger_off() -> None:
+    """Whatever was answered is forgotten, and asked again."""
+    from shared.llm.phase import PhaseRun
+
+    remembering = PhaseRun.open_call
+
+    async def open_call(self: PhaseRun, session: AsyncSession, request: Any) -> Call:
+        call = await remembering(self, session, request)
+        await session.flush()
+        session.expunge(call)
+        call.answer = call.answered_at = None
+        return call
+
+    PhaseRun.open_call = open_call  # type: ignore[method-assign]
+
+
+def _epochs_off() -> None:
+    """Whoever has once held a lease may write for ever."""
+    from shared.store import leases, steps
+
+    async def anybody(session: AsyncSession, lease: Lease) -> None:
+        return None
+
+    async def release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
+        ended = update(Step).where(Step.id == lease.step_id)
+        freed = ended.values(lease_owner=None, lease_until=None, **values).returning(Step)
+        found = await session.scalar(freed.execution_options(populate_existing=True))
+        assert found is not None
+        return found
+
+    leases.ensure_held = leases.renew = anybody
+    steps._release = release
+
+
+def _publish_before_commit() -> None:
+    """The aggregator tells what it is about to commit; it may die in between."""
+    from services.aggregator import aggregate
+    from shared.runtime.actor import Actor
+
+    furnish, follow = Actor.__init__, aggregate._following
+    built: list[Actor] = []
+
+    def init(self: Actor, *given: Any, **named: Any) -> None:
+        furnish(self, *given, **named)
+        built.append(self)
+
+    async def following(
+        session: AsyncSession, iteration: Iteration, event: Event
+    ) -> Sequence[Event]:
+        events = await follow(session, iteration, event)
+        await built[0].bus.publish_all(events)
+        if events:
+            reach(CrashPoint.TOOL_APPLIED)  # a point that this actor does not come by otherwise
+        return events
+
+    Actor.__init__ = init  # type: ignore[method-assign]
+    aggregate._following = following
+
+
+def _join_lock_off() -> None:
+    """Two that join the same iteration do not wait for each other."""
+    from shared.store import iterations
+
+    async def unlocked(session: AsyncSession, iteration_id: UUID) -> Iteration | None:
+        return await session.get(Iteration, iteration_id, populate_existing=True)
+
+    iterations.locked = unlocked
+
+
+def _random_event_ids() -> None:
+    """The same fact, told again, cannot be known as the same."""
+    from shared.events import envelope
+
+    envelope.event_id = lambda event_type, *subject_ids: uuid4()
+
+
+BREAKAGES: Final[Mapping[str, Callable[[], None]]] = {
+    "ledger off": _ledger_off,
+    "epochs off": _epochs_off,
+    "publish before commit": _publish_before_commit,
+    "join lock off": _join_lock_off,
+    "random event ids": _random_event_ids,
+}

@@ -1,0 +1,58 @@
+"""The checks can fail: with one promise's keeper taken away, the same scenario that is passed otherwise is not."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from shared.crash_points import CrashPoint
+from tests.chaos.conftest import visited
+from tests.chaos.scenarios import Trial, differences, frozen_with_a_lease, joined_by_two, killed_at
+from tests.chaos.visit import Visitor
+
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
+
+SEED = 1
+Scenario = Callable[[Visitor], Awaitable[Trial]]
+
+CASES: dict[str, tuple[str, Scenario, str]] = {
+    "ledger off": (
+        "analyzer",
+        lambda house: killed_at(house, "analyzer", CrashPoint.CALL_RECORDED, SEED, skip=2),
+        "calls were paid for twice",
+    ),
+    "epochs off": (
+        "researcher",
+        lambda house: frozen_with_a_lease(house, "researcher", "researcher-2", SEED),
+        "was told otherwise than the state has it",
+    ),
+    "publish before commit": (
+        "aggregator",
+        lambda house: killed_at(house, "aggregator", CrashPoint.TOOL_APPLIED, SEED, skip=1),
+        "was told otherwise than the state has it",
+    ),
+    "join lock off": (
+        "aggregator",
+        lambda house: joined_by_two(house, SEED),
+        "iteration.completed was told otherwise than the state has it",
+    ),
+    "random event ids": (
+        "researcher",
+        lambda house: killed_at(house, "researcher", CrashPoint.EVENTS_PUBLISHED, SEED),
+        "and the state knows nothing of it",
+    ),
+}
+
+
+@pytest.mark.parametrize("breakage", CASES)
+async def test_a_broken_build_is_found_out(
+    tmp_path: Path, sandbox_server: str, breakage: str
+) -> None:
+    actor, scenario, complaint = CASES[breakage]
+    async with visited(tmp_path, sandbox_server) as sound:
+        undisturbed = await sound.whole(SEED)
+        assert undisturbed.faults == ()
+    async with visited(tmp_path / "broken", sandbox_server, breakages={actor: breakage}) as broken:
+        trial = await scenario(broken)
+    found = differences(undisturbed, trial)
+    assert any(complaint in difference for difference in found), found

@@ -1,0 +1,24 @@
+"""Two replicas with the same work in hand: one of them frozen, or both at the same instant."""
+
+import pytest
+
+from tests.chaos.scenarios import differences, frozen_with_a_lease, joined_by_two
+from tests.chaos.visit import Visit, Visitor
+
+pytestmark = pytest.mark.chaos
+
+
+async def test_a_zombie_that_wakes_is_refused_by_its_epoch(
+    visitor: Visitor, undisturbed: Visit, seed: int
+) -> None:
+    assert (
+        differences(
+            undisturbed, await frozen_with_a_lease(visitor, "researcher", "researcher-2", seed)
+        )
+        == []
+    )
+    assert "is no longer its own" in visitor.house.log("researcher")
+
+
+async def test_two_aggregators_join_as_one(visitor: Visitor, undisturbed: Visit, seed: int) -> None:
+    assert differences(undisturbed, await joined_by_two(visitor, seed)) == []
