@@ -1,7 +1,7 @@
 """What an iteration left behind, and everything that would be wrong with it whatever happened on the way."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -26,6 +26,9 @@ from shared.store.tables import (
     Step,
 )
 from shared.store.words import IterationStatus, StepStatus
+
+Told = Sequence[tuple[Event, bytes]]
+"""Events in the order of the stream, and the bytes that each came in."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ async def result_of(session: AsyncSession, scope: Scope) -> Result:
     )
 
 
-async def faults(session: AsyncSession, bus: Bus, agent_id: UUID, since: int) -> list[str]:
-    """What may never be, in words; the stream is looked at from sequence `since` on."""
+async def faults(session: AsyncSession, told: Told, agent_id: UUID) -> list[str]:
+    """What may never be, in words."""
     found: list[str] = []
     for iteration in await session.scalars(
         select(Iteration).where(Iteration.agent_id == agent_id).order_by(Iteration.number)
@@ -75,7 +78,7 @@ async def faults(session: AsyncSession, bus: Bus, agent_id: UUID, since: int) ->
             f"iteration {iteration.number}: {fault}"
             for fault in [
                 *await _of_state(session, iteration),
-                *await _of_bus(session, bus, iteration, since),
+                *await _of_bus(session, told, iteration),
             ]
         ]
     letters = await session.scalar(select(func.count()).select_from(DeadLetter))
@@ -115,17 +118,17 @@ def _of_interaction(interaction: Interaction) -> list[str]:
     return [f"{key} was recorded {times} times" for key, times in answers.items() if times > 1]
 
 
-async def _of_bus(session: AsyncSession, bus: Bus, iteration: Iteration, since: int) -> list[str]:
+async def _of_bus(session: AsyncSession, told: Told, iteration: Iteration) -> list[str]:
     """The events on the stream are exactly those that the state implies, byte for byte."""
     implied = {event.event_id: encode(event) for event in await _implied(session, iteration)}
-    told: dict[UUID, set[bytes]] = {}
+    heard: dict[UUID, set[bytes]] = {}
     subjects: dict[UUID, str] = {}
-    async for event, payload in events(bus, since):
+    for event, payload in told:
         if event.iteration_id == iteration.id:
-            told.setdefault(event.event_id, set()).add(payload)
+            heard.setdefault(event.event_id, set()).add(payload)
             subjects[event.event_id] = event.subject
-    found = [f"{decode(implied[key]).subject} was never told" for key in implied.keys() - told]
-    for key, payloads in told.items():
+    found = [f"{decode(implied[key]).subject} was never told" for key in implied.keys() - heard]
+    for key, payloads in heard.items():
         if key not in implied:
             found.append(f"{subjects[key]} was told, and the state knows nothing of it")
         elif payloads != {implied[key]}:
@@ -142,9 +145,11 @@ async def _implied(session: AsyncSession, iteration: Iteration) -> Sequence[Even
     return [*implied, await telling.iteration_ended(session, iteration)]
 
 
-async def events(bus: Bus, since: int) -> AsyncIterator[tuple[Event, bytes]]:
-    """What the stream holds from sequence `since` on, and the bytes that it came in."""
+async def told_since(bus: Bus, since: int) -> Told:
+    """What the stream holds from sequence `since` on."""
     last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
+    told = []
     for number in range(since, last + 1):
         payload = (await bus.jetstream.get_msg(STREAM, number, direct=True)).data or b""
-        yield decode(payload), payload
+        told.append((decode(payload), payload))
+    return told

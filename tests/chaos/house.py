@@ -49,6 +49,8 @@ class House:
     breakages: Mapping[str, str]
     """What is broken in every replica of an actor, by the actor's name."""
     deaths: list[Died] = field(default_factory=list)
+    kept_down: set[str] = field(default_factory=set)
+    """Names of the engines that nobody starts again for now."""
 
     @property
     def settings(self) -> Settings:
@@ -97,11 +99,12 @@ class House:
 
     async def look_after(self) -> None:
         """Starts again whoever died, until cancelled."""
-        keepers = [EngineKeeper(self.nats), EngineKeeper(self.postgres)]
+        keepers = {engine.name: EngineKeeper(engine) for engine in (self.nats, self.postgres)}
         while True:
             self.deaths += [each for each in self.fleet.poll() if isinstance(each, Died)]
-            for keeper in keepers:
-                keeper.look_after()
+            for name, keeper in keepers.items():
+                if name not in self.kept_down:
+                    keeper.look_after()
             await asyncio.sleep(LOOK_SECONDS)
 
     def _crash_directory(self, name: str) -> Path:

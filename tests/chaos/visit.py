@@ -8,16 +8,18 @@ from typing import Final
 from uuid import uuid4
 
 import psutil
+from nats.errors import Error as NatsError
 from sqlalchemy import func, select, text, update
 
 from cli.local.fleet import Died
+from shared.errors import TransientError
 from shared.events.topology import CONSUMERS, STREAM
 from shared.graph.scope import Scope
 from shared.runtime.bus import Bus
 from shared.store.database import Database
 from shared.store.tables import Agent, Call, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.chaos.evidence import Result, events, faults, result_of
+from tests.chaos.evidence import Result, faults, result_of, told_since
 from tests.chaos.house import House
 from tests.chaos.mission import Mission
 from tests.integration.levers import Sandbox
@@ -41,7 +43,7 @@ class Visit:
 
 
 class Visitor:
-    """Makes agents in one house; one iteration at a time, for the meter counts all of them."""
+    """Makes agents in one house, watches them, and judges what came of them."""
 
     def __init__(self, house: House, database: Database, bus: Bus, sandbox: Sandbox) -> None:
         self.house = house
@@ -51,20 +53,35 @@ class Visitor:
         self._deaths_seen = 0
 
     async def begin(self, seed: int) -> Agent:
-        """A fresh agent with its mission taught and its meter at zero, asked to run."""
+        """A fresh agent with its mission taught and the meter at zero, asked to run."""
         self.sandbox.reset()
+        return await self.begin_another(seed)
+
+    async def begin_another(self, seed: int) -> Agent:
+        """The same beside others that run: nothing of theirs is reset. Waits for Postgres where it is away."""
         tag = f"watch-{uuid4().hex[:12]}"
-        agent = await make_agent(self.database, name=tag, mission=f"Keep {tag}", active=False)
+        agent = await until(lambda: self._made(tag), what="an agent to be made")
+        assert agent is not None
         mission = Mission(agent.id, tag)
         mission.teach(self.sandbox)
         mission.shuffle(self.sandbox, seed)
-        async with self.database.transaction() as session:
-            await session.execute(
-                update(Agent)
-                .where(Agent.id == agent.id)
-                .values(run_requested_at=func.clock_timestamp())
-            )
+        await until(lambda: self._asked_to_run(agent), what="an agent to be asked to run")
         return agent
+
+    async def _made(self, tag: str) -> Agent | None:
+        try:
+            return await make_agent(self.database, name=tag, mission=f"Keep {tag}", active=False)
+        except TransientError:
+            return None
+
+    async def _asked_to_run(self, agent: Agent) -> bool:
+        wish = update(Agent).where(Agent.id == agent.id)
+        try:
+            async with self.database.transaction() as session:
+                await session.execute(wish.values(run_requested_at=func.clock_timestamp()))
+        except TransientError:
+            return False
+        return True
 
     async def end(self, agent: Agent, since: int) -> Visit:
         """Waits for the iteration's end, and looks at all of it."""
@@ -114,16 +131,30 @@ class Visitor:
         self._deaths_seen = len(self.house.deaths)
         return died.pid
 
-    async def in_flight(self, pid: int) -> int:
-        """Calls of the steps leased by that process: sent or about to be, and no answer committed."""
+    async def in_flight(self, pid: int | None = None) -> int:
+        """Calls sent or about to be, and no answer committed: of the steps leased by that process, or of all."""
+        owner = Step.lease_owner
+        of_whom = owner.is_not(None) if pid is None else owner.endswith(f":{pid}")
         async with self.database.transaction() as session:
             counted = await session.scalar(
                 select(func.count())
                 .select_from(Call)
                 .join(Step, Step.id == Call.step_id)
-                .where(Call.answered_at.is_(None), Step.lease_owner.endswith(f":{pid}"))
+                .where(Call.answered_at.is_(None), of_whom)
             )
         return counted or 0
+
+    async def quiet(self, consumer: str) -> None:
+        """Returns when the consumer has nothing left to do, not even to ack."""
+
+        async def look() -> bool:
+            try:
+                found = await self.bus.jetstream.consumer_info(STREAM, consumer)
+            except (NatsError, TimeoutError):
+                return False
+            return not found.num_pending and not found.num_ack_pending
+
+        await until(look, what=f"the {consumer} to have nothing to do", seconds=PATIENCE_SECONDS)
 
     async def frozen(self, name: str) -> int:
         """Returns when the replica has stopped itself; its pid."""
@@ -150,10 +181,8 @@ class Visitor:
 
         async def look() -> bool:
             return any(
-                [
-                    event.subject == subject and event.agent_id == agent.id
-                    async for event, _ in events(self.bus, since)
-                ]
+                event.subject == subject and event.agent_id == agent.id
+                for event, _ in await told_since(self.bus, since)
             )
 
         await until(look, what=f"{subject} to be told")
@@ -167,17 +196,19 @@ class Visitor:
         """Those that do not pass: what is told at the end is on its way when the state is there."""
         deadline = time.monotonic() + SETTLE_SECONDS
         while True:
+            told = await told_since(self.bus, since)
             async with self.database.transaction() as session:
-                found = await faults(session, self.bus, agent.id, since)
+                found = await faults(session, told, agent.id)
             if not found or time.monotonic() > deadline:
                 return tuple(found)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _has_ended(self, agent: Agent) -> bool:
-        async with self.database.transaction() as session:
-            ended = await session.scalar(
-                select(Iteration.id).where(
-                    Iteration.agent_id == agent.id, Iteration.status != IterationStatus.RUNNING
-                )
-            )
-        return ended is not None
+        wanted = select(Iteration.id).where(
+            Iteration.agent_id == agent.id, Iteration.status != IterationStatus.RUNNING
+        )
+        try:
+            async with self.database.transaction() as session:
+                return await session.scalar(wanted) is not None
+        except TransientError:
+            return False
