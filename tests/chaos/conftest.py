@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.runtime.bus import Bus
+from tests.chaos.figures import Figures
 from tests.chaos.house import HASTY, database_of, lived_in
 from tests.chaos.visit import Visit, Visitor
 from tests.integration.levers import Sandbox
@@ -39,6 +40,14 @@ async def visitor(
 ) -> AsyncIterator[Visitor]:
     async with visited(tmp_path_factory.mktemp("house"), sandbox_server) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def figures() -> Iterator[Figures]:
+    """Of the whole run."""
+    collected = Figures()
+    yield collected
+    collected.write()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from shared.events.envelope import Event
 from shared.store import steps, telling
 from shared.store.tables import Agent, Iteration
 from shared.store.words import StepKind
+from tests.chaos.figures import Figures
 from tests.chaos.mission import INSIGHTS, QUERIES
 from tests.chaos.visit import Visit, Visitor
 
@@ -25,6 +26,14 @@ class Trial:
 
     visit: Visit
     in_flight: int
+
+
+def unharmed(figures: Figures, undisturbed: Visit, trial: Trial) -> None:
+    """Fails where anything is not as it would have been; counts what was shown."""
+    assert differences(undisturbed, trial) == []
+    figures.add("iterations compared")
+    figures.add("calls in flight when somebody was struck", trial.in_flight)
+    figures.add("of these paid twice", trial.visit.repeated)
 
 
 def differences(undisturbed: Visit, trial: Trial) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 
 from shared.crash_points import CrashPoint
 from tests.chaos.conftest import visited
+from tests.chaos.figures import Figures
 from tests.chaos.scenarios import Trial, differences, frozen_with_a_lease, joined_by_two, killed_at
 from tests.chaos.visit import Visitor
 
@@ -46,7 +47,7 @@ CASES: dict[str, tuple[str, Scenario, str]] = {
 
 @pytest.mark.parametrize("breakage", CASES)
 async def test_a_broken_build_is_found_out(
-    tmp_path: Path, sandbox_server: str, breakage: str
+    tmp_path: Path, sandbox_server: str, figures: Figures, breakage: str
 ) -> None:
     actor, scenario, complaint = CASES[breakage]
     async with visited(tmp_path, sandbox_server) as sound:
@@ -56,3 +57,4 @@ async def test_a_broken_build_is_found_out(
         trial = await scenario(broken)
     found = differences(undisturbed, trial)
     assert any(complaint in difference for difference in found), found
+    figures.add(f"found out: {breakage}")

@@ -8,8 +8,9 @@ import pytest
 
 from shared.crash_points import CrashPoint
 from shared.store.words import StepKind
+from tests.chaos.figures import Figures
 from tests.chaos.mission import LLM_CALLS, SEARCHES
-from tests.chaos.scenarios import differences, killed_at, killed_while_draining
+from tests.chaos.scenarios import killed_at, killed_while_draining, unharmed
 from tests.chaos.visit import Visit, Visitor
 
 pytestmark = pytest.mark.chaos
@@ -91,13 +92,12 @@ async def test_a_house_that_is_left_alone_is_as_it_should_be(undisturbed: Visit)
 
 
 @pytest.mark.parametrize("case", list(cases()))
-async def test_killed_at(visitor: Visitor, undisturbed: Visit, case: Case, seed: int) -> None:
-    assert (
-        differences(
-            undisturbed, await killed_at(visitor, case.actor, case.point, seed, skip=case.skip)
-        )
-        == []
-    )
+async def test_killed_at(
+    visitor: Visitor, undisturbed: Visit, figures: Figures, case: Case, seed: int
+) -> None:
+    trial = await killed_at(visitor, case.actor, case.point, seed, skip=case.skip)
+    unharmed(figures, undisturbed, trial)
+    figures.add("kills at a chosen point")
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,8 @@ async def test_killed_at(visitor: Visitor, undisturbed: Visit, case: Case, seed:
     ],
 )
 async def test_killed_while_draining(
-    visitor: Visitor, undisturbed: Visit, actor: str, seed: int
+    visitor: Visitor, undisturbed: Visit, figures: Figures, actor: str, seed: int
 ) -> None:
-    assert (
-        differences(undisturbed, await killed_while_draining(visitor, actor, WORKS_ON[actor], seed))
-        == []
-    )
+    trial = await killed_while_draining(visitor, actor, WORKS_ON[actor], seed)
+    unharmed(figures, undisturbed, trial)
+    figures.add("kills at a chosen point")

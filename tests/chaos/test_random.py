@@ -14,6 +14,7 @@ from shared.graph.scope import Scope
 from shared.store.tables import Agent
 from tests.chaos.conftest import visited
 from tests.chaos.evidence import faults, result_of, told_since
+from tests.chaos.figures import Figures
 from tests.chaos.house import HASTY
 from tests.chaos.monkey import Monkey
 from tests.chaos.visit import Visit, Visitor
@@ -36,17 +37,26 @@ async def visitor(
         yield found
 
 
-async def test_a_short_rage(visitor: Visitor, undisturbed: Visit, seed: int) -> None:
+async def test_a_short_rage(
+    visitor: Visitor, undisturbed: Visit, figures: Figures, seed: int
+) -> None:
     await survives(
-        visitor, undisturbed, seed, Monkey(visitor, seed, freeze_seconds=FREEZE_SECONDS), 12.0
+        visitor,
+        undisturbed,
+        figures,
+        seed,
+        Monkey(visitor, seed, freeze_seconds=FREEZE_SECONDS),
+        12.0,
     )
 
 
 @pytest.mark.slow
-async def test_a_long_rage(visitor: Visitor, undisturbed: Visit, seed: int) -> None:
+async def test_a_long_rage(
+    visitor: Visitor, undisturbed: Visit, figures: Figures, seed: int
+) -> None:
     seconds = float(os.environ.get("VIGIL_TEST_RAGE_SECONDS") or 180)
     monkey = Monkey(visitor, seed, freeze_seconds=FREEZE_SECONDS)
-    await survives(visitor, undisturbed, seed, monkey, seconds)
+    await survives(visitor, undisturbed, figures, seed, monkey, seconds)
 
 
 @pytest.mark.slow
@@ -55,7 +65,7 @@ async def test_a_long_rage(visitor: Visitor, undisturbed: Visit, seed: int) -> N
     [("nats", ACK_WAIT_SECONDS + 5), ("postgres", 15.0), ("both", ACK_WAIT_SECONDS + 5)],
 )
 async def test_an_engine_that_is_away(
-    visitor: Visitor, undisturbed: Visit, seed: int, away: str, seconds: float
+    visitor: Visitor, undisturbed: Visit, figures: Figures, seed: int, away: str, seconds: float
 ) -> None:
     house = visitor.house
     engines: dict[str, list[Engine]] = {
@@ -66,11 +76,16 @@ async def test_an_engine_that_is_away(
     monkey = Monkey(visitor, seed, freeze_seconds=FREEZE_SECONDS)
     agents = await crowd(visitor, seed, 4)
     await asyncio.gather(monkey.take_away(engines[away], seconds), monkey.rage(seconds / 2))
-    await all_as_if_nothing_had_been(visitor, undisturbed, agents, monkey)
+    await all_as_if_nothing_had_been(visitor, undisturbed, figures, agents, monkey)
 
 
 async def survives(
-    visitor: Visitor, undisturbed: Visit, seed: int, monkey: Monkey, seconds: float
+    visitor: Visitor,
+    undisturbed: Visit,
+    figures: Figures,
+    seed: int,
+    monkey: Monkey,
+    seconds: float,
 ) -> None:
     visitor.sandbox.reset()
     raging = asyncio.create_task(monkey.rage(seconds))
@@ -79,7 +94,7 @@ async def survives(
         agents += await crowd(visitor, seed + len(agents), 1)
         await asyncio.wait({raging}, timeout=AGENT_EACH_SECONDS)
     await raging
-    await all_as_if_nothing_had_been(visitor, undisturbed, agents, monkey)
+    await all_as_if_nothing_had_been(visitor, undisturbed, figures, agents, monkey)
 
 
 async def crowd(visitor: Visitor, seed: int, count: int) -> list[Agent]:
@@ -88,7 +103,11 @@ async def crowd(visitor: Visitor, seed: int, count: int) -> list[Agent]:
 
 
 async def all_as_if_nothing_had_been(
-    visitor: Visitor, undisturbed: Visit, agents: Sequence[Agent], monkey: Monkey
+    visitor: Visitor,
+    undisturbed: Visit,
+    figures: Figures,
+    agents: Sequence[Agent],
+    monkey: Monkey,
 ) -> None:
     for agent in agents:
         await visitor.ended(agent)
@@ -109,3 +128,8 @@ async def all_as_if_nothing_had_been(
     assert repeated <= monkey.in_flight
     ended = Counter(event.subject for event, _ in told)
     assert ended["iteration.completed"] >= len(agents)
+    figures.add("iterations under random strikes", len(agents))
+    for deed, times in monkey.deeds.items():
+        figures.add(f"strikes: {deed}", times)
+    figures.add("calls in flight when strikes fell", monkey.in_flight)
+    figures.add("of these paid twice under strikes", repeated)

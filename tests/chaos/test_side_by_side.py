@@ -2,23 +2,24 @@
 
 import pytest
 
-from tests.chaos.scenarios import differences, frozen_with_a_lease, joined_by_two
+from tests.chaos.figures import Figures
+from tests.chaos.scenarios import frozen_with_a_lease, joined_by_two, unharmed
 from tests.chaos.visit import Visit, Visitor
 
 pytestmark = pytest.mark.chaos
 
 
 async def test_a_zombie_that_wakes_is_refused_by_its_epoch(
-    visitor: Visitor, undisturbed: Visit, seed: int
+    visitor: Visitor, undisturbed: Visit, figures: Figures, seed: int
 ) -> None:
-    assert (
-        differences(
-            undisturbed, await frozen_with_a_lease(visitor, "researcher", "researcher-2", seed)
-        )
-        == []
-    )
+    trial = await frozen_with_a_lease(visitor, "researcher", "researcher-2", seed)
+    unharmed(figures, undisturbed, trial)
     assert "is no longer its own" in visitor.house.log("researcher")
+    figures.add("zombies refused")
 
 
-async def test_two_aggregators_join_as_one(visitor: Visitor, undisturbed: Visit, seed: int) -> None:
-    assert differences(undisturbed, await joined_by_two(visitor, seed)) == []
+async def test_two_aggregators_join_as_one(
+    visitor: Visitor, undisturbed: Visit, figures: Figures, seed: int
+) -> None:
+    unharmed(figures, undisturbed, await joined_by_two(visitor, seed))
+    figures.add("joins by two at the same instant")
