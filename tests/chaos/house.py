@@ -121,12 +121,11 @@ async def lived_in(
     replicas: Mapping[str, int] | None = None,
     breakages: Mapping[str, str] | None = None,
     settings: Mapping[str, str] = HASTY,
-    durable: bool = False,
 ) -> AsyncIterator[House]:
     """Every actor once, unless `replicas` says more; `breakages` says what is broken in an actor."""
     # A supervisor's growing delay protects a machine from who cannot live; here they are killed all the time.
     restarts.LONGEST_SECONDS = restarts.FIRST_SECONDS  # type: ignore[misc]
-    house = _built(home, sandbox_url, settings, breakages or {}, durable=durable)
+    house = _built(home, sandbox_url, settings, breakages or {})
     house.fleet.warm_up()
     try:
         await _furnish(house)
@@ -148,14 +147,10 @@ def _built(
     sandbox_url: str,
     settings: Mapping[str, str],
     breakages: Mapping[str, str],
-    *,
-    durable: bool,
 ) -> House:
     port, monitor_port = free_ports(2)
-    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=durable)
-    postgres = EmbeddedPostgres(
-        home / "postgres", free_port(), home / "postgres.log", durable=durable
-    )
+    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log")
+    postgres = EmbeddedPostgres(home / "postgres", free_port(), home / "postgres.log")
     environment = {
         "VIGIL_DATABASE_URL": postgres.url(DATABASE),
         "VIGIL_NATS_URL": nats.url,
