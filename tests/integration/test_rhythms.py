@@ -57,7 +57,7 @@ async def shut(postgres: Postgres, settings: Settings) -> AsyncIterator[None]:
 
 async def said(lines: list[EventDict], event: str, times: int = 2) -> bool:
     """Twice: the loop has gone on at least once."""
-    return sum(line["event"] == event for line in lines) >= times
+    return [line["event"] for line in lines].count(event) >= times
 
 
 async def started(bus: Bus) -> bool:
