@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from services.scheduler import clock as clock_module
-from services.scheduler.reconcile import DOUBLINGS
+from services.scheduler.lost import DOUBLINGS
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
