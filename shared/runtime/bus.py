@@ -157,7 +157,8 @@ class Bus:
             ):  # the server is away, and with it whoever would hear us
                 await self.client.flush(timeout=FLUSH_TIMEOUT_SECONDS)
             # The broker's own stop drains, which can wait half a minute for subscriptions that nobody reads.
-            await self.client.close()
+            with suppress(OSError):  # it broke on the way, and with that is closed too
+                await self.client.close()
         with suppress(ConnectionClosedError):
             await self.broker.stop()
 

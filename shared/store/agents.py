@@ -66,7 +66,8 @@ async def create(
 
 async def due(session: AsyncSession, limit: int) -> Sequence[Agent]:
     """Agents to start now, their rows locked; those that another scheduler looks at are left to it."""
-    now = func.clock_timestamp()
+    # Not clock_timestamp(), which may change while the statement runs: no index can be asked for what is before it.
+    now = func.statement_timestamp()
     running = exists().where(
         Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING
     )

@@ -120,7 +120,7 @@ async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
             select(Iteration.id)
             .where(
                 Iteration.status == IterationStatus.RUNNING,
-                Iteration.deadline_at < func.clock_timestamp(),
+                Iteration.deadline_at < func.statement_timestamp(),
             )
             .order_by(Iteration.deadline_at)
             .limit(limit)

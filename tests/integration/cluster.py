@@ -1,6 +1,7 @@
 """All actors in one process, for tests that watch the whole loop."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -12,7 +13,7 @@ from services.analyzer import app as analyzer
 from services.observer import app as observer
 from services.researcher import app as researcher
 from services.scheduler import app as scheduler
-from shared.runtime.actor import Actor
+from shared.runtime.actor import Actor, ConsumerLostError
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent, Iteration
@@ -41,6 +42,31 @@ async def running(
     tasks = [asyncio.create_task(BUILDERS[name](of_each[name]).run(), name=name) for name in names]
     try:
         yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+@asynccontextmanager
+async def supervised(
+    settings: Settings, names: Sequence[str] = tuple(BUILDERS)
+) -> AsyncIterator[Counter[str]]:
+    """The named actors, each started again where it lost the bus, as a supervisor does; counts by name how often."""
+    lost: Counter[str] = Counter()
+
+    async def keep(name: str) -> None:
+        while True:
+            try:
+                await BUILDERS[name](settings).run()
+            except ConsumerLostError:
+                lost[name] += 1
+
+    tasks = [asyncio.create_task(keep(name), name=name) for name in names]
+    try:
+        yield lost
     finally:
         for task in tasks:
             task.cancel()

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 from nats.js.api import ConsumerInfo
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import decode
@@ -21,7 +21,7 @@ from shared.store import telling
 from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.tables import DeadLetter, Step
-from shared.store.words import StepStatus
+from shared.store.words import StepKind, StepStatus
 from tests.integration.making import make_agent, make_iteration
 from tests.waiting import until
 
@@ -185,3 +185,24 @@ async def test_a_stopping_actor_hands_its_step_over_at_once(
         await until(
             lambda: status_is(database, step, StepStatus.COMPLETED), what="the step", seconds=15
         )
+
+
+async def test_a_step_of_another_kind_is_not_worked_on(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    made = await make_iteration(database, await make_agent(database))
+    async with database.transaction() as session:
+        await session.execute(update(Step).values(kind=StepKind.QUERY))
+    await bus.publish(telling.request(made.iteration, made.observe))
+    async with running(observer(settings, never)):
+        await until(lambda: settled(bus), what="the message to be acked")
+    untouched = await step_now(database, made.observe)
+    assert (untouched.status, untouched.epoch) == (StepStatus.PENDING, 0)
+    async with database.transaction() as session:
+        letter = (await session.scalars(select(DeadLetter))).one()
+    assert (letter.actor, letter.code) == ("observer", "wrong_actor")
+    assert letter.error.startswith("iteration.started asks the observer for a step of kind 'query'")
+
+
+async def never(lease: Lease, step: Step) -> Outcome:
+    raise AssertionError("worked on")

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import uvicorn
 from openai.types.chat import ChatCompletionToolParam
+from starlette.applications import Starlette
 
 from sandbox.app import build_app
 from sandbox.settings import SandboxSettings
@@ -34,13 +35,20 @@ SCHEMA: Any = {
 @asynccontextmanager
 async def serving(settings: SandboxSettings) -> AsyncIterator[str]:
     """The real server, in this process; gives its address once the corpus is loaded."""
+    async with serving_app(build_app(settings)) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serving_app(app: Starlette) -> AsyncIterator[str]:
+    """Gives the application's address once its /health says 200."""
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(build_app(settings), log_level="critical", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        await until(lambda: _is_ready(url), what="the corpus to be loaded")
+        await until(lambda: _is_ready(url), what="the server to be up")
         yield url
     finally:
         server.should_exit = True

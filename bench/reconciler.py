@@ -1,0 +1,197 @@
+"""`python -m bench.reconciler`: what the scheduler costs while nothing is to be done, in parts of one core.
+
+Each row is a scheduler with its own settings as they come (a tick each second, a look each two), over a history of
+10,000 ended iterations of five steps, with 1, 100 and 1,000 agents that are due in an hour; the last row has all of
+1,000 agents at work, each on a step whose lease holds. `scheduler` is the process, `postgres` its backends, both from
+/proc. Exit code 1 where an idle row costs more than 1 % of a core. $VIGIL_BENCH_SECONDS is how long each is watched.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+import psycopg
+
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import free_port, free_ports
+from cli.local.postgres import EmbeddedPostgres
+from cli.local.readiness import unreadiness
+
+HISTORY: Final = 10_000
+AGENTS: Final = (1, 100, 1000)
+MAX_IDLE: Final = 0.01
+READY_SECONDS: Final = 60.0
+SETTLE_SECONDS: Final = 5.0
+"""After its start, before it is watched: what it imports and plans is not its idle."""
+
+_PROMPTS: Final = (
+    "conversation",
+    "observer",
+    "knowledge_acquisition",
+    "graph_construction",
+    "analysis_generation",
+    "advice_generation",
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Processor seconds a wall second."""
+
+    scheduler: float
+    postgres: float
+
+    @property
+    def whole(self) -> float:
+        return self.scheduler + self.postgres
+
+
+def main() -> int:
+    seconds = float(os.environ.get("VIGIL_BENCH_SECONDS") or 30)
+    print(f"{'agents':>7}  {'running':>7}  {'scheduler':>9}  {'postgres':>8}  {'whole':>6}")
+    with tempfile.TemporaryDirectory() as home, _engines(Path(home)) as (postgres, nats):
+        costs = [_row(postgres, nats, seconds, agents, running=0) for agents in AGENTS]
+        _row(postgres, nats, seconds, AGENTS[-1], running=AGENTS[-1])
+    return int(max(cost.whole for cost in costs) > MAX_IDLE)
+
+
+def _row(
+    postgres: EmbeddedPostgres, nats: EmbeddedNats, seconds: float, agents: int, *, running: int
+) -> Cost:
+    """Measures and prints."""
+    url = postgres.url(f"bench_{agents}_{running}")
+    _run([sys.executable, "-c", _PROVISION], url, nats)
+    with psycopg.connect(url, autocommit=True) as connection:
+        _fill(connection, agents, running)
+        cost = _cost(connection, url, nats, seconds)
+    print(
+        f"{agents:>7}  {running:>7}  {cost.scheduler:>9.2%}  {cost.postgres:>8.2%}  {cost.whole:>6.2%}",
+        flush=True,
+    )
+    return cost
+
+
+_PROVISION: Final = "from cli.local.household import run_provision; run_provision()"
+
+
+def _run(command: list[str], url: str, nats: EmbeddedNats) -> None:
+    subprocess.run(command, env=_environment(url, nats), check=True, stdout=subprocess.DEVNULL)
+
+
+def _environment(url: str, nats: EmbeddedNats) -> dict[str, str]:
+    given = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
+    return given | {"VIGIL_DATABASE_URL": url, "VIGIL_NATS_URL": nats.url}
+
+
+@contextmanager
+def _engines(home: Path) -> Iterator[tuple[EmbeddedPostgres, EmbeddedNats]]:
+    port, monitor_port = free_ports(2)
+    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=False)
+    postgres = EmbeddedPostgres(
+        home / "postgres", free_port(), home / "postgres.log", durable=False
+    )
+    nats.start()
+    try:
+        yield postgres.start(), nats
+    finally:
+        postgres.stop()
+        nats.stop()
+
+
+def _fill(connection: psycopg.Connection, agents: int, running: int) -> None:
+    """Agents that are due in an hour, their history, and a running iteration for the first of them."""
+    names = ", ".join(f"{phase}_system_prompt" for phase in _PROMPTS)
+    prompts = ", ''" * len(_PROMPTS)
+    connection.execute("delete from users")
+    connection.execute("insert into users (id, name) values (gen_random_uuid(), 'bench')")
+    connection.execute(
+        f"insert into agents (id, owner_id, name, mission, interval_seconds, next_run_at, {names})"
+        " select gen_random_uuid(), users.id, 'agent ' || number, '', 300,"
+        f" clock_timestamp() + interval '1 hour' {prompts}"
+        " from users, generate_series(1, %s) number",
+        (agents,),
+    )
+    _iterations(connection, "completed", HISTORY)
+    _iterations(connection, "running", running)
+    connection.execute("vacuum analyze")
+
+
+def _iterations(connection: psycopg.Connection, status: str, count: int) -> None:
+    """So many more, shared out evenly over the agents, each with its steps."""
+    ended = status != "running"
+    connection.execute(
+        "with numbered as (select id, row_number() over () as place, count(*) over () as whole from agents)"
+        " insert into iterations (id, agent_id, number, why, status, stage, deadline_at, ended_at, end_told_at)"
+        " select gen_random_uuid(), numbered.id, %(from)s + number, 'due', %(status)s, %(stage)s,"
+        " clock_timestamp() + interval '1 hour', %(ended)s, %(ended)s"
+        " from generate_series(1, %(count)s) number join numbered on place = 1 + number %% whole",
+        {
+            "from": 0 if ended else HISTORY,
+            "status": status,
+            "stage": "ended" if ended else "observing",
+            "ended": "2026-01-01T00:00:00Z" if ended else None,
+            "count": count,
+        },
+    )
+    kinds = ["observe:0", "query:0", "query:1", "query:2", "insight:0"] if ended else ["observe:0"]
+    connection.execute(
+        "insert into steps (id, iteration_id, agent_id, kind, index, status, requested_at, lease_until, ended_at)"
+        " select gen_random_uuid(), iterations.id, agent_id, split_part(kind, ':', 1),"
+        " split_part(kind, ':', 2)::int, iterations.status, started_at, deadline_at, ended_at"
+        " from iterations, unnest(%s::text[]) kind where status = %s",
+        (kinds, status),
+    )
+
+
+def _cost(connection: psycopg.Connection, url: str, nats: EmbeddedNats, seconds: float) -> Cost:
+    port = free_port()
+    environment = _environment(url, nats) | {"VIGIL_PORT": str(port)}
+    command = [sys.executable, "-m", "services.scheduler"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as scheduler:
+        try:
+            _wait_until_ready(port)
+            time.sleep(SETTLE_SECONDS)
+            began = time.monotonic()
+            before = _spent(scheduler.pid), _spent_by_backends(connection)
+            time.sleep(seconds)
+            after = _spent(scheduler.pid), _spent_by_backends(connection)
+            wall = time.monotonic() - began
+        finally:
+            scheduler.terminate()
+    assert before[1].keys() <= after[1].keys(), "a connection was closed, and its count with it"
+    postgres = sum(after[1].values()) - sum(before[1].values())
+    return Cost((after[0] - before[0]) / wall, postgres / wall)
+
+
+def _wait_until_ready(port: int) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while (why := unreadiness(port)) is not None:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"the scheduler is not ready after {READY_SECONDS:.0f} s: {why}")
+        time.sleep(0.1)
+
+
+def _spent(pid: int) -> float:
+    """Processor seconds, the kernel's on its behalf included."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+def _spent_by_backends(connection: psycopg.Connection) -> dict[int, float]:
+    found = connection.execute(
+        "select pid from pg_stat_activity where application_name like 'vigil-scheduler%%'"
+        " and datname = current_database()"
+    )
+    return {pid: _spent(pid) for (pid,) in found}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
