@@ -26,7 +26,11 @@ async def make_owner(database: Database, name: str = "owner") -> UUID:
 
 
 async def make_agent(
-    database: Database, *, name: str = "Battery watch", interval_seconds: int = 3600
+    database: Database,
+    *,
+    name: str = "Battery watch",
+    mission: str = MISSION,
+    interval_seconds: int = 3600,
 ) -> Agent:
     owner_id = await make_owner(database)
     async with database.transaction() as session:
@@ -34,7 +38,7 @@ async def make_agent(
             session,
             owner_id,
             name=name,
-            mission=MISSION,
+            mission=mission,
             prompts=PROMPTS,
             interval_seconds=interval_seconds,
         )
