@@ -10,7 +10,7 @@ from shared.store.words import ANALYSIS_TYPE
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent
 
-MAKERS = ("Orran", "Halden", "Varta")
+MAKERS = ("Orran", "Halden")
 DEAD_END = "what nobody has written down"
 _PROPERTIES = {
     "type": "object",
