@@ -22,7 +22,7 @@ from shared.store import migrate
 from shared.store.database import Database
 from tests import engines
 from tests.engines import Nats, Postgres
-from tests.seeds import first_seed
+from tests.seeds import first_seed, seed_count
 from tests.waiting import until
 
 TEMPLATE = "vigil_template"
@@ -42,6 +42,12 @@ def engine_choice() -> str:
 def seed() -> int:
     """Where the random tests of this run begin."""
     return first_seed()
+
+
+@pytest.fixture(scope="session")
+def seeds_wanted() -> int | None:
+    """How many seeds to try where each takes long; None leaves it to the test."""
+    return seed_count()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,11 @@ from services.analyzer import app as analyzer
 from services.observer import app as observer
 from services.researcher import app as researcher
 from services.scheduler import app as scheduler
+from shared.events.codec import decode
+from shared.events.envelope import Event
+from shared.events.topology import STREAM
 from shared.runtime.actor import Actor, ConsumerLostError
+from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent, Iteration
@@ -93,3 +97,16 @@ async def ended_iteration(
     found = await until(look, what=f"iteration {number} to end", seconds=seconds)
     assert found is not None
     return found
+
+
+async def idle(bus: Bus, name: str) -> bool:
+    """Whether that actor has heard and acked all there is for it."""
+    found = await bus.jetstream.consumer_info(STREAM, name)
+    return not found.num_ack_pending and not found.num_pending
+
+
+async def told(bus: Bus) -> list[Event]:
+    """Every message on the stream, in its order, as the event that it is."""
+    last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
+    messages = [await bus.jetstream.get_msg(STREAM, number) for number in range(1, last + 1)]
+    return [decode(message.data or b"") for message in messages]

@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
-from shared.events.codec import decode, encode
+from shared.events.codec import encode
 from shared.events.models import PlanProduced
 from shared.events.topology import STREAM
 from shared.runtime import actor as actor_module
@@ -32,7 +32,7 @@ from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.tables import DeadLetter, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.cluster import BUILDERS, ended_iteration, running
+from tests.integration.cluster import BUILDERS, ended_iteration, idle, running, told
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent
 from tests.integration.test_work import observer, settled, started, status_is
@@ -155,11 +155,6 @@ async def test_workers_of_a_deleted_agent_end_quietly(
         assert await session.scalar(select(func.count()).select_from(DeadLetter)) == 0
 
 
-async def idle(bus: Bus, name: str) -> bool:
-    found = await bus.jetstream.consumer_info(STREAM, name)
-    return not found.num_ack_pending and not found.num_pending
-
-
 async def test_many_schedulers_aggregators_and_workers_make_one_iteration_once(
     sandbox_settings: Settings, database: Database, bus: Bus, levers: Sandbox
 ) -> None:
@@ -175,9 +170,7 @@ async def test_many_schedulers_aggregators_and_workers_make_one_iteration_once(
         for name in ("researcher", "aggregator"):
             await until(partial(idle, bus, name), what=f"the {name} to be idle")
     assert (done.status, done.errors) == (IterationStatus.COMPLETED, [])
-    last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
-    told = [await bus.jetstream.get_msg(STREAM, number) for number in range(1, last + 1)]
-    assert Counter(decode(message.data or b"").subject for message in told) == {
+    assert Counter(event.subject for event in await told(bus)) == {
         "iteration.started": 1,
         "plan.produced": 1,
         "query.requested": 20,

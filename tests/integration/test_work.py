@@ -9,7 +9,6 @@ from nats.js.api import ConsumerInfo
 from sqlalchemy import select, update
 
 from shared.errors import PermanentError, TransientError
-from shared.events.codec import decode
 from shared.events.topology import STREAM
 from shared.runtime import work as work_module
 from shared.runtime.actor import Actor
@@ -22,6 +21,7 @@ from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.tables import DeadLetter, Step
 from shared.store.words import StepKind, StepStatus
+from tests.integration.cluster import told
 from tests.integration.making import make_agent, make_iteration
 from tests.waiting import until
 
@@ -61,12 +61,7 @@ async def status_is(database: Database, step: Step, *wanted: StepStatus) -> bool
 
 
 async def subjects_told(bus: Bus) -> list[str]:
-    info = await bus.jetstream.stream_info(STREAM)
-    messages = [
-        await bus.jetstream.get_msg(STREAM, sequence)
-        for sequence in range(1, info.state.last_seq + 1)
-    ]
-    return [decode(message.data or b"").subject for message in messages]
+    return [event.subject for event in await told(bus)]
 
 
 async def settled(bus: Bus) -> bool:
