@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,9 +13,11 @@ T = TypeVar("T")
 
 FIRST_LOOK_SECONDS = 0.5
 LONGEST_LOOK_SECONDS = 5.0
-"""The wait before the first look, doubled before each other up to this."""
+"""The wait before the first look, doubled before each further one up to this."""
 MAX_FAILED_LOOKS = 10
 """In a row, at what is under way: it is paid for, so a failed look is no reason to order it again."""
+STAY_SECONDS = 3.0
+"""How long one who is told to stop stays to learn the reference of what it has just ordered."""
 
 
 class CallLostError(TransientError):
@@ -47,11 +50,24 @@ class InFlight:
             except CallLostError:
                 # Under the old key a server that heeds it would only name the lost one again.
                 key = f"{self.key}-after-{self.reference}"
-        reference = await order(key)
-        reach(CrashPoint.CALL_ACCEPTED)
-        await self.keep(reference)
-        reach(CrashPoint.CALL_REFERRED)
-        return await collect(reference)
+        return await collect(await self._ordered(order, key))
+
+    async def _ordered(self, order: Callable[[str], Awaitable[str]], key: str) -> str:
+        async def order_and_keep() -> str:
+            reference = await order(key)
+            reach(CrashPoint.CALL_ACCEPTED)
+            await self.keep(reference)
+            reach(CrashPoint.CALL_REFERRED)
+            return reference
+
+        ordering = asyncio.ensure_future(order_and_keep())
+        try:
+            return await asyncio.shield(ordering)
+        except asyncio.CancelledError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STAY_SECONDS):
+                    await asyncio.gather(ordering, return_exceptions=True)
+            raise
 
 
 async def looked_for(look: Callable[[], Awaitable[T | None]]) -> T:

@@ -1,10 +1,12 @@
 """Looking for what is under way: patient with failed looks, and nothing is ordered for them."""
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
 from shared.errors import PermanentError, TransientError
+from shared.store import in_flight
 from shared.store.in_flight import MAX_FAILED_LOOKS, CallLostError, InFlight, looked_for
 
 
@@ -26,6 +28,8 @@ class Service:
     def __init__(self, *outcomes: object) -> None:
         self._outcomes: Iterator[object] = iter(outcomes)
         self.events: list[str] = []
+        self.called, self.answers = asyncio.Event(), asyncio.Event()
+        self.answers.set()
 
     async def look(self) -> object:
         outcome = next(self._outcomes)
@@ -35,6 +39,8 @@ class Service:
 
     async def order(self, key: str) -> str:
         self.events.append(f"order {key}")
+        self.called.set()
+        await self.answers.wait()
         return "new"
 
     async def keep(self, reference: str) -> None:
@@ -97,3 +103,27 @@ async def test_what_is_lost_again_is_not_ordered_for_ever() -> None:
     service = Service(CallLostError("gone"), CallLostError("gone again"))
     with pytest.raises(CallLostError, match="again"):
         await service.ask("old")
+
+
+async def cancelled_while_ordering(service: Service, *, is_answered: bool) -> None:
+    service.answers.clear()
+    asking = asyncio.create_task(service.ask(None))
+    await service.called.wait()
+    asking.cancel()
+    if is_answered:
+        service.answers.set()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+async def test_who_is_told_to_stop_stays_for_the_reference_of_what_it_has_ordered() -> None:
+    service = Service("never collected")
+    await cancelled_while_ordering(service, is_answered=True)
+    assert service.events == ["order key", "keep new"]
+
+
+async def test_it_does_not_stay_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_flight, "STAY_SECONDS", 0.01)
+    service = Service("never collected")
+    await cancelled_while_ordering(service, is_answered=False)
+    assert service.events == ["order key"]
