@@ -55,11 +55,17 @@ async def test_tools_are_called(model: AsyncOpenAI) -> None:
     assert call.name == "tavilySearch"
 
 
-async def test_it_is_billed_once_and_when_it_is_made(url: str, model: AsyncOpenAI) -> None:
-    await order(url, "faults", {"kind": "latency", "latency_seconds": 0.3, "path": "/responses"})
-    queued = await ordered(model, tools=TOOLS)
+async def test_it_is_not_billed_before_it_is_made(url: str, model: AsyncOpenAI) -> None:
+    await order(url, "faults", {"kind": "latency", "latency_seconds": 3600, "path": "/responses"})
+    queued = await ordered(model)
     assert (await model.responses.retrieve(queued.id)).status == "in_progress"
     assert (await meter(url))["billed"]["llm"] == 0
+
+
+async def test_it_is_billed_once_however_often_it_is_looked_at(
+    url: str, model: AsyncOpenAI
+) -> None:
+    queued = await ordered(model, tools=TOOLS)
     for _ in range(2):
         await ended(model, queued)
     (call,) = (await meter(url))["calls"]
