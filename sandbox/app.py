@@ -13,6 +13,7 @@ from sandbox.http.about import SandboxHeader, about_routes
 from sandbox.http.control import control_routes
 from sandbox.http.endpoint import Levers
 from sandbox.http.openai import openai_routes
+from sandbox.http.responses import responses_routes
 from sandbox.http.shelf import CorpusShelf
 from sandbox.http.tavily import tavily_routes
 from sandbox.search import open_index
@@ -38,6 +39,7 @@ def build_app(
     routes = [
         *about_routes(settings, shelf),
         *openai_routes(levers, settings.latency_seconds),
+        *responses_routes(levers, settings.latency_seconds),
         *tavily_routes(shelf, levers, settings.latency_seconds),
         *(control_routes(levers) if settings.control else []),
     ]

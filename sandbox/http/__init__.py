@@ -1,1 +1,1 @@
-"""The sandbox's HTTP face: OpenAI's chat completions, Tavily's search, and the levers that tests pull."""
+"""The sandbox's HTTP face: OpenAI's chat completions and background responses, Tavily, and the levers that tests pull."""

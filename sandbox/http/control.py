@@ -10,17 +10,19 @@ from starlette.routing import Route
 
 from sandbox.http.endpoint import Levers
 from sandbox.http.faults import Fault
+from sandbox.http.keys import KeyRule
 from sandbox.http.scripts import ScriptedAnswer
 
 Rule = TypeVar("Rule", bound=BaseModel)
 
 
 def control_routes(levers: Levers) -> list[Route]:
-    """Meter, reset, scripts and faults of one running sandbox."""
+    """Meter, reset, scripts, faults and idempotency keys of one running sandbox."""
 
     async def meter(request: Request) -> Response:
         wants_detail = request.query_params.get("detail", "") not in {"", "0", "false"}
-        return JSONResponse(levers.meter.described(detail=wants_detail))
+        counted = levers.meter.described(detail=wants_detail)
+        return JSONResponse({**counted, "replayed": levers.keys.replayed})
 
     async def reset(_: Request) -> Response:
         levers.reset()
@@ -32,6 +34,12 @@ def control_routes(levers: Levers) -> list[Route]:
     async def faults(request: Request) -> Response:
         return await _take(request, Fault, lambda rules: levers.faults.add(rules))
 
+    async def keys(request: Request) -> Response:
+        def obey(rules: list[KeyRule]) -> None:
+            levers.keys.heeded = rules[-1].heeded
+
+        return await _take(request, KeyRule, obey)
+
     async def waiting(_: Request) -> Response:
         return JSONResponse({"faults": levers.faults.described(), "scripts": len(levers.scripts)})
 
@@ -41,6 +49,7 @@ def control_routes(levers: Levers) -> list[Route]:
         Route("/control/reset", reset, methods=["POST"]),
         Route("/control/script", script, methods=["POST"]),
         Route("/control/faults", faults, methods=["POST"]),
+        Route("/control/keys", keys, methods=["POST"]),
     ]
 
 

@@ -1,40 +1,29 @@
 """What happens to every billed request: latency, faults, the answer, the meter."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
 from sandbox.http.call import Call, RefusedError
 from sandbox.http.faults import Fault, FaultBook, FaultKind
+from sandbox.http.keys import KeyMemory
 from sandbox.http.meter import Meter
+from sandbox.http.reply import PiecesResponse, Reply, refusal
 from sandbox.http.scripts import ScriptQueue
 
 SPOILING = frozenset({FaultKind.MALFORMED_JSON, FaultKind.UNKNOWN_TOOL, FaultKind.WRONG_ARGUMENTS})
 
 ReadCall = Callable[[Request], Awaitable[Call]]
 """From a request to a call, or RefusedError."""
-Respond = Callable[[Call, frozenset[FaultKind]], Awaitable["Reply"]]
+Respond = Callable[[Call, frozenset[FaultKind]], Awaitable[Reply]]
 """From a call and what is to be spoiled in its answer to the reply, or RefusedError."""
 ErrorShape = Callable[[str], Mapping[str, Any]]
 """How the interface words an error of the server."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer with status 200, in the pieces it is sent in."""
-
-    pieces: tuple[bytes, ...]
-    media_type: str = "application/json"
-
-    @property
-    def streamed(self) -> bool:
-        """Whether the client reads it piece by piece."""
-        return self.media_type == "text/event-stream"
 
 
 @dataclass(slots=True)
@@ -44,10 +33,12 @@ class Levers:
     meter: Meter = field(default_factory=Meter)
     faults: FaultBook = field(default_factory=FaultBook)
     scripts: ScriptQueue = field(default_factory=ScriptQueue)
+    keys: KeyMemory = field(default_factory=KeyMemory)
 
     def reset(self) -> None:
         """As if just started."""
-        self.meter, self.faults, self.scripts = Meter(), FaultBook(), ScriptQueue()
+        self.meter, self.faults = Meter(), FaultBook()
+        self.scripts, self.keys = ScriptQueue(), KeyMemory()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,39 +53,61 @@ class BilledEndpoint:
 
     async def __call__(self, request: Request) -> Response:
         """Answer, as ordered."""
-        meter = self.levers.meter
         try:
             call = await self.read(request)
+            answer = partial(self._answer, request, call)
+            return await self.levers.keys.once(request, call, answer)
         except RefusedError as error:
-            return _refusal(error)
+            return refusal(error)
+
+    async def _answer(self, request: Request, call: Call) -> PiecesResponse:
+        meter = self.levers.meter
         received = meter.receive()
         faults = self.levers.faults.take(call)
         try:
-            await self._delay(request, faults)
-            reply = await self.respond(call, frozenset(each.kind for each in faults) & SPOILING)
+            await asyncio.sleep(self.latency_seconds + ordered_latency_seconds(faults))
+            await strike(request, faults, self.error_shape)
+            reply = await self.respond(call, spoiling(faults))
         except RefusedError as error:
             there = not await request.is_disconnected()
             meter.record(call, received, error.status, delivered=there)
-            return _refusal(error)
-        cut = any(fault.kind is FaultKind.CUT for fault in faults)
+            raise
+        cut = is_cut(faults)
         there = not await request.is_disconnected()
         meter.record(call, received, 200, delivered=there and not cut)
         return PiecesResponse(reply, cut=cut)
 
-    async def _delay(self, request: Request, faults: list[Fault]) -> None:
-        await asyncio.sleep(self.latency_seconds + sum(each.latency_seconds for each in faults))
-        for fault in faults:
-            if fault.kind is FaultKind.STATUS:
-                raise self._ordered_refusal(fault)
-            if fault.kind is FaultKind.HANG:
-                await _client_gone(request, fault.hang_seconds)
-                raise RefusedError(504, self.error_shape("The sandbox was told to hang."))
 
-    def _ordered_refusal(self, fault: Fault) -> RefusedError:
-        wait = fault.retry_after_seconds
-        headers = {} if wait is None else {"retry-after": f"{wait:g}"}
-        body = self.error_shape(f"The sandbox was told to answer {fault.status}.")
-        return RefusedError(fault.status, body, headers)
+def ordered_latency_seconds(faults: Iterable[Fault]) -> float:
+    """By how much the answer is late."""
+    return sum(each.latency_seconds for each in faults)
+
+
+def spoiling(faults: Iterable[Fault]) -> frozenset[FaultKind]:
+    """What is to be spoiled in the answer."""
+    return frozenset(each.kind for each in faults) & SPOILING
+
+
+def is_cut(faults: Iterable[Fault]) -> bool:
+    """Whether the connection is to be closed in the middle of the reply."""
+    return any(each.kind is FaultKind.CUT for each in faults)
+
+
+async def strike(request: Request, faults: Iterable[Fault], error_shape: ErrorShape) -> None:
+    """Raises the RefusedError that was ordered, for a hang after it."""
+    for fault in faults:
+        if fault.kind is FaultKind.STATUS:
+            raise _ordered_refusal(fault, error_shape)
+        if fault.kind is FaultKind.HANG:
+            await _client_gone(request, fault.hang_seconds)
+            raise RefusedError(504, error_shape("The sandbox was told to hang."))
+
+
+def _ordered_refusal(fault: Fault, error_shape: ErrorShape) -> RefusedError:
+    wait = fault.retry_after_seconds
+    headers = {} if wait is None else {"retry-after": f"{wait:g}"}
+    body = error_shape(f"The sandbox was told to answer {fault.status}.")
+    return RefusedError(fault.status, body, headers)
 
 
 async def _client_gone(request: Request, seconds: float) -> None:
@@ -105,31 +118,3 @@ async def _client_gone(request: Request, seconds: float) -> None:
                 continue
     except TimeoutError:
         return
-
-
-def _refusal(error: RefusedError) -> Response:
-    return JSONResponse(dict(error.body), error.status, dict(error.headers))
-
-
-class PiecesResponse(Response):
-    """A reply sent piece by piece; when cut, the connection closes after half of it."""
-
-    def __init__(self, reply: Reply, *, cut: bool) -> None:
-        super().__init__(media_type=reply.media_type)
-        self._pieces = reply.pieces
-        self._cut = cut
-        if reply.streamed:
-            del self.headers["content-length"]
-        else:
-            self.headers["content-length"] = str(sum(map(len, reply.pieces)))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Leaving a response unfinished makes the server close the connection: that is the cut."""
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
-        whole = b"".join(self._pieces)
-        pieces = (whole[: len(whole) // 2],) if self._cut else self._pieces
-        for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if not self._cut:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -9,11 +9,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sandbox.http.call import Call, RefusedError, bearer_key, key_is_refused, read_body
-from sandbox.http.endpoint import BilledEndpoint, Levers, Reply
+from sandbox.http.endpoint import BilledEndpoint, Levers
 from sandbox.http.faults import FaultKind
 from sandbox.http.openai_shapes import chunks, completion, error_body, usage_of
+from sandbox.http.reply import Reply
 from sandbox.http.spoil import spoiled
 from sandbox.reader import ChatRequest, phase_of, read
+from sandbox.reader.answer import Answer
 
 MODEL = "sandbox-reader"
 MODEL_PREFIX = "sandbox-"
@@ -23,7 +25,7 @@ INVALID = "invalid_request_error"
 def openai_routes(levers: Levers, latency_seconds: float) -> list[Route]:
     """OpenAI's part of the server."""
     chat = _Chat(levers)
-    endpoint = BilledEndpoint(_read_call, chat.respond, _server_error, levers, latency_seconds)
+    endpoint = BilledEndpoint(_read_call, chat.respond, server_error, levers, latency_seconds)
     return [
         Route("/v1/chat/completions", endpoint.__call__, methods=["POST"]),
         Route("/v1/models", _models, methods=["GET"]),
@@ -36,12 +38,7 @@ class _Chat:
         self._levers = levers
 
     async def respond(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        """A scripted answer where one waits for this call, else what the reader reads."""
-        script = self._levers.scripts.take(call)
-        request = ChatRequest(call.body)
-        answer = script.answer() if script else read(request)
-        answer = spoiled(answer, sorted(faults), request.offered)
-        usage = usage_of(call.body["messages"], call.body.get("tools") or [], answer)
+        answer, usage = answered(self._levers, call, faults)
         model = str(call.body["model"])
         if not call.body.get("stream"):
             whole = completion(model, call.request_hash, answer, usage)
@@ -52,28 +49,50 @@ class _Chat:
         return Reply(tuple(_events(parts)), "text/event-stream")
 
 
+def answered(
+    levers: Levers, call: Call, faults: frozenset[FaultKind]
+) -> tuple[Answer, dict[str, int]]:
+    """A scripted answer where one waits for this call, else what the reader reads; and its usage.
+
+    The call's body is in the shape of chat completions. Raises RefusedError where the script is for an error.
+    """
+    script = levers.scripts.take(call)
+    request = ChatRequest(call.body)
+    answer = script.answer() if script else read(request)
+    answer = spoiled(answer, sorted(faults), request.offered)
+    return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
+
+
 async def _read_call(request: Request) -> Call:
-    _check_key(request)
-    body = await read_body(request)
-    if body is None:
-        raise RefusedError(400, error_body("The body is not a JSON object.", INVALID, None))
-    _check_model(body.get("model"))
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise RefusedError(
-            400,
-            error_body(
-                "`messages` must be a list of at least one message.", INVALID, None, "messages"
-            ),
-        )
+    body = await checked_body(request)
     if body.get("n") not in (None, 1):
         raise RefusedError(
             400, error_body("The sandbox gives one choice: `n` must be 1.", INVALID, None, "n")
         )
+    return chat_call(request, body, "messages")
+
+
+async def checked_body(request: Request) -> dict[str, Any]:
+    """What was sent, with a key and for a model that will do; RefusedError otherwise."""
+    check_key(request)
+    body = await read_body(request)
+    if body is None:
+        raise RefusedError(400, error_body("The body is not a JSON object.", INVALID, None))
+    check_model(body.get("model"))
+    return body
+
+
+def chat_call(request: Request, body: Mapping[str, Any], named: str) -> Call:
+    """The call of a body in the shape of chat completions; `named` is what the client calls its messages."""
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        said = f"`{named}` must be a list of at least one message."
+        raise RefusedError(400, error_body(said, INVALID, None, named))
     return Call("llm", request.url.path, body, phase_of(ChatRequest(body)))
 
 
-def _check_key(request: Request) -> None:
+def check_key(request: Request) -> None:
+    """Raises RefusedError (401)."""
     key = bearer_key(request)
     if key_is_refused(key):
         shown = f"{key[:4]}***" if key else "none"
@@ -81,7 +100,8 @@ def _check_key(request: Request) -> None:
         raise RefusedError(401, error_body(message, INVALID, "invalid_api_key"))
 
 
-def _check_model(model: object) -> None:
+def check_model(model: object) -> None:
+    """Raises RefusedError (400, 404)."""
     if not isinstance(model, str) or not model:
         raise RefusedError(
             400, error_body("You must provide a model parameter.", INVALID, None, "model")
@@ -99,7 +119,8 @@ def _events(parts: Iterator[dict[str, Any]]) -> Iterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
-def _server_error(message: str) -> Mapping[str, Any]:
+def server_error(message: str) -> Mapping[str, Any]:
+    """As OpenAI words an error of its own."""
     return error_body(message, "server_error", None)
 
 
@@ -110,7 +131,7 @@ async def _models(request: Request) -> Response:
 async def _model(request: Request) -> Response:
     model = request.path_params["model"]
     try:
-        _check_model(model)
+        check_model(model)
     except RefusedError as error:
         return JSONResponse(dict(error.body), error.status)
     return _checked(request, _described(model))
@@ -118,7 +139,7 @@ async def _model(request: Request) -> Response:
 
 def _checked(request: Request, body: dict[str, Any]) -> Response:
     try:
-        _check_key(request)
+        check_key(request)
     except RefusedError as error:
         return JSONResponse(dict(error.body), error.status)
     return JSONResponse(body)

@@ -19,8 +19,9 @@ from sandbox.http.call import (
     key_is_refused,
     read_body,
 )
-from sandbox.http.endpoint import BilledEndpoint, Levers, ReadCall, Reply, Respond
+from sandbox.http.endpoint import BilledEndpoint, Levers, ReadCall, Respond
 from sandbox.http.faults import FaultKind
+from sandbox.http.reply import Reply
 from sandbox.http.shelf import CorpusShelf
 from sandbox.http.tavily_fields import search_query, urls_of
 from sandbox.search import Hit, SearchQuery

@@ -1,12 +1,17 @@
 """A chat request and its answer, as values."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.store.ledger import CallRequest
+from shared.store.storable import storable
 from shared.store.words import CallKind
 
 Message = dict[str, Any]
+
+_ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 @dataclass(frozen=True)
@@ -69,3 +74,27 @@ class ChatRequest:
             "structured": self.response_format is not None,
         }
         return CallRequest(CallKind.LLM, self.body, summary, self.model)
+
+
+def assistant_message(content: str | None, calls: Sequence[ToolCall]) -> Message:
+    """What the model said, in the shape in which it is sent back."""
+    said: Message = {"role": "assistant", "content": _clean(content)}
+    if calls:
+        said["tool_calls"] = [
+            {
+                # Some servers leave ids out or use one twice; the loop needs one for each call.
+                "id": f"{call.id}_{index}",
+                "type": "function",
+                "function": {"name": _clean(call.name), "arguments": _clean(call.arguments)},
+            }
+            for index, call in enumerate(calls)
+        ]
+    return said
+
+
+def _clean(text: str | None) -> str | None:
+    """`text` without what could not be stored, neither as it stands nor read as JSON: it was paid for."""
+    if text is None:
+        return None
+    kept: str = storable(_ESCAPED_NUL.sub(r"\1", text))
+    return kept

@@ -16,6 +16,7 @@ from shared.llm.costs import Prices, cost_usd
 from shared.llm.provider import Provider
 from shared.store import agents, interactions, ledger
 from shared.store.database import Database
+from shared.store.in_flight import InFlight
 from shared.store.leases import Lease, LeaseLostError, leased_transaction
 from shared.store.ledger import CallAnswer, CallRequest
 from shared.store.tables import Agent, Call, Interaction
@@ -99,7 +100,7 @@ class PhaseRun:
         if call.answered_at is not None:
             return call.id, _restored(call)
         reach(CrashPoint.CALL_UNSENT)
-        answer = await self._model.provider.complete(request)
+        answer = await self._model.provider.complete(request, self.in_flight(call))
         reach(CrashPoint.CALL_ANSWERED)
 
         async def write(session: AsyncSession) -> None:
@@ -145,6 +146,14 @@ class PhaseRun:
             return self._opened[request.hash]
         async with self.transaction() as session:
             return await self.open_call(session, request)
+
+    def in_flight(self, call: Call) -> InFlight:
+        """`call` as whoever sends it needs it."""
+
+        async def keep(reference: str) -> None:
+            await self.record(lambda session: ledger.refer_call(session, call.id, reference))
+
+        return InFlight(str(call.id), call.provider_ref, keep)
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """A transaction that only the holder of this step can begin."""

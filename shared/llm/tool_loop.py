@@ -13,9 +13,19 @@ from shared.crash_points import CrashPoint, reach
 from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
 from shared.llm.phase import PhaseRun
 from shared.store import interactions, ledger
+from shared.store.in_flight import InFlight
 from shared.store.ledger import CallAnswer, CallRequest
 from shared.store.words import CallKind
-from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError, declaration
+from shared.tools import (
+    Arguments,
+    Json,
+    OrderedTool,
+    PaidTool,
+    StateTool,
+    Tool,
+    ToolRefusalError,
+    declaration,
+)
 
 MAX_TOOL_ROUNDS = 10
 
@@ -37,7 +47,7 @@ class _Use:
     @property
     def request(self) -> CallRequest | None:
         """What the ledger keeps of it before it is sent, where it costs money."""
-        if not isinstance(self.tool, PaidTool) or self.arguments is None:
+        if not isinstance(self.tool, PaidTool | OrderedTool) or self.arguments is None:
             return None
         content = {"tool": self.tool.name, **self.arguments.model_dump(mode="json", by_alias=True)}
         return CallRequest(CallKind.SEARCH, content, content)
@@ -132,7 +142,9 @@ class ToolLoop:
         request = uses[0].request
         assert request is not None
         call = await self._run.opened(request)
-        result = call.answer if call.answer is not None else await _bought(uses[0])
+        result = call.answer
+        if result is None:
+            result = await _bought(uses[0], self._run.in_flight(call))
 
         async def write(session: AsyncSession) -> None:
             await ledger.answer_call(session, call.id, CallAnswer(result))
@@ -183,15 +195,22 @@ def _ends(answer: ChatAnswer) -> bool:
     return not answer.tool_calls
 
 
-async def _bought(use: _Use) -> Json:
-    assert isinstance(use.tool, PaidTool)
+async def _bought(use: _Use, in_flight: InFlight) -> Json:
     reach(CrashPoint.CALL_UNSENT)
     try:
-        result = await use.tool.call(use.arguments)
+        result = await _asked(use, in_flight)
     except ToolRefusalError as refusal:
         result = {"error": str(refusal)}
     reach(CrashPoint.CALL_ANSWERED)
     return result
+
+
+async def _asked(use: _Use, in_flight: InFlight) -> Json:
+    tool = use.tool
+    if isinstance(tool, OrderedTool):
+        return await in_flight.found_or_ordered(lambda _: tool.order(use.arguments), tool.collect)
+    assert isinstance(tool, PaidTool)
+    return await tool.call(use.arguments)
 
 
 def _reply(call: ToolCall, result: Json) -> Message:

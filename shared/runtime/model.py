@@ -1,7 +1,9 @@
 """The model and the search service, as the settings name them."""
 
+from shared.llm.background import BackgroundProvider
 from shared.llm.phase import Model
-from shared.llm.provider import Provider
+from shared.llm.provider import ChatProvider, Provider
+from shared.llm.server import ModelServer
 from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.store.database import Database
@@ -12,12 +14,20 @@ NO_KEY = "no-key-set"
 
 def model_of(settings: Settings, database: Database) -> Model:
     key = settings.openai_api_key
-    provider = Provider(
+    server = ModelServer(
         api_key=key.get_secret_value() if key else NO_KEY,
         base_url=settings.openai_base_url,
         timeout_seconds=settings.llm_timeout_seconds,
     )
-    return Model(provider, database, settings.prices, settings.model)
+    return Model(_provider(settings, server), database, settings.prices, settings.model)
+
+
+def _provider(settings: Settings, server: ModelServer) -> Provider:
+    match settings.model_api:
+        case "chat":
+            return ChatProvider(server)
+        case "background":
+            return BackgroundProvider(server)
 
 
 def search_of(settings: Settings) -> SearchClient:

@@ -64,9 +64,15 @@ class Settings(BaseSettings):
     """Where the model or the search service is asked when it has neither a key nor a base URL."""
     model: str = Field("gpt-5.4-mini", validation_alias=AliasChoices("OPENAI_MODEL", "VIGIL_MODEL"))
     """Model of every phase for which the agent names no other."""
+    model_api: Literal["chat", "background"] = "chat"
+    """How the model is asked. `chat`: chat completions, which any server speaks; an answer that is under way when its
+    process dies is lost, and paid for again. `background`: OpenAI's Responses API, where whoever resumes the step
+    picks that answer up; OpenAI stores the answers for it, at this writing for 30 days, which rules out Zero Data Retention.
+    """
     prices: dict[str, tuple[float, float]] = {}
     """Model to (input, output) price in USD for a million tokens. A model that is not here has no known cost."""
     llm_timeout_seconds: float = 180.0
+    """Of one HTTP request: by `chat` that is the whole answer."""
     search_timeout_seconds: float = 60.0
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""

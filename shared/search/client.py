@@ -1,21 +1,23 @@
-"""Tavily's search, extract and research, with their failures sorted into what may and what cannot be mended."""
+"""Tavily's search, extract and research, with their failures sorted into what may and what cannot be mended.
 
-import asyncio
+Search and extract are single short calls that answer at once: while one is under way there is nothing to ask for later.
+"""
+
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any
 
+import httpx
 from tavily import AsyncTavilyClient
 from tavily import errors as tavily_errors
 
 from shared.errors import PermanentError, TransientError
+from shared.store.in_flight import CallLostError, looked_for
 from shared.store.storable import storable
 from shared.tools import Json, ToolRefusalError
 
 PAGE_CHARACTERS = 20_000
 """What of one page is passed on; longer pages are cut, and say so."""
-RESEARCH_POLL_SECONDS = 2.0
-MAX_FAILED_LOOKS = 10
-"""In a row, at a research that is under way: it is paid for, so a failed look is no reason to order another."""
 
 
 class SearchClient:
@@ -58,10 +60,14 @@ class SearchClient:
             "failed": [_only(page, ("url", "error")) for page in found["failed_results"]],
         }
 
-    async def research(self, question: str) -> Json:
-        """`{"content", "sources": [{title, url}]}`: the service's own research, which takes its minutes."""
+    async def order_research(self, question: str) -> str:
+        """Has the service do its own research, which takes its minutes; gives the id to collect it by."""
         ordered = await self._sent(self._client.research(question, timeout=self._timeout_seconds))
-        task = await self._ended(ordered)
+        return str(ordered["request_id"])
+
+    async def collect_research(self, request_id: str) -> Json:
+        """`{"content", "sources": [{title, url}]}`, once it is done. Raises CallLostError where there is none of that id."""
+        task = await looked_for(partial(self._research_ended, request_id))
         if task.get("status") != "completed":
             raise ToolRefusalError(
                 f"the research ended as {task.get('status')!r}; use tavilySearch instead"
@@ -72,18 +78,15 @@ class SearchClient:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _ended(self, ordered: dict[str, Any]) -> dict[str, Any]:
-        task, failed_looks = ordered, 0
-        while task.get("status") in ("pending", "in_progress"):
-            await asyncio.sleep(RESEARCH_POLL_SECONDS)
-            try:
-                task = await self._sent(self._client.get_research(ordered["request_id"]))
-                failed_looks = 0
-            except TransientError:
-                failed_looks += 1
-                if failed_looks > MAX_FAILED_LOOKS:
-                    raise
-        return task
+    async def _research_ended(self, request_id: str) -> dict[str, Any] | None:
+        try:
+            task = await self._sent(self._client.get_research(request_id))
+        except TransientError as error:
+            cause = error.__cause__
+            if isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code == 404:
+                raise CallLostError(f"Tavily has no research {request_id} any more") from error
+            raise
+        return None if task.get("status") in ("pending", "in_progress") else task
 
     async def _sent(self, call: Awaitable[Any]) -> dict[str, Any]:
         try:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from shared.search.client import SearchClient
-from shared.tools import Arguments, Json, PaidTool, Tool
+from shared.tools import Arguments, Json, OrderedTool, PaidTool, Tool
 
 
 class TavilySearch(Arguments):
@@ -47,11 +47,17 @@ def knowledge_acquisition(client: SearchClient) -> list[Tool]:
     async def extract(wanted: TavilyExtract) -> Json:
         return await client.extract(wanted.urls)
 
-    async def research(wanted: TavilyResearch) -> Json:
-        return await client.research(wanted.input)
+    async def order_research(wanted: TavilyResearch) -> str:
+        return await client.order_research(wanted.input)
 
     return [
         PaidTool("tavilySearch", "Searches the web.", TavilySearch, search),
         PaidTool("tavilyExtract", "Reads whole pages.", TavilyExtract, extract),
-        PaidTool("tavilyResearch", "Has a question researched.", TavilyResearch, research),
+        OrderedTool(
+            "tavilyResearch",
+            "Has a question researched.",
+            TavilyResearch,
+            order_research,
+            client.collect_research,
+        ),
     ]

@@ -74,7 +74,14 @@ def _steps(kind: StepKind, *makes: StepKind) -> dict[str, Grant]:
 def _asks(*phases: Phase) -> dict[str, Grant]:
     """Speaks to the model in its own phases: what was said and paid there is its own to write."""
     own = Rows("phase", tuple(phases))
-    answered = ("answer", "input_tokens", "output_tokens", "cost_usd", "answered_at")
+    answered = (
+        "provider_ref",
+        "answer",
+        "input_tokens",
+        "output_tokens",
+        "cost_usd",
+        "answered_at",
+    )
     return {
         "llm_interactions": Grant(ALL, True, ("events", "completed_at"), inserts=own, updates=own),
         "calls": Grant(ALL, True, answered, inserts=own, updates=own),

@@ -1,4 +1,4 @@
-"""The call ledger: written before a call is sent, and again when it is answered."""
+"""The call ledger: written before a call is sent, when the other side names it, and when it is answered."""
 
 import hashlib
 import json
@@ -64,6 +64,15 @@ async def open_call(
     }
     await session.execute(insert(Call).values(row).on_conflict_do_nothing())
     return await session.get_one(Call, call_id)
+
+
+async def refer_call(session: AsyncSession, call_id: UUID, reference: str) -> None:
+    """Records what the other side calls it, so that whoever resumes asks for that instead of sending again."""
+    await session.execute(
+        update(Call)
+        .where(Call.id == call_id, Call.answered_at.is_(None))
+        .values(provider_ref=reference)
+    )
 
 
 async def answer_call(session: AsyncSession, call_id: UUID, answer: CallAnswer) -> None:

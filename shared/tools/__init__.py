@@ -49,6 +49,7 @@ class StateTool(Generic[A]):
 class PaidTool(Generic[A]):
     """Asks an outside service that costs money. Goes through the call ledger, so that no answer is paid for twice.
 
+    For short calls: what a crash kept from the ledger is asked, and paid for, again.
     `call` raises TransientError or PermanentError where the service fails, ToolRefusalError where the arguments do.
     """
 
@@ -58,7 +59,21 @@ class PaidTool(Generic[A]):
     call: Callable[[A], Awaitable[Json]]
 
 
-Tool = StateTool[Any] | PaidTool[Any]
+@dataclass(frozen=True)
+class OrderedTool(Generic[A]):
+    """A paid tool whose service takes its time: it is ordered, and its result collected by the reference that `order` gives.
+
+    Both raise what `PaidTool.call` does, and `collect` CallLostError where nothing is to be had by that reference.
+    """
+
+    name: str
+    description: str
+    arguments: type[A]
+    order: Callable[[A], Awaitable[str]]
+    collect: Callable[[str], Awaitable[Json]]
+
+
+Tool = StateTool[Any] | PaidTool[Any] | OrderedTool[Any]
 
 
 def declaration(tool: Tool) -> Json:

@@ -16,6 +16,10 @@ class Sandbox:
     def faults(self, *rules: dict[str, Any]) -> None:
         self._post("faults", list(rules))
 
+    def heed_keys(self) -> None:
+        """A request whose Idempotency-Key came before is given the answer of then, and is not billed."""
+        self._post("keys", {"heeded": True})
+
     def reset(self) -> None:
         """The meter at zero, no script and no faults."""
         httpx.post(f"{self.url}/control/reset").raise_for_status()
@@ -29,6 +33,11 @@ class Sandbox:
         """Calls, of these kinds or of all, that were billed for the very same request as an earlier one."""
         counts: dict[str, int] = self._meter()["repeated"]
         return sum(count for kind, count in counts.items() if not kinds or kind in kinds)
+
+    def replayed(self) -> int:
+        """Requests that got an earlier answer because of their key."""
+        count: int = self._meter()["replayed"]
+        return count
 
     def _meter(self) -> Any:
         return httpx.get(f"{self.url}/control/meter").raise_for_status().json()

@@ -1,13 +1,14 @@
 """The whole loop: from a mission to analyses that cite the graph."""
 
+import pytest
 from sqlalchemy import func, select
 
 from shared.graph.citations import parse
 from shared.runtime.settings import Settings
-from shared.store import iterations
+from shared.store import in_flight, iterations
 from shared.store.database import Database
 from shared.store.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Step
-from shared.store.words import ANALYSIS_TYPE, IterationStatus, Phase, StepKind, StepStatus
+from shared.store.words import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKind, StepStatus
 from tests.integration.cluster import ended_iteration, running
 from tests.integration.making import make_agent
 
@@ -18,11 +19,16 @@ async def ask_to_run(database: Database, agent: Agent) -> None:
         asked.run_requested_at = await iterations.clock(session)
 
 
+@pytest.mark.parametrize("model_api", ["chat", "background"])
 async def test_two_iterations_learn_and_conclude(
-    sandbox_settings: Settings, database: Database
+    sandbox_settings: Settings,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    model_api: str,
 ) -> None:
+    monkeypatch.setattr(in_flight, "FIRST_LOOK_SECONDS", 0.02)
     agent = await make_agent(database)
-    async with running(sandbox_settings):
+    async with running(sandbox_settings.model_copy(update={"model_api": model_api})):
         first = await ended_iteration(database, agent, 1)
         await ask_to_run(database, agent)
         second = await ended_iteration(database, agent, 2)
@@ -32,6 +38,9 @@ async def test_two_iterations_learn_and_conclude(
         nodes = list(await session.scalars(select(GraphNode)))
         edges = list(await session.scalars(select(GraphEdge)))
         steps = list(await session.scalars(select(Step)))
+        references = list(
+            await session.scalars(select(Call.provider_ref).where(Call.kind == CallKind.LLM))
+        )
         phases = set(await session.scalars(select(Interaction.phase)))
         unanswered = await session.scalar(
             select(func.count()).select_from(Call).where(Call.answered_at.is_(None))
@@ -43,6 +52,7 @@ async def test_two_iterations_learn_and_conclude(
     assert {step.kind for step in steps} >= {StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT}
     assert phases >= {Phase.OBSERVER, Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION}
     assert (unanswered, unfinished) == (0, 0)
+    assert {reference is not None for reference in references} == {model_api == "background"}
     assert edges
     known = {node.id for node in nodes} | {edge.id for edge in edges}
     analyses = [node for node in nodes if node.type == ANALYSIS_TYPE]

@@ -196,6 +196,12 @@ def test_postgres_denies(closed: Guarded, actor: str, statement: str) -> None:
         connection.execute(statement)
 
 
+@pytest.mark.parametrize("actor", ["observer", "researcher", "analyzer", "adviser"])
+def test_who_makes_calls_may_note_their_references(closed: Guarded, actor: str) -> None:
+    with closed.connect(actor) as connection:
+        connection.execute("update calls set provider_ref = 'r' where answered_at is null")
+
+
 @pytest.mark.parametrize("actor", ROLES)
 def test_a_table_that_is_added_later_is_denied_to_all(closed: Guarded, actor: str) -> None:
     with closed.connect("migrate") as owner:

@@ -43,7 +43,7 @@ class Interaction(Base):
 
 
 class Call(Base):
-    """The ledger: a call is written before it is sent and again when it is answered.
+    """The ledger: a call is written before it is sent, when the other side names it, and when it is answered.
 
     Keyed by step and by the hash of the request, so that a finished call is never paid for twice, whatever the order.
     """
@@ -70,6 +70,8 @@ class Call(Base):
     request_hash: Mapped[str]
     request: Mapped[Json]
     """A summary for people; the messages themselves stand in the interaction."""
+    provider_ref: Mapped[str | None]
+    """What the other side calls it, where it has such a name: by that it is asked for, not sent again."""
     answer: Mapped[Json | None]
     input_tokens: Mapped[int | None]
     output_tokens: Mapped[int | None]
