@@ -37,11 +37,13 @@ class Settings(BaseSettings):
     """None: the URL's, or where it names none and a password is set, the actor's own role."""
     database_password: SecretStr | None = None
     nats_url: str = "nats://127.0.0.1:4222"
+    """`tls://…` speaks TLS from the first byte, for a NATS with `handshake_first`: then nobody on the way can have the
+    password in plain text by leaving TLS out of the greeting, as is possible with `nats://…`."""
     nats_user: str | None = None
     """None: the actor's name."""
     nats_password: SecretStr | None = None
     nats_ca_file: Path | None = None
-    """Given, NATS is spoken to over TLS, and must show a certificate that this CA has signed."""
+    """Given, a NATS that asks for TLS must show a certificate that this CA has signed."""
     nats_cert_file: Path | None = None
     """With its key: shown to a NATS that asks for certificates of its clients."""
     nats_key_file: Path | None = None

@@ -1,0 +1,126 @@
+"""The cluster over TLS: all of it works, and nobody is let in who leaves TLS out or does not ask whom he speaks to."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.stack import Stack
+from tests.cluster.watch import Watch
+from tests.integration.certificates import certified
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not here"
+    ),
+]
+
+TLS = "deploy/compose.tls.yaml"
+THREE_NODES = "deploy/compose.ha.yaml"
+EAVESDROP = Path(__file__).with_name("eavesdrop.py")
+ENCRYPTED = """
+select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid)
+where client_addr is not null and usename like 'vigil\\_%'
+"""
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return certified(tmp_path_factory.mktemp("tls") / "certificates")
+
+
+@pytest.fixture(scope="module")
+def secured(image: Stack, certificates: Path) -> Iterator[Stack]:
+    stack = Stack(TLS, environment={"VIGIL_CERTS": str(certificates)})
+    try:
+        stack.up()
+        yield stack
+    finally:
+        stack.remove()
+
+
+def iteration_ends(stack: Stack) -> Watch:
+    watch = Watch(stack)
+    watch.plan(queries=2)
+    watch.start()
+    watch.told_once([watch.ended_whole(1, queries=2)])
+    return watch
+
+
+def test_an_iteration_ends_and_every_connection_is_encrypted(secured: Stack) -> None:
+    iteration_ends(secured).nothing_dead()
+    assert secured.sql(ENCRYPTED) == "t"
+    assert "Command" in secured.compose("run", "--rm", "-T", "vigil", "--help")
+
+
+def test_plain_text_and_strangers_are_refused(secured: Stack) -> None:
+    found = json.loads(secured.python("researcher", EAVESDROP.read_text()))
+    assert (found.pop("nats as it should be"), found.pop("postgres as it should be")) == (
+        "done",
+        "done",
+    )
+    assert found.pop("nats in plain text") == "-ERR 'Secure Connection - TLS Required'"
+    assert "no encryption" in found.pop("postgres in plain text")
+    assert found.pop("postgres by another name").count("does not match host name") == 1
+    assert len(found) == 3
+    assert all("certificate verify failed" in said for said in found.values()), found
+
+
+def test_each_server_sees_its_own_key_only(secured: Stack) -> None:
+    look = ("exec", "-T", "-u", "root")
+    assert "postgres.key" in secured.compose(*look, "postgres", "ls", "/run/postgres-key")
+    assert "nats.key" in secured.compose(*look, "nats", "ls", "/etc/nats/keys")
+    for service in ("nats", "postgres", "researcher"):
+        keys = secured.compose(
+            *look, service, "sh", "-c", "find / -name '*.key' 2>/dev/null || true"
+        )
+        own = {Path(file).name for file in keys.split()}
+        assert own == ({f"{service}.key"} if service != "researcher" else set())
+
+
+def test_one_that_is_missing_is_named(image: Stack, certificates: Path, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    shutil.copytree(certificates, given)
+    (given / "postgres.key").unlink()
+    stack = Stack(TLS, environment={"VIGIL_CERTS": str(given)})
+    try:
+        with pytest.raises(AssertionError, match=r"postgres\.key"):
+            stack.up()
+    finally:
+        stack.remove()
+
+
+def test_a_cluster_turns_to_tls_and_keeps_what_it_has(image: Stack, certificates: Path) -> None:
+    stack = Stack()
+    try:
+        stack.up()
+        watch = iteration_ends(stack)
+        stack.environment |= {
+            "COMPOSE_FILE": stack.environment["COMPOSE_FILE"].replace(":", f":{TLS}:", 1),
+            "VIGIL_CERTS": str(certificates),
+        }
+        stack.up()
+        watch.ended_whole(watch.run(), queries=2)
+        assert stack.sql(ENCRYPTED) == "t"
+    finally:
+        stack.remove()
+
+
+def test_three_nodes_and_clients_that_find_another_over_tls(
+    image: Stack, certificates: Path
+) -> None:
+    stack = Stack(THREE_NODES, TLS, environment={"VIGIL_CERTS": str(certificates)})
+    try:
+        stack.up()
+        watch = iteration_ends(stack)
+        stack.kill("nats-2")
+        watch.ended_whole(watch.run(), queries=2)
+        stack.kill("nats-3")
+        stack.up()
+        watch.ended_whole(watch.run(), queries=2)
+    finally:
+        stack.remove()
