@@ -2,6 +2,7 @@
 
 from shared.llm.phase import Model
 from shared.llm.provider import Provider
+from shared.runtime.logs import logger
 from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.store.database import Database
@@ -9,8 +10,11 @@ from shared.store.database import Database
 # Sent where no key is set: local servers want none, and the others answer clearly.
 NO_KEY = "no-key-set"
 
+log = logger(__name__)
+
 
 def model_of(settings: Settings, database: Database) -> Model:
+    _say_who_answers(settings, "model")
     key = settings.openai_api_key
     provider = Provider(
         api_key=key.get_secret_value() if key else NO_KEY,
@@ -21,9 +25,16 @@ def model_of(settings: Settings, database: Database) -> Model:
 
 
 def search_of(settings: Settings) -> SearchClient:
+    _say_who_answers(settings, "search")
     key = settings.tavily_api_key
     return SearchClient(
         api_key=key.get_secret_value() if key else NO_KEY,
         base_url=settings.tavily_base_url,
         timeout_seconds=settings.search_timeout_seconds,
     )
+
+
+def _say_who_answers(settings: Settings, of: str) -> None:
+    """Here and not where the settings are read: only who asks the model or the web is to speak of them."""
+    if of in settings.sandboxed:
+        log.info("no key is set: the sandbox answers", instead_of=of)

@@ -3,11 +3,12 @@
 import os
 import socket
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SecretsSettingsSource,
     SettingsConfigDict,
@@ -92,6 +93,9 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = 0
     """Where this process answers HTTP (health; the api: everything). 0 takes any free port."""
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Names and addresses by which the api may be called, separated by commas, besides localhost and `host`. To any other
+    it does not answer: a page that a browser here shows could have invented it, to reach what has no sign-in."""
     owner: str = "owner"
     """Name of the user that owns what is made without signing in."""
     log_format: Literal["console", "json"] = "json"
@@ -106,6 +110,13 @@ class Settings(BaseSettings):
     def _nothing_is_none(cls, given: Any) -> Any:
         """An empty file of secrets says that there is none."""
         return None if isinstance(given, str) and not given.strip() else given
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _separated_by_commas(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        return [host for each in given.split(",") if (host := each.strip())]
 
     @model_validator(mode="after")
     def _stand_in(self) -> Self:

@@ -3,6 +3,7 @@ are, with a password that is right; prints what came of it."""
 
 import asyncio
 import json
+import socket
 import ssl
 from typing import Any
 
@@ -27,7 +28,7 @@ async def in_plain_text(settings: Settings) -> str:
         async with asyncio.timeout(PATIENCE_SECONDS):
             await reader.readline()
             writer.write(f"CONNECT {json.dumps(login)}\r\nPING\r\n".encode())
-            return (await reader.readline()).decode().strip()
+            return (await reader.readline()).decode().strip() or "the connection is ended"
     finally:
         writer.close()
 
@@ -59,26 +60,19 @@ async def main() -> None:
     settings = Settings()
     own = credentials_of(settings, ME).options()
     strangers = own | {"tls": ssl.create_default_context()}
-    address = (await asyncio.get_running_loop().getaddrinfo("nats", 4222))[0][4][0]
+    nats_address, postgres_address = map(socket.gethostbyname, ("nats", "postgres"))
     url = database_url_of(settings, ME)
     found = {
         "nats as it should be": await to_nats(servers="tls://nats:4222", **own),
         "nats in plain text": await in_plain_text(settings),
         "nats without the CA": await to_nats(servers="tls://nats:4222", **strangers),
-        "nats by another name": await to_nats(servers=f"tls://{address}:4222", **own),
+        "nats by another name": await to_nats(servers=f"tls://{nats_address}:4222", **own),
         "postgres as it should be": to_postgres(url),
         "postgres in plain text": to_postgres(url, sslmode="disable"),
         "postgres without the CA": to_postgres(url, sslrootcert="system"),
-        "postgres by another name": to_postgres(url, host=url_host()),
+        "postgres by another name": to_postgres(url, host=postgres_address),
     }
     print(json.dumps(found))
-
-
-def url_host() -> str:
-    """PostgreSQL's address, which its certificate does not name."""
-    import socket
-
-    return socket.gethostbyname("postgres")
 
 
 asyncio.run(main())
