@@ -45,7 +45,7 @@ def _try_out(directory: Path, certificate: str, key: str) -> None:
         for side in (*sides, *sides):
             with suppress(ssl.SSLWantReadError):
                 side.do_handshake()
-    except ssl.SSLError as error:
+    except OSError as error:  # ssl's own errors too
         raise BadInputError(
             f"{directory / certificate}, with {key} and {CA}, is no use to a server that is called {name!r}: {error}"
         ) from error
