@@ -34,16 +34,28 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def secured(image: Stack, certificates: Path) -> Iterator[Stack]:
-    stack = Stack(TLS, environment={"VIGIL_CERTS": str(certificates)})
+def turned(image: Stack, certificates: Path) -> Iterator[Watch]:
+    """An agent that has done an iteration in plain text, in a cluster that was then turned to TLS."""
+    stack = Stack()
     try:
         stack.up()
-        yield stack
+        watch = _iteration_ends(stack)
+        stack.environment |= {
+            "COMPOSE_FILE": stack.environment["COMPOSE_FILE"].replace(":", f":{TLS}:", 1),
+            "VIGIL_CERTS": str(certificates),
+        }
+        stack.up()
+        yield watch
     finally:
         stack.remove()
 
 
-def iteration_ends(stack: Stack) -> Watch:
+@pytest.fixture
+def secured(turned: Watch) -> Stack:
+    return turned.stack
+
+
+def _iteration_ends(stack: Stack) -> Watch:
     watch = Watch(stack)
     watch.plan(queries=2)
     watch.start()
@@ -51,9 +63,11 @@ def iteration_ends(stack: Stack) -> Watch:
     return watch
 
 
-def test_an_iteration_ends_and_every_connection_is_encrypted(secured: Stack) -> None:
-    iteration_ends(secured).nothing_dead()
-    assert secured.sql(ENCRYPTED) == "t"
+def test_all_that_was_is_kept_and_every_connection_is_encrypted(turned: Watch) -> None:
+    first = turned.ended_whole(1, queries=2)
+    turned.told_once([first, turned.ended_whole(turned.run(), queries=2)])
+    turned.nothing_dead()
+    assert turned.stack.sql(ENCRYPTED) == "t"
 
 
 def test_plain_text_and_strangers_are_refused(secured: Stack) -> None:
@@ -89,18 +103,13 @@ def test_one_that_is_missing_is_named(image: Stack, certificates: Path, tmp_path
         stack.remove()
 
 
-def test_a_cluster_turns_to_tls_and_keeps_what_it_has(image: Stack, certificates: Path) -> None:
-    stack = Stack()
+def test_one_that_names_another_is_refused_with_the_reason(image: Stack, tmp_path: Path) -> None:
+    given = certified(tmp_path / "given", postgres="DNS:another")
+    stack = Stack(TLS, environment={"VIGIL_CERTS": str(given)})
     try:
-        stack.up()
-        watch = iteration_ends(stack)
-        stack.environment |= {
-            "COMPOSE_FILE": stack.environment["COMPOSE_FILE"].replace(":", f":{TLS}:", 1),
-            "VIGIL_CERTS": str(certificates),
-        }
-        stack.up()
-        watch.ended_whole(watch.run(), queries=2)
-        assert stack.sql(ENCRYPTED) == "t"
+        with pytest.raises(AssertionError) as failed:
+            stack.up()
+        assert "not valid for 'postgres'" in "".join(failed.value.__notes__)
     finally:
         stack.remove()
 
@@ -111,7 +120,7 @@ def test_three_nodes_and_clients_that_find_another_over_tls(
     stack = Stack(THREE_NODES, TLS, environment={"VIGIL_CERTS": str(certificates)})
     try:
         stack.up()
-        watch = iteration_ends(stack)
+        watch = _iteration_ends(stack)
         stack.kill("nats-2")
         watch.ended_whole(watch.run(), queries=2)
         stack.kill("nats-3")
