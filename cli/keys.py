@@ -2,12 +2,13 @@
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cli.certificates import CA, NATS, POSTGRES
 from cli.errors import BadInputError
 from cli.given_keys import USED_BY, read_given
 from cli.nats_users import render
@@ -30,13 +31,20 @@ class Keys:
 
     directory: Path
 
-    def make(self, *, postgres_password_file: Path | None, routes: Sequence[str]) -> int:
+    def make(
+        self,
+        *,
+        postgres_password_file: Path | None,
+        routes: Sequence[str],
+        certificates: Mapping[str, str] | None = None,
+    ) -> int:
         """What is missing; returns how many passwords that were. users.conf is always written anew.
 
+        `certificates` by the names of their files; those of earlier that are given no more are taken away.
         Raises BadInputError where a password that was put there cannot be used, or nothing can be written there.
         """
         try:
-            return self._make(postgres_password_file, routes)
+            return self._make(postgres_password_file, routes, certificates or {})
         except OSError as error:
             raise BadInputError(
                 f"{error.filename}: {error.strerror}; run as root, or choose a directory of your own"
@@ -58,11 +66,18 @@ class Keys:
                     file.unlink(missing_ok=True)
         return sorted(keys)
 
-    def _make(self, postgres_password_file: Path | None, routes: Sequence[str]) -> int:
+    def _make(
+        self,
+        postgres_password_file: Path | None,
+        routes: Sequence[str],
+        certificates: Mapping[str, str],
+    ) -> int:
         made = 0
         self._folder(self.directory, ROOT, ROOT, 0o755)
         if postgres_password_file is not None:
             made += self._superuser(postgres_password_file)
+            _lay(certificates, dict.fromkeys(POSTGRES, postgres_password_file.parent))
+        _lay(certificates, {CA: self.directory} | dict.fromkeys(NATS, self.directory / "nats"))
         for service in SERVICES:
             folder = self.directory / service.name
             self._folder(folder, service.uid, KEYS_GROUP, 0o750)
@@ -70,7 +85,7 @@ class Keys:
                 made += self._password(folder / NATS_PASSWORD_FILE, service.uid)
             if service.has_database_role:
                 made += self._password(folder / DATABASE_PASSWORD_FILE, service.uid)
-        return made + self._nats(routes)
+        return made + self._nats(routes, tls=bool(certificates))
 
     def _superuser(self, file: Path) -> int:
         """The one password that two know: PostgreSQL, from a place that only it and `migrate` see, and `migrate`."""
@@ -88,7 +103,7 @@ class Keys:
         _write(file, known or _random(), uid, KEYS_GROUP, 0o440)
         return 0 if known else 1
 
-    def _nats(self, routes: Sequence[str]) -> int:
+    def _nats(self, routes: Sequence[str], *, tls: bool) -> int:
         folder = self.directory / "nats"
         self._folder(folder, ROOT, ROOT, 0o700)
         made, routes_password = 0, None
@@ -103,7 +118,8 @@ class Keys:
             for service in SERVICES
             if service.has_nats_user
         }
-        _write(folder / "users.conf", render(passwords, routes, routes_password), ROOT, ROOT, 0o400)
+        users = render(passwords, routes, routes_password, tls=tls)
+        _write(folder / "users.conf", users, ROOT, ROOT, 0o400)
         return made
 
     def _folder(self, folder: Path, uid: int, gid: int, mode: int) -> None:
@@ -136,6 +152,15 @@ def _write(file: Path, text: str, uid: int, gid: int, mode: int) -> None:
     _own(beside, uid, gid)
     beside.chmod(mode)
     beside.replace(file)
+
+
+def _lay(certificates: Mapping[str, str], folders: Mapping[str, Path]) -> None:
+    """Each into its folder, by name: the CA's for everybody to read, a server's for root."""
+    for name, folder in folders.items():
+        if name in certificates:
+            _write(folder / name, certificates[name], ROOT, ROOT, 0o444 if name == CA else 0o400)
+        else:
+            (folder / name).unlink(missing_ok=True)
 
 
 def _own(path: Path, uid: int, gid: int) -> None:

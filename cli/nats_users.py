@@ -1,23 +1,34 @@
-"""NATS's configuration of users, as its `include` takes it."""
+"""NATS's configuration of users, nodes and TLS, as its `include` takes it."""
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
 
+from cli.certificates import NATS
 from shared.events.permissions import PERMISSIONS
 
 CLUSTER: Final = "vigil"
 ROUTES_USER: Final = "routes"
 ROUTES_PORT: Final = 6222
+SEEN_BY_NATS: Final = PurePosixPath("/etc/nats/keys")
+"""Where NATS finds the folder in which this configuration stands; its paths of certificates start nowhere else."""
 
 _HEAD: Final = "# Written by `vigil keys` from Vigil's own table of permissions; changes are lost at its next run.\n"
 
 
 def render(
-    passwords: Mapping[str, str], routes: Sequence[str] = (), routes_password: str | None = None
+    passwords: Mapping[str, str],
+    routes: Sequence[str] = (),
+    routes_password: str | None = None,
+    *,
+    tls: bool = False,
 ) -> str:
-    """`passwords` by user. `routes` are the nodes of a cluster (host:port), each node's own too."""
+    """`passwords` by user. `routes` are the nodes of a cluster (host:port), each node's own too.
+
+    With `tls` clients have to speak it, before the greeting or after it; nodes go on in plain text among themselves.
+    """
     users = [
         {"user": user, "password": passwords[user], "permissions": permissions.as_nats()}
         for user, permissions in PERMISSIONS.items()
@@ -25,6 +36,9 @@ def render(
     parts: dict[str, Any] = {"authorization": {"users": users}}
     if routes:
         parts["cluster"] = _cluster(routes, routes_password or "")
+    if tls:
+        certificate, key = (str(SEEN_BY_NATS / name) for name in NATS)
+        parts["tls"] = {"cert_file": certificate, "key_file": key, "handshake_first": "auto"}
     lines = [f"{key}: {json.dumps(part, indent=2)}\n" for key, part in parts.items()]
     return _HEAD + "".join(lines)
 

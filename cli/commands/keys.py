@@ -24,7 +24,8 @@ def keys(
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Where openai_api_key and tavily_api_key lie, to be handed to the services that use them.",
+            help="Where openai_api_key and tavily_api_key lie, to be handed to the services that use them, "
+            "and ca.pem, nats.pem, nats.key, postgres.pem and postgres.key, where TLS is to be spoken.",
         ),
     ] = None,
 ) -> None:
@@ -33,12 +34,15 @@ def keys(
     What is there is kept, so a password of your own may be put into its file before. Run as root, each service's
     files belong to its own uid. No password is ever printed.
     """
+    from cli.certificates import read_certificates
     from cli.keys import Keys
 
+    certificates = read_certificates(given) if given else {}
     keys = Keys(directory)
     made = keys.make(
         postgres_password_file=postgres_password_file,
         routes=[route.strip() for route in routes.split(",")] if routes else [],
+        certificates=certificates,
     )
     typer.echo(f"{made} made, the rest kept, in {directory}." if made else "all keys are there.")
     if given is not None:
@@ -46,3 +50,5 @@ def keys(
         typer.echo(
             f"handed on: {', '.join(handed_on) or 'no key of a model or of a search service'}."
         )
+    if certificates:
+        typer.echo("NATS and PostgreSQL have certificates: clients are to ask for TLS.")

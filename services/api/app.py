@@ -47,7 +47,7 @@ def build(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
-        middleware=[Middleware(Guard, host=settings.host)],
+        middleware=[Middleware(Guard, hosts=[settings.host, *settings.allowed_hosts])],
     )
     app.state.settings = settings
     app.state.database = database

@@ -1,35 +1,49 @@
 """Keeps web pages of others away: without a sign-in, a browser on this machine must not be their way in."""
 
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.api.problems import problem
 
-_LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class Guard:
-    """Refuses requests that come from another site's page, and names of this machine that such a page invented."""
+    """Refuses names of this machine that a foreign page has invented, and requests that come from such a page."""
 
-    def __init__(self, app: ASGIApp, host: str) -> None:
-        """`host` is the address that is listened on; on a loopback address only loopback names are answered to."""
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        """`hosts` are the names and addresses, without ports, that are answered to besides loopback's."""
         self._app = app
-        self._loopback_only = host in _LOOPBACK
+        self._hosts = LOOPBACK | {host.lower().strip("[]") for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (wrong := self._wrong(Headers(scope=scope))):
-            await problem(403, "foreign-page", wrong)(scope, receive, send)
+        if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
+            await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _wrong(self, headers: Headers) -> str | None:
+    def _refusal(self, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        if self._loopback_only and urlsplit(f"//{host}").hostname not in _LOOPBACK:
-            return f"This api answers to localhost only, not to {host!r}."
+        name = _name_in(host)
+        if name not in self._hosts:
+            told = f"This api does not answer to {host!r}."
+            if name:
+                told += f" If that is a name of its own, start it with VIGIL_ALLOWED_HOSTS={name}."
+            return problem(403, "foreign-host", told)
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
-            return f"Pages of {origin} may not use this api."
+        if origin is not None and origin.partition("://")[2] != host:
+            return problem(403, "foreign-page", f"Pages of {origin} may not use this api.")
+        return None
+
+
+def _name_in(host: str) -> str | None:
+    """Without the port; None where it is no host at all."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
         return None

@@ -18,11 +18,15 @@ def is_refusal(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Credentials:
-    """`user` also names the inbox that answers arrive in. Without a password none is shown; without `tls` none is asked."""
+    """`user` also names the inbox that answers arrive in. Without a password none is shown; without `tls` none is asked.
+
+    `tls_first`: TLS from the first byte, rather than when the server's greeting, which is plain text, asks for it.
+    """
 
     user: str
     password: str | None = field(default=None, repr=False)
     tls: SSLContext | None = None
+    tls_first: bool = False
 
     @property
     def inbox_prefix(self) -> str:
@@ -34,5 +38,5 @@ class Credentials:
         if self.password is not None:
             options |= {"user": self.user, "password": self.password}
         if self.tls is not None:
-            options["tls"] = self.tls
+            options |= {"tls": self.tls, "tls_handshake_first": self.tls_first}
         return options

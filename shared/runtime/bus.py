@@ -204,9 +204,12 @@ class Bus:
 
 
 def _security(credentials: Credentials) -> NatsSecurity | None:
+    tls, first = credentials.tls, credentials.tls_first
     if credentials.password is not None:
-        return NatsUserPassword(credentials.user, credentials.password, ssl_context=credentials.tls)
-    return NatsSecurity(ssl_context=credentials.tls) if credentials.tls else None
+        return NatsUserPassword(
+            credentials.user, credentials.password, ssl_context=tls, tls_handshake_first=first
+        )
+    return NatsSecurity(ssl_context=tls, tls_handshake_first=first) if tls else None
 
 
 async def _undecoded(message: NatsMessage) -> Any:

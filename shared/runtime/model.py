@@ -4,6 +4,7 @@ from shared.llm.background import BackgroundProvider
 from shared.llm.phase import Model
 from shared.llm.provider import ChatProvider, Provider
 from shared.llm.server import ModelServer
+from shared.runtime.logs import logger
 from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.store.database import Database
@@ -11,8 +12,11 @@ from shared.store.database import Database
 # Sent where no key is set: local servers want none, and the others answer clearly.
 NO_KEY = "no-key-set"
 
+log = logger(__name__)
+
 
 def model_of(settings: Settings, database: Database) -> Model:
+    _say_who_answers(settings, "model")
     key = settings.openai_api_key
     server = ModelServer(
         api_key=key.get_secret_value() if key else NO_KEY,
@@ -31,9 +35,16 @@ def _provider(settings: Settings, server: ModelServer) -> Provider:
 
 
 def search_of(settings: Settings) -> SearchClient:
+    _say_who_answers(settings, "search")
     key = settings.tavily_api_key
     return SearchClient(
         api_key=key.get_secret_value() if key else NO_KEY,
         base_url=settings.tavily_base_url,
         timeout_seconds=settings.search_timeout_seconds,
     )
+
+
+def _say_who_answers(settings: Settings, of: str) -> None:
+    """Here and not where the settings are read: only who asks the model or the web is to speak of them."""
+    if of in settings.sandboxed:
+        log.info("no key is set: the sandbox answers", instead_of=of)

@@ -46,8 +46,6 @@ def begin(name: str) -> Settings:
     settings = Settings()
     setproctitle.setproctitle(f"vigil {name}")
     logs.configure(actor=name, log_format=settings.log_format, level=settings.log_level)
-    if settings.sandboxed:
-        log.info("no key is set: the sandbox answers", instead_of=settings.sandboxed)
     return settings
 
 

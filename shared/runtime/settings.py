@@ -3,11 +3,12 @@
 import os
 import socket
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SecretsSettingsSource,
     SettingsConfigDict,
@@ -37,11 +38,13 @@ class Settings(BaseSettings):
     """None: the URL's, or where it names none and a password is set, the actor's own role."""
     database_password: SecretStr | None = None
     nats_url: str = "nats://127.0.0.1:4222"
+    """`tls://…` speaks TLS from the first byte, for a NATS with `handshake_first`: then nobody on the way can have the
+    password in plain text by leaving TLS out of the greeting, as is possible with `nats://…`."""
     nats_user: str | None = None
     """None: the actor's name."""
     nats_password: SecretStr | None = None
     nats_ca_file: Path | None = None
-    """Given, NATS is spoken to over TLS, and must show a certificate that this CA has signed."""
+    """Given, a NATS that asks for TLS must show a certificate that this CA has signed."""
     nats_cert_file: Path | None = None
     """With its key: shown to a NATS that asks for certificates of its clients."""
     nats_key_file: Path | None = None
@@ -96,6 +99,9 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = 0
     """Where this process answers HTTP (health; the api: everything). 0 takes any free port."""
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """Names and addresses by which the api may be called, separated by commas, besides localhost and `host`. To any other
+    it does not answer: a page that a browser here shows could have invented it, to reach what has no sign-in."""
     owner: str = "owner"
     """Name of the user that owns what is made without signing in."""
     log_format: Literal["console", "json"] = "json"
@@ -110,6 +116,13 @@ class Settings(BaseSettings):
     def _nothing_is_none(cls, given: Any) -> Any:
         """An empty file of secrets says that there is none."""
         return None if isinstance(given, str) and not given.strip() else given
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _separated_by_commas(cls, given: Any) -> Any:
+        if not isinstance(given, str):
+            return given
+        return [host for each in given.split(",") if (host := each.strip())]
 
     @model_validator(mode="after")
     def _stand_in(self) -> Self:

@@ -44,9 +44,9 @@ def test_no_build_tool_is_inside(image: Stack) -> None:
     assert "openai" in inside
 
 
-@pytest.mark.parametrize("variant", ["", "deploy/compose.ha.yaml"])
+@pytest.mark.parametrize("variant", ["", "deploy/compose.ha.yaml", "deploy/compose.tls.yaml"])
 def test_the_files_are_valid_and_hold_for_any_machine(image: Stack, variant: str) -> None:
-    stack = Stack(*filter(None, [variant]))
+    stack = Stack(*filter(None, [variant]), environment={"VIGIL_CERTS": "./certs"})
     stack.compose("config", "--quiet")
     for file in filter(None, ["compose.yaml", variant]):
         text = (ROOT / file).read_text()

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cluster.stack import SERVICES, Stack, waited_for
@@ -30,6 +31,21 @@ def test_the_first_up_shows_an_agent_that_works(stack: Stack) -> None:
 
     agent = waited_for(first, "the agent that the first `up` makes")
     assert stack.ended(agent, 1).status == "completed"
+
+
+def test_the_api_answers_to_its_own_names_only(stack: Stack) -> None:
+    def status(host: str) -> int:
+        url = f"{stack.api.url}/health/live"
+        return httpx.get(url, headers={"host": host}, trust_env=False).status_code
+
+    assert {host: status(host) for host in ("localhost:1", "127.0.0.1", "api:8080")} == {
+        "localhost:1": 200,
+        "127.0.0.1": 200,
+        "api:8080": 200,
+    }
+    assert status("rebound.example") == 403
+    listed = stack.compose("run", "--rm", "-T", "--no-deps", "vigil", "agent", "list", "--json")
+    assert isinstance(json.loads(listed), list)
 
 
 def test_an_iteration_ends_through_all_seven(watch: Watch) -> None:

@@ -21,12 +21,12 @@ def authority(home: Path, name: str = "ca") -> Pair:
     return pair
 
 
-def signed(home: Path, ca: Pair, name: str) -> Pair:
-    """For a server on 127.0.0.1, or a client."""
+def signed(home: Path, ca: Pair, name: str, *, called: str = "IP:127.0.0.1") -> Pair:
+    """For a server that is `called` so by its clients (DNS:… or IP:…), or a client."""
     pair = Pair(home / f"{name}.pem", home / f"{name}.key")
     request = home / f"{name}.csr"
     extensions = home / f"{name}.ext"
-    extensions.write_text("subjectAltName=IP:127.0.0.1\n")
+    extensions.write_text(f"subjectAltName={called}\nauthorityKeyIdentifier=keyid\n")
     _openssl(
         "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes",
         *("-subj", f"/CN={name}", "-keyout", str(pair.key), "-out", str(request)),
@@ -37,6 +37,15 @@ def signed(home: Path, ca: Pair, name: str) -> Pair:
         *("-extfile", str(extensions), "-out", str(pair.certificate)),
     )
     return pair
+
+
+def certified(home: Path, *, nats: str = "DNS:nats", postgres: str = "DNS:postgres") -> Path:
+    """`home`, with all that a cluster is given for TLS; each server is called as its clients are to call it."""
+    home.mkdir(exist_ok=True)
+    ca = authority(home)
+    signed(home, ca, "nats", called=nats)
+    signed(home, ca, "postgres", called=postgres)
+    return home
 
 
 def _openssl(words: str, *more: str) -> None:

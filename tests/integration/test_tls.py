@@ -1,5 +1,6 @@
 """NATS over TLS, where certificates are given: both sides are sure whom they speak to."""
 
+import asyncio
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from cli.local.ports import free_ports
 from shared.errors import TransientError
 from shared.events.models import QueryFailed
 from shared.events.tail import listening, stored
+from shared.events.topology import STREAM
 from shared.runtime.credentials import credentials_of
 from shared.runtime.provision import provision_stream
 from shared.runtime.reaching import bus_of
@@ -31,18 +33,22 @@ class Secured:
     ca: Pair
     client: Pair
 
-    def settings(self) -> Settings:
+    def settings(self, scheme: str = "tls") -> Settings:
         return Settings(
-            nats_url=self.url,
+            nats_url=over(scheme, self.url),
             nats_ca_file=self.ca.certificate,
             nats_cert_file=self.client.certificate,
             nats_key_file=self.client.key,
         )
 
 
+def over(scheme: str, url: str) -> str:
+    return url.replace("nats://", f"{scheme}://")
+
+
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A server that shows a certificate, and asks for its clients'."""
+    """A server that shows a certificate, asks for its clients', and takes TLS before and after its greeting."""
     home = tmp_path_factory.mktemp("tls")
     ca = authority(home)
     server, client = signed(home, ca, "server"), signed(home, ca, "client")
@@ -51,6 +57,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "key_file": str(server.key),
         "ca_file": str(ca.certificate),
         "verify": True,
+        "handshake_first": "auto",
     }
     port, monitor_port = free_ports(2)
     nats = EmbeddedNats(
@@ -61,8 +68,9 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     nats.stop()
 
 
-async def test_events_are_told_and_read_back_over_tls(secured: Secured) -> None:
-    settings = secured.settings()
+@pytest.mark.parametrize("scheme", ["nats", "tls"])
+async def test_events_are_told_and_read_back_over_tls(secured: Secured, scheme: str) -> None:
+    settings = secured.settings(scheme)
     await provision_stream(settings)
     bus = bus_of(settings, "researcher")
     await bus.connect()
@@ -76,8 +84,9 @@ async def test_events_are_told_and_read_back_over_tls(secured: Secured) -> None:
         )
     )
     await bus.close()
-    async with listening(secured.url, credentials_of(settings, "operator")) as client:
+    async with listening(settings.nats_url, credentials_of(settings, "operator")) as client:
         kept = await stored(client)
+        await client.jetstream().purge_stream(STREAM)
     assert kept is not None
     assert kept.events == 1
 
@@ -89,12 +98,33 @@ async def test_a_server_that_another_ca_has_signed_is_not_spoken_to(
         update={"nats_ca_file": authority(tmp_path, "another").certificate}
     )
     with pytest.raises(TransientError, match=r"certificate|CERTIFICATE"):
-        async with listening(secured.url, credentials_of(settings, "operator")):
+        async with listening(settings.nats_url, credentials_of(settings, "operator")):
             pass
+
+
+async def test_a_server_without_tls_is_not_even_told_the_password() -> None:
+    """Whoever stands between could greet in NATS's name, and leave TLS out of the greeting."""
+    heard = bytearray()
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "auth_required": true}\r\n')
+        while said := await reader.read(1024):
+            heard.extend(said)
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        url = f"tls://127.0.0.1:{port}"
+        settings = Settings.model_validate({"nats_url": url, "nats_password": "hidden"})
+        with pytest.raises(TransientError):
+            async with listening(url, credentials_of(settings, "operator")):
+                pass
+    assert heard
+    assert b"hidden" not in heard
 
 
 async def test_a_client_without_a_certificate_is_not_let_in(secured: Secured) -> None:
     settings = secured.settings().model_copy(update={"nats_cert_file": None})
     with pytest.raises(TransientError):
-        async with listening(secured.url, credentials_of(settings, "operator")):
+        async with listening(settings.nats_url, credentials_of(settings, "operator")):
             pass

@@ -1,0 +1,78 @@
+"""Run inside a container of the researcher: tries to speak to NATS and PostgreSQL without TLS, or without asking who they
+are, with a password that is right; prints what came of it."""
+
+import asyncio
+import json
+import socket
+import ssl
+from typing import Any
+
+import nats
+import psycopg
+
+from shared.runtime.credentials import credentials_of
+from shared.runtime.database_url import database_url_of
+from shared.runtime.settings import Settings
+
+ME = "researcher"
+DONE = "done"
+PATIENCE_SECONDS = 5.0
+
+
+async def in_plain_text(settings: Settings) -> str:
+    """What NATS says to a client that leaves TLS out."""
+    shown = credentials_of(settings, ME)
+    login = {"user": shown.user, "pass": shown.password, "verbose": False}
+    reader, writer = await asyncio.open_connection("nats", 4222)
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await reader.readline()
+            writer.write(f"CONNECT {json.dumps(login)}\r\nPING\r\n".encode())
+            return (await reader.readline()).decode().strip() or "the connection is ended"
+    finally:
+        writer.close()
+
+
+async def to_nats(**options: Any) -> str:
+    complaints: list[Exception] = []
+
+    async def hear(error: Exception) -> None:
+        complaints.append(error)
+
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            client = await nats.connect(allow_reconnect=False, error_cb=hear, **options)
+        await client.close()
+    except (OSError, nats.errors.Error) as error:
+        return f"{error!r} {complaints}"
+    return DONE
+
+
+def to_postgres(url: str, **options: str) -> str:
+    try:
+        psycopg.connect(url, **options).close()  # type: ignore[arg-type]  # of libpq's options
+    except psycopg.OperationalError as error:
+        return str(error)
+    return DONE
+
+
+async def main() -> None:
+    settings = Settings()
+    own = credentials_of(settings, ME).options()
+    strangers = own | {"tls": ssl.create_default_context()}
+    nats_address, postgres_address = map(socket.gethostbyname, ("nats", "postgres"))
+    url = database_url_of(settings, ME)
+    found = {
+        "nats as it should be": await to_nats(servers="tls://nats:4222", **own),
+        "nats in plain text": await in_plain_text(settings),
+        "nats without the CA": await to_nats(servers="tls://nats:4222", **strangers),
+        "nats by another name": await to_nats(servers=f"tls://{nats_address}:4222", **own),
+        "postgres as it should be": to_postgres(url),
+        "postgres in plain text": to_postgres(url, sslmode="disable"),
+        "postgres without the CA": to_postgres(url, sslrootcert="system"),
+        "postgres by another name": to_postgres(url, host=postgres_address),
+    }
+    print(json.dumps(found))
+
+
+asyncio.run(main())

@@ -1,0 +1,71 @@
+"""Each actor does its whole work under its own NATS user and Postgres role."""
+
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import select
+from structlog.testing import capture_logs
+
+from shared.graph import conclusions
+from shared.graph.scope import Scope
+from shared.runtime.reaching import database_of
+from shared.store import iterations
+from shared.store.database import Database
+from shared.store.tables import Agent, GraphNode, InboxItem
+from shared.store.words import ANALYSIS_TYPE, IterationStatus
+from tests.integration.cluster import BUILDERS, ended_iteration, running
+from tests.integration.guarded import Guarded
+from tests.integration.making import make_agent
+
+ACTORS = sorted(BUILDERS)
+
+
+async def test_the_whole_loop_runs_under_its_own_users_and_roles(
+    closed: Guarded, ours: Database, sandbox: str
+) -> None:
+    each = {name: closed.settings(name, sandbox_url=sandbox) for name in ACTORS}
+    api = database_of(closed.settings("api"), "api")
+    agent = await make_agent(api, name=f"Watch {uuid4()}")
+    with capture_logs() as lines:
+        async with running(each):
+            for number in (1, 2):
+                await _ask_to_run(api, agent)
+                ended = await ended_iteration(api, agent, number)
+                assert (ended.status, ended.errors) == (IterationStatus.COMPLETED, [])
+    wrong = [line for line in lines if line["log_level"] in ("warning", "error")]
+    assert [line for line in wrong if not line["event"].startswith("waiting for")] == []
+    analysis_id = await _an_analysis(ours, agent.id)
+    await _advise(closed, Scope(agent.owner_id, agent.id), f"Facts [node:{analysis_id}].")
+    async with api.transaction() as session:
+        assert (await session.scalars(select(InboxItem.agent_id))).all() == [agent.id]
+        await session.delete(await session.merge(agent))
+    await api.close()
+
+
+async def _ask_to_run(api: Database, agent: Agent) -> None:
+    async with api.transaction() as session:
+        asked = await session.get_one(Agent, agent.id)
+        asked.run_requested_at = await iterations.clock(session)
+
+
+async def _an_analysis(ours: Database, agent_id: Any) -> Any:
+    async with ours.transaction() as session:
+        return (
+            await session.scalars(
+                select(GraphNode.id).where(
+                    GraphNode.agent_id == agent_id, GraphNode.type == ANALYSIS_TYPE
+                )
+            )
+        ).first()
+
+
+async def _advise(closed: Guarded, scope: Scope, content: str) -> None:
+    """What the Adviser's tool does; the sandbox's reader advises too rarely to wait for it."""
+    database = database_of(closed.settings("adviser"), "adviser")
+    try:
+        async with database.transaction() as session:
+            await conclusions.add_advice(
+                session, scope, name="Hold", action="HOLD", summary="Hold.", content=content
+            )
+    finally:
+        await database.close()

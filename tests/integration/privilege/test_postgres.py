@@ -1,0 +1,194 @@
+"""What Postgres denies to each actor's role."""
+
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from shared.runtime.database_url import database_url_of
+from shared.store import roles
+from shared.store.database import Database
+from shared.store.grants import GRANTS
+from tests.integration.guarded import Guarded
+from tests.integration.making import make_agent
+
+ROLES = sorted(GRANTS)
+
+
+NODE = (
+    "insert into graph_nodes (id, agent_id, type, name, properties)"
+    " values (gen_random_uuid(), gen_random_uuid(), '{}', 'x', '{{}}')"
+)
+STEP = (
+    "insert into steps (id, iteration_id, agent_id, kind, index, status)"
+    " values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), '{}', 0, 'pending')"
+)
+LETTER = (
+    "insert into dead_letters (id, actor, subject, payload, code, error, attempts)"
+    " values (gen_random_uuid(), '{}', 'analysis.produced', '', '', '', 1)"
+)
+WISHED_LETTER = (
+    "insert into dead_letters (id, actor, subject, payload, code, error, attempts, retry_requested_at)"
+    " values (gen_random_uuid(), 'researcher', 'query.requested', '', '', '', 1, now())"
+)
+INTERACTION = (
+    "insert into llm_interactions (id, agent_id, phase, model, system_prompt, request)"
+    " values (gen_random_uuid(), gen_random_uuid(), '{}', 'm', 's', '{{}}')"
+)
+
+DENIED = [
+    *(
+        ("researcher", statement)
+        for statement in (
+            "insert into inbox_items (id) values (gen_random_uuid())",
+            "insert into messages (id) values (gen_random_uuid())",
+            "insert into conversations (id) values (gen_random_uuid())",
+            "insert into agents (id) values (gen_random_uuid())",
+            "insert into iterations (id) values (gen_random_uuid())",
+            "update agents set mission = 'another'",
+            "update agents set next_run_at = now()",
+            "update iterations set status = 'completed'",
+            "update steps set input = '{}'",
+            "update steps set kind = 'query'",
+            "update graph_nodes set type = 'AgentAdvice'",
+            "update graph_nodes set agent_id = gen_random_uuid()",
+            "update calls set request_hash = ''",
+            "delete from graph_nodes",
+            "delete from dead_letters",
+            "select payload from dead_letters",
+            "update dead_letters set payload = ''",
+            "update dead_letters set retry_requested_at = now()",
+            "update steps set retry_requested_at = now()",
+            LETTER.format("aggregator"),
+            WISHED_LETTER,
+            "select * from inbox_items",
+            "select * from messages",
+            "select * from users",
+            "select * from pg_authid",
+            "select * from alembic_version",
+            "truncate graph_nodes",
+            "create table mine (id int)",
+            "create temporary table mine (id int)",
+            "alter table graph_nodes disable row level security",
+            "create role another",
+            "set role vigil_adviser",
+            "copy graph_nodes to program 'cat'",
+            NODE.format("AgentAdvice"),
+            NODE.format("AgentAnalysis"),
+            STEP.format("advise"),
+            STEP.format("query"),
+            INTERACTION.format("advice_generation"),
+        )
+    ),
+    ("analyzer", NODE.format("AgentAdvice")),
+    ("analyzer", NODE.format("Company")),
+    ("analyzer", "update graph_nodes set properties = '{}'"),
+    ("analyzer", "insert into inbox_items (id) values (gen_random_uuid())"),
+    ("adviser", NODE.format("AgentAnalysis")),
+    ("adviser", "insert into graph_edges (id) values (gen_random_uuid())"),
+    ("adviser", "select * from messages"),
+    ("observer", NODE.format("Company")),
+    ("observer", STEP.format("advise")),
+    ("observer", "update agents set active = false"),
+    ("scheduler", "update agents set mission = 'another'"),
+    ("scheduler", "update agents set active = false"),
+    ("scheduler", "update steps set status = 'completed'"),
+    ("scheduler", STEP.format("query")),
+    ("scheduler", "update dead_letters set retry_requested_at = now()"),
+    ("scheduler", "update dead_letters set payload = ''"),
+    ("scheduler", "update steps set retry_requested_at = now()"),
+    ("scheduler", LETTER.format("aggregator")),
+    ("scheduler", "select * from graph_nodes"),
+    ("scheduler", "select * from llm_interactions"),
+    ("aggregator", "select answer from calls"),
+    ("aggregator", "select * from graph_nodes"),
+    ("aggregator", STEP.format("query")),
+    ("aggregator", "update steps set result = '{}'"),
+    ("api", "insert into graph_nodes (id) values (gen_random_uuid())"),
+    ("api", "update steps set status = 'completed'"),
+    ("api", "update iterations set status = 'completed'"),
+    ("api", "update dead_letters set payload = ''"),
+    ("api", LETTER.format("api")),
+    ("operator", "select mission from agents"),
+    ("operator", "select * from graph_nodes"),
+    ("operator", "select * from llm_interactions"),
+    ("operator", "delete from dead_letters"),
+]
+
+
+@pytest.mark.parametrize(("actor", "statement"), DENIED)
+def test_postgres_denies(closed: Guarded, actor: str, statement: str) -> None:
+    with closed.connect(actor) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize("actor", ["observer", "researcher", "analyzer", "adviser"])
+def test_who_makes_calls_may_note_their_references(closed: Guarded, actor: str) -> None:
+    with closed.connect(actor) as connection:
+        connection.execute("update calls set provider_ref = 'r' where answered_at is null")
+
+
+@pytest.mark.parametrize("actor", ROLES)
+def test_a_table_that_is_added_later_is_denied_to_all(closed: Guarded, actor: str) -> None:
+    with closed.connect("migrate") as owner:
+        owner.execute("create table if not exists api_tokens (hash text)")
+    roles.apply(
+        database_url_of(closed.migrator(), "migrate"),
+        {name: closed.settings(name).database_password.get_secret_value() for name in ROLES},  # type: ignore[union-attr]  # there is one for each
+    )
+    with closed.connect(actor) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("select * from api_tokens")
+
+
+async def test_steps_and_conclusions_of_others_cannot_be_touched(
+    closed: Guarded, ours: Database
+) -> None:
+    agent = await make_agent(ours, name=f"Watch {uuid4()}")
+    iteration_id = uuid4()
+    with closed.connect("migrate") as owner:
+        owner.execute(
+            "insert into iterations (id, agent_id, number, why, deadline_at)"
+            " values (%s, %s, 1, 'due', now() + interval '1 hour')",
+            (iteration_id, agent.id),
+        )
+        for kind in ("query", "insight"):
+            owner.execute(
+                "insert into steps (id, iteration_id, agent_id, kind, index, status)"
+                " values (gen_random_uuid(), %s, %s, %s, 0, 'pending')",
+                (iteration_id, agent.id, kind),
+            )
+        owner.execute(
+            "insert into graph_node_types (agent_id, name, description, properties_schema, created_by)"
+            " values (%s, 'AgentAdvice', '', '{}', 'system')",
+            (agent.id,),
+        )
+        owner.execute(
+            "insert into graph_nodes (id, agent_id, type, name, properties)"
+            " values (gen_random_uuid(), %s, 'AgentAdvice', 'x', '{}')",
+            (agent.id,),
+        )
+    with closed.connect("researcher") as researcher:
+        claimed = researcher.execute(
+            "update steps set status = 'failed' where iteration_id = %s returning kind",
+            (iteration_id,),
+        ).fetchall()
+        rewritten = researcher.execute(
+            "update graph_nodes set properties = '{\"a\": 1}' where agent_id = %s", (agent.id,)
+        ).rowcount
+    assert (claimed, rewritten) == ([("query",)], 0)
+
+
+@pytest.mark.parametrize("actor", ROLES)
+def test_postgres_asks_for_the_actors_own_password(closed: Guarded, actor: str) -> None:
+    wrong = closed.settings(actor, database_password="wrong")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(database_url_of(wrong, actor))
+
+
+def test_passwords_stand_in_no_log_of_postgres(closed: Guarded) -> None:
+    with closed.connect("migrate") as owner:
+        stored_as = owner.execute(
+            "select rolname, rolpassword from pg_authid where rolname like 'vigil\\_%'"
+        ).fetchall()
+    assert len(stored_as) == len(ROLES)
+    assert all(password.startswith("SCRAM-SHA-256$") for _, password in stored_as)

@@ -1,0 +1,94 @@
+"""Which hosts and pages the api answers to."""
+
+from collections.abc import Sequence
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from services.api.guard import Guard
+from shared.runtime.settings import Settings
+
+IN_COMPOSE = ("0.0.0.0", "api", "192.168.1.5", "Vigil.example", "[fe80::1]")
+
+
+async def asked(host: str, hosts: Sequence[str], **headers: str) -> httpx.Response:
+    route = Route("/", lambda _: PlainTextResponse("inside"))
+    app = Starlette(routes=[route], middleware=[Middleware(Guard, hosts=hosts)])
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        return await client.get("/", headers={"host": host, **headers})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:8080",
+        "127.0.0.1:8080",
+        "[::1]:8080",
+        "api:8080",
+        "192.168.1.5",
+        "vigil.example:443",
+        "[fe80::1]:8080",
+    ],
+)
+async def test_its_own_names_are_answered_to_at_any_port(host: str) -> None:
+    assert (await asked(host, IN_COMPOSE)).text == "inside"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "rebound.example",
+        "rebound.example:8080",
+        "api.rebound.example",
+        "localhost.rebound.example",
+        "user@rebound.example",
+        "192.168.1.6",
+        "[::2]",
+        "",
+        ":8080",
+        "[::1",
+        "[not an address]",
+    ],
+)
+async def test_other_names_are_refused(host: str) -> None:
+    answer = await asked(host, IN_COMPOSE)
+    assert answer.status_code == 403
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:vigil:problem:foreign-host"
+    assert repr(host) in answer.json()["detail"]
+
+
+async def test_the_refusal_says_what_to_set() -> None:
+    refused = await asked("Vigil.example:8080", [])
+    assert "VIGIL_ALLOWED_HOSTS=vigil.example." in refused.json()["detail"]
+    assert (await asked("Vigil.example:8080", ["vigil.example"])).text == "inside"
+
+
+async def test_pages_of_others_are_refused_under_its_own_name_too() -> None:
+    foreign = await asked("api:8080", IN_COMPOSE, origin="https://elsewhere.example")
+    assert (foreign.status_code, foreign.json()["type"]) == (403, "urn:vigil:problem:foreign-page")
+    for hardly_any in ("null", "http://[::1", ""):
+        assert (await asked("api:8080", IN_COMPOSE, origin=hardly_any)).status_code == 403
+    assert (await asked("api:8080", IN_COMPOSE, origin="http://api:8080")).text == "inside"
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ("api,127.0.0.1,", ("api", "127.0.0.1")),
+        (" a.example , b.example", ("a.example", "b.example")),
+        (",", ()),
+        ("", ()),
+    ],
+)
+def test_hosts_are_separated_by_commas(
+    monkeypatch: pytest.MonkeyPatch, given: str, hosts: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("VIGIL_ALLOWED_HOSTS", given)
+    assert Settings().allowed_hosts == hosts
