@@ -11,6 +11,7 @@ from sqlalchemy.orm import aliased
 from shared.events.envelope import Event
 from shared.store import telling
 from shared.store.database import Database
+from shared.store.leases import to_be_retried
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, StepStatus
 
@@ -51,12 +52,21 @@ class Reconciler:
             # Its last resend gets the chance to be heard before the next.
             Step.requested_at < now - timedelta(seconds=self.resend_after_seconds / 3),
         )
+        waiting = or_(forgotten, orphaned)
+        in_iteration = await self._locked(session, _of_running_iterations(), waiting)
+        retried = await self._locked(session, *self._retried(waiting))
         resends = []
-        for step in await self._locked(session, or_(forgotten, orphaned)):
+        for step in [*in_iteration, *retried]:
             iteration = await session.get_one(Iteration, step.iteration_id)
             await self._count(session, step)
             resends.append(Resend(telling.request(iteration, step), step.resends))
         return resends
+
+    def _retried(self, waiting: ColumnElement[bool]) -> tuple[ColumnElement[bool], ...]:
+        """Steps that are tried again after their iteration has ended: not taken up yet, or forgotten since."""
+        asked = func.greatest(Step.requested_at, Step.retry_requested_at)
+        unheard = and_(to_be_retried(), asked < func.clock_timestamp() - self._patience())
+        return Step.retry_requested_at.is_not(None), ~_of_running_iterations(), or_(unheard, waiting)
 
     async def _unjoined(self, session: AsyncSession) -> list[Resend]:
         """Iterations that wait for nothing: the word of their last step's end did not reach the join."""
@@ -72,7 +82,7 @@ class Reconciler:
             ~anything_open_or_later,
         )
         resends = []
-        for step in await self._locked(session, last):
+        for step in await self._locked(session, _of_running_iterations(), last):
             await self._count(session, step)
             resends += [Resend(event, step.resends) for event in await telling.ended(session, step)]
         return resends
@@ -81,12 +91,11 @@ class Reconciler:
         doublings = case((Step.resends > DOUBLINGS, DOUBLINGS), else_=Step.resends)
         return func.power(2, doublings) * timedelta(seconds=self.resend_after_seconds)
 
-    async def _locked(self, session: AsyncSession, wanted: ColumnElement[bool]) -> list[Step]:
-        """Matching steps of running iterations; those that another scheduler looks at are left to it."""
-        running = select(Iteration.id).where(Iteration.status == IterationStatus.RUNNING)
+    async def _locked(self, session: AsyncSession, *wanted: ColumnElement[bool]) -> list[Step]:
+        """Matching steps; those that another scheduler looks at are left to it."""
         found = await session.scalars(
             select(Step)
-            .where(Step.iteration_id.in_(running), wanted)
+            .where(*wanted)
             .order_by(Step.requested_at)
             .limit(STEPS_PER_LOOK)
             .with_for_update(skip_locked=True)
@@ -97,3 +106,9 @@ class Reconciler:
         step.resends += 1
         step.requested_at = (await session.execute(select(func.clock_timestamp()))).scalar_one()
         await session.flush()
+
+
+def _of_running_iterations() -> ColumnElement[bool]:
+    return Step.iteration_id.in_(
+        select(Iteration.id).where(Iteration.status == IterationStatus.RUNNING)
+    )

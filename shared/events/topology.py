@@ -54,8 +54,8 @@ CONSUMERS: Final[dict[str, Consumer]] = {
 }
 
 PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
-    # Its reconciler says again whatever the state implies: all that is told of steps.
-    "scheduler": tuple(event for event in models.EVENTS if issubclass(event, models.StepEvent)),
+    # Its reconciler says again whatever the state implies, and any message that was kept as a dead letter.
+    "scheduler": models.EVENTS,
     "observer": (models.PlanProduced, models.PlanFailed, models.QueryRequested),
     "researcher": (models.QueryCompleted, models.QueryFailed),
     "aggregator": (
