@@ -66,7 +66,7 @@ class Reconciler:
         """Steps that are tried again after their iteration has ended: not taken up yet, or forgotten since."""
         asked = func.greatest(Step.requested_at, Step.retry_requested_at)
         unheard = and_(to_be_retried(), asked < func.clock_timestamp() - self._patience())
-        return Step.retry_requested_at.is_not(None), ~_of_running_iterations(), or_(unheard, waiting)
+        return Step.retry_requested_at.is_not(None), or_(unheard, waiting)
 
     async def _unjoined(self, session: AsyncSession) -> list[Resend]:
         """Iterations that wait for nothing: the word of their last step's end did not reach the join."""
