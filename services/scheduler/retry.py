@@ -7,6 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.crash_points import CrashPoint, reach
 from shared.events.codec import encode
 from shared.runtime.bus import Bus
 from shared.runtime.logs import logger
@@ -49,6 +50,7 @@ class Retrier:
         # Another than the first, or the bus would take it for a double; the same for every attempt at this retry.
         message_id = f"{letter_id}:{again.wished_at.isoformat()}"
         await self.bus.publish_bytes(again.subject, again.payload, message_id=message_id)
+        reach(CrashPoint.EVENTS_PUBLISHED)
         async with self.database.transaction() as session:
             await dead_letters.published(session, letter_id, again.wished_at)
         log.info("published a dead letter again", letter=str(letter_id), about=again.subject)
