@@ -30,26 +30,22 @@ async def keep(
     step_id: UUID | None = None,
 ) -> None:
     """Keeps one dead letter for each message, however often it is delivered."""
+    reason = {"code": code, "error": error_text(error), "attempts": attempts}
     letter = {
         "id": ids.dead_letter_id(subject, payload),
         "actor": actor,
         "subject": subject,
         "payload": payload,
         "step_id": step_id,
-        "code": code,
-        "error": error_text(error),
-        "attempts": attempts,
+        **reason,
     }
-    known = insert(DeadLetter).values(letter)
     await session.execute(
-        known.on_conflict_do_update(
+        insert(DeadLetter)
+        .values(letter)
+        .on_conflict_do_update(
             index_elements=[DeadLetter.id],
-            set_={
-                "code": known.excluded.code,
-                "error": known.excluded.error,
-                "attempts": known.excluded.attempts,
-                "kept_at": func.clock_timestamp(),
-            },
+            # Said again rather than taken from `excluded`, which asks for the right to read these columns.
+            set_={**reason, "kept_at": func.clock_timestamp()},
         )
     )
 

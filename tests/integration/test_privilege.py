@@ -116,6 +116,14 @@ STEP = (
     "insert into steps (id, iteration_id, agent_id, kind, index, status)"
     " values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), '{}', 0, 'pending')"
 )
+LETTER = (
+    "insert into dead_letters (id, actor, subject, payload, code, error, attempts)"
+    " values (gen_random_uuid(), '{}', 'analysis.produced', '', '', '', 1)"
+)
+WISHED_LETTER = (
+    "insert into dead_letters (id, actor, subject, payload, code, error, attempts, retry_requested_at)"
+    " values (gen_random_uuid(), 'researcher', 'query.requested', '', '', '', 1, now())"
+)
 INTERACTION = (
     "insert into llm_interactions (id, agent_id, phase, model, system_prompt, request)"
     " values (gen_random_uuid(), gen_random_uuid(), '{}', 'm', 's', '{{}}')"
@@ -141,6 +149,11 @@ DENIED = [
             "delete from graph_nodes",
             "delete from dead_letters",
             "select payload from dead_letters",
+            "update dead_letters set payload = ''",
+            "update dead_letters set retry_requested_at = now()",
+            "update steps set retry_requested_at = now()",
+            LETTER.format("aggregator"),
+            WISHED_LETTER,
             "select * from inbox_items",
             "select * from messages",
             "select * from users",
@@ -174,6 +187,10 @@ DENIED = [
     ("scheduler", "update agents set active = false"),
     ("scheduler", "update steps set status = 'completed'"),
     ("scheduler", STEP.format("query")),
+    ("scheduler", "update dead_letters set retry_requested_at = now()"),
+    ("scheduler", "update dead_letters set payload = ''"),
+    ("scheduler", "update steps set retry_requested_at = now()"),
+    ("scheduler", LETTER.format("aggregator")),
     ("scheduler", "select * from graph_nodes"),
     ("scheduler", "select * from llm_interactions"),
     ("aggregator", "select answer from calls"),
@@ -183,6 +200,8 @@ DENIED = [
     ("api", "insert into graph_nodes (id) values (gen_random_uuid())"),
     ("api", "update steps set status = 'completed'"),
     ("api", "update iterations set status = 'completed'"),
+    ("api", "update dead_letters set payload = ''"),
+    ("api", LETTER.format("api")),
     ("operator", "select mission from agents"),
     ("operator", "select * from graph_nodes"),
     ("operator", "select * from llm_interactions"),
