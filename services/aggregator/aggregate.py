@@ -55,9 +55,8 @@ async def _tick(session: AsyncSession, event: events.StepEvent) -> Tick:
     how = ended(step)
     if how is None:
         if await _has_ended(session, event.iteration_id):
-            return StepEnded(
-                step.id, Ended()
-            )  # it is being retried, and nobody waits for it any more
+            # It is being retried, and nobody waits for it any more.
+            return StepEnded(step.id, Ended())
         raise TransientError(f"step {step.id} is told to have ended and has not", counts=False)
     return StepEnded(step.id, how)
 
