@@ -53,14 +53,15 @@ async def keep(
 async def ask_for_retry(session: AsyncSession, letter: DeadLetter) -> None:
     """Wishes the letter published again, and the failed step that it is about tried again; twice is as once."""
     now = func.clock_timestamp()
+    # The step first, as where an agent is deleted: the other order could deadlock with it.
+    if letter.step_id is not None:
+        await session.execute(_failed(letter.step_id).values(retry_requested_at=now))
     await session.execute(
         update(DeadLetter)
         .where(DeadLetter.id == letter.id, ~wished())
         .values(retry_requested_at=now)
         .execution_options(synchronize_session=False)
     )
-    if letter.step_id is not None:
-        await session.execute(_failed(letter.step_id).values(retry_requested_at=now))
 
 
 async def discard(session: AsyncSession, letter: DeadLetter) -> None:
