@@ -16,6 +16,8 @@ from shared.store.reading.shapes import (
     AgentView,
     CallsView,
     ConclusionView,
+    DeadLetterDetails,
+    DeadLetterView,
     GraphView,
     InboxItemView,
     IterationDetails,
@@ -101,6 +103,22 @@ class Client:
     def mark_read(self, item_id: UUID) -> InboxItemView:
         return self._ask(InboxItemView, "POST", f"/inbox/{item_id}/read")
 
+    def dead_letters(
+        self, *, actor: str | None = None, before: UUID | None = None, limit: int = 50
+    ) -> list[DeadLetterView]:
+        wanted = {"actor": actor, "before": before, "limit": limit}
+        params = {key: str(value) for key, value in wanted.items() if value is not None}
+        return self._ask(list[DeadLetterView], "GET", "/dead-letters", params=params)
+
+    def dead_letter(self, reference: str) -> DeadLetterDetails:
+        return self._ask(DeadLetterDetails, "GET", _letter(reference))
+
+    def retry(self, reference: str) -> DeadLetterView:
+        return self._ask(DeadLetterView, "POST", f"{_letter(reference)}/retry")
+
+    def discard(self, reference: str) -> None:
+        self._send("DELETE", _letter(reference))
+
     def close(self) -> None:
         self._http.close()
 
@@ -138,6 +156,10 @@ class Client:
 
 def _agent(reference: str) -> str:
     return f"/agents/{quote(reference, safe='')}"
+
+
+def _letter(reference: str) -> str:
+    return f"/dead-letters/{quote(reference, safe='')}"
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -54,8 +54,21 @@ async def _tick(session: AsyncSession, event: events.StepEvent) -> Tick:
         return StepEnded(event.step_id, Ended())
     how = ended(step)
     if how is None:
+        if await _has_ended(session, event.iteration_id):
+            # It is being retried, and nobody waits for it any more.
+            return StepEnded(step.id, Ended())
         raise TransientError(f"step {step.id} is told to have ended and has not", counts=False)
     return StepEnded(step.id, how)
+
+
+async def _has_ended(session: AsyncSession, iteration_id: UUID) -> bool:
+    iteration = await session.get(Iteration, iteration_id)
+    return iteration is None or iteration.stage == Stage.ENDED
+
+
+def _came_later(event: Event, iteration: Iteration) -> bool:
+    """Whether `event` tells of a step that was retried when the iteration had ended, and told so, already."""
+    return iteration.ended_at is not None and event.occurred_at > iteration.ended_at
 
 
 def _ids(rows: Sequence[Step]) -> tuple[UUID, ...]:
@@ -65,6 +78,8 @@ def _ids(rows: Sequence[Step]) -> tuple[UUID, ...]:
 async def _following(session: AsyncSession, iteration: Iteration, event: Event) -> Sequence[Event]:
     """What the state implies after `event`. A redelivered event finds the stage changed and implies the same."""
     if iteration.stage == Stage.ENDED:
+        if _came_later(event, iteration):
+            return []
         return [await telling.iteration_ended(session, iteration)]
     if iteration.stage == Stage.ANALYZING and isinstance(event, _FOLLOWS_PLAN_AND_QUERIES):
         insights = await steps.of_iteration(session, iteration.id, StepKind.INSIGHT)

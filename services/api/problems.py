@@ -32,7 +32,9 @@ class NotFoundError(ProblemError):
 
     def __init__(self, what: str, reference: object) -> None:
         super().__init__(
-            HTTPStatus.NOT_FOUND, f"no-such-{what}", f"There is no {what} {str(reference)!r}."
+            HTTPStatus.NOT_FOUND,
+            f"no-such-{what.replace(' ', '-')}",
+            f"There is no {what} {str(reference)!r}.",
         )
 
 

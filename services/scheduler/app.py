@@ -2,6 +2,7 @@
 
 from services.scheduler.clock import Clock
 from services.scheduler.reconcile import Reconciler
+from services.scheduler.retry import Retrier
 from services.scheduler.tick import Ticker
 from shared.events.models import IterationCompleted, IterationFailed
 from shared.runtime.actor import Actor
@@ -15,6 +16,7 @@ def build(settings: Settings) -> Actor:
     clock = Clock(
         Ticker(database, settings.iteration_deadline_seconds),
         Reconciler(database, settings.resend_after_seconds),
+        Retrier(database, bus),
         bus,
         settings.scheduler_tick_seconds,
     )

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from services.scheduler.reconcile import Lost, Reconciler
+from services.scheduler.retry import Retrier
 from services.scheduler.tick import Ticker
 from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError
@@ -21,6 +23,7 @@ log = logger(__name__)
 class Clock:
     ticker: Ticker
     reconciler: Reconciler
+    retrier: Retrier
     bus: Bus
     tick_seconds: float
     woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,6 +49,7 @@ class Clock:
             await asyncio.sleep(RECONCILE_SECONDS)
             if self.bus.is_connected:  # else it would count resends that nobody can hear
                 await _whatever_happens(self._reconcile)
+                await _whatever_happens(self._retry)
 
     async def _tick(self) -> None:
         for event in await self.ticker.tick():
@@ -72,6 +76,12 @@ class Clock:
             # the looks to the others.
             log.exception("cannot be told again", row_id=str(lost.row_id), **who)
         await self.reconciler.count(lost)
+
+    async def _retry(self) -> None:
+        for letter_id in await self.retrier.wanted():
+            if self.bus.is_connected:
+                # One that cannot be published hinders no other.
+                await _whatever_happens(partial(self.retrier.publish, letter_id))
 
 
 async def _whatever_happens(work: Callable[[], Awaitable[None]]) -> None:

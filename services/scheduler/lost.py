@@ -5,6 +5,7 @@ from datetime import timedelta
 from sqlalchemy import CTE, ColumnElement, Select, and_, case, exists, func, or_, select
 from sqlalchemy.orm import aliased
 
+from shared.store.leases import to_be_retried
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, StepStatus
 
@@ -17,6 +18,17 @@ LAPSED = timedelta(seconds=0.5)
 
 def unclaimed(resend_after: timedelta) -> Select[Step]:
     """Steps whose request nobody took, or whose worker died. Where the lease is renewed, the worker is alive."""
+    return _steps(_of_running_iterations(), _waits(resend_after))
+
+
+def unretried(resend_after: timedelta) -> Select[Step]:
+    """Steps that are tried again after their iteration has ended: not taken up yet, or forgotten since."""
+    asked = func.greatest(Step.requested_at, Step.retry_requested_at)
+    unheard = and_(to_be_retried(), asked < func.statement_timestamp() - _patience(resend_after))
+    return _steps(Step.retry_requested_at.is_not(None), or_(unheard, _waits(resend_after)))
+
+
+def _waits(resend_after: timedelta) -> ColumnElement[bool]:
     now = func.statement_timestamp()
     waiting_since = func.greatest(Step.requested_at, Step.retry_at)
     forgotten = and_(
@@ -28,7 +40,7 @@ def unclaimed(resend_after: timedelta) -> Select[Step]:
         # Its last resend gets the chance to be heard before the next.
         Step.requested_at < now - resend_after / 3,
     )
-    return _steps(or_(forgotten, orphaned))
+    return or_(forgotten, orphaned)
 
 
 def unjoined(resend_after: timedelta) -> Select[Step]:
@@ -41,7 +53,7 @@ def unjoined(resend_after: timedelta) -> Select[Step]:
         func.coalesce(Step.requested_at, Step.ended_at) < now - _patience(resend_after),
         ~exists().where(later.iteration_id == Step.iteration_id, later.ended_at > Step.ended_at),
     )
-    return _steps(last)
+    return _steps(_of_running_iterations(), last)
 
 
 def untold(resend_after: timedelta) -> Select[Iteration]:
@@ -59,15 +71,13 @@ def untold(resend_after: timedelta) -> Select[Iteration]:
     )
 
 
-def _steps(wanted: ColumnElement[bool]) -> Select[Step]:
-    """Matching steps of running iterations."""
+def _steps(*wanted: ColumnElement[bool]) -> Select[Step]:
+    return select(Step).where(*wanted).order_by(Step.requested_at).limit(ROWS_PER_LOOK)
+
+
+def _of_running_iterations() -> ColumnElement[bool]:
     running = select(Iteration.id).where(Iteration.status == IterationStatus.RUNNING)
-    return (
-        select(Step)
-        .where(Step.iteration_id.in_(running), wanted)
-        .order_by(Step.requested_at)
-        .limit(ROWS_PER_LOOK)
-    )
+    return Step.iteration_id.in_(running)
 
 
 def _patience(resend_after: timedelta) -> ColumnElement[timedelta]:

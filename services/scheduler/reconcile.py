@@ -71,6 +71,7 @@ class Reconciler:
         """Made once: to make a statement takes several times as long as to ask it."""
         return [
             (lost.unclaimed(self._resend_after), _request),
+            (lost.unretried(self._resend_after), _request),
             (lost.unjoined(self._resend_after), telling.ended),
         ]
 

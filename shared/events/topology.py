@@ -55,7 +55,7 @@ CONSUMERS: Final[dict[str, Consumer]] = {
 }
 
 PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
-    # Its reconciler says again whatever the state implies.
+    # Its reconciler says again whatever the state implies, and any message that was kept as a dead letter.
     "scheduler": models.EVENTS,
     "observer": (models.PlanProduced, models.PlanFailed, models.QueryRequested),
     "researcher": (models.QueryCompleted, models.QueryFailed),

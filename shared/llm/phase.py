@@ -60,7 +60,7 @@ class PhaseRun:
         tools: Sequence[dict[str, Any]] = (),
         response_format: dict[str, Any] | None = None,
     ) -> ChatRequest:
-        """The first request, as it was first sent even where the step is resumed with newer prompts or knowledge."""
+        """The first request; once it has an answer, as it was first sent, whatever the prompts or knowledge are now."""
         async with self.transaction() as session:
             self._interaction = await interactions.open_or_resume(
                 session,

@@ -109,28 +109,34 @@ class Bus:
         is too large for it.
         """
         message_id = f"{event.event_id}:r{resend}" if resend else str(event.event_id)
-        headers = {"Nats-Msg-Id": message_id, "Content-Type": "application/json"}
-        if event.traceparent:
-            headers["traceparent"] = event.traceparent
+        headers = {"traceparent": event.traceparent} if event.traceparent else {}
+        await self.publish_bytes(event.subject, encode(event), message_id=message_id, **headers)
+
+    async def publish_bytes(
+        self, subject: str, payload: bytes, *, message_id: str, **headers: str
+    ) -> None:
+        """Returns when the stream has stored `payload`, whatever it is. Raises as `publish` does."""
         try:
             await self.broker.publish(
-                encode(event),
-                event.subject,
-                headers=headers,
+                payload,
+                subject,
+                headers={
+                    "Nats-Msg-Id": message_id,
+                    "Content-Type": "application/json",
+                    **headers,
+                },
                 stream=STREAM,
                 timeout=PUBLISH_TIMEOUT_SECONDS,
             )
         except MaxPayloadError as error:
             raise PermanentError(
-                "event_too_large", f"{event.subject} is too large for NATS: {error}"
+                "event_too_large", f"{subject} is too large for NATS: {error}"
             ) from error
         except (NatsError, APIError, TimeoutError) as error:
             # NATS says on another way than the answer's that it forbids, so that all there is here is silence.
-            forbidden = event.subject in self._forbidden
+            forbidden = subject in self._forbidden
             why = f"it forbids it to {self._credentials.user}" if forbidden else repr(error)
-            raise TransientError(
-                f"NATS did not store {event.subject}: {why}", counts=False
-            ) from error
+            raise TransientError(f"NATS did not store {subject}: {why}", counts=False) from error
 
     async def publish_all(self, events: Iterable[Event]) -> None:
         for event in events:

@@ -100,7 +100,7 @@ class StepHandler:
 
     async def _run(self, event: Event, lease: Lease, step: Step) -> Step:
         try:
-            if lease.epoch > MAX_CLAIMS:
+            if lease.epoch - step.retried_epoch > MAX_CLAIMS:
                 raise PermanentError(
                     "claimed_too_often",
                     f"{MAX_CLAIMS} workers began this step and none lived to end it",

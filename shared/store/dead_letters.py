@@ -1,13 +1,21 @@
-"""What could not be handled is kept, with the reason."""
+"""What could not be handled is kept, with the reason, until it is retried or discarded.
 
+To retry is a wish first: the api writes it, the scheduler publishes, and only then is the letter gone. The wish is open
+while the letter has not been kept again since: who publishes twice, or late, retries nothing that was not asked for.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
+from sqlalchemy import ColumnElement, Update, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
 from shared.store.storable import error_text
-from shared.store.tables import DeadLetter
+from shared.store.tables import DeadLetter, Step
+from shared.store.words import StepStatus
 
 
 async def keep(
@@ -22,20 +30,77 @@ async def keep(
     step_id: UUID | None = None,
 ) -> None:
     """Keeps one dead letter for each message, however often it is delivered."""
+    reason = {"code": code, "error": error_text(error), "attempts": attempts}
     letter = {
         "id": ids.dead_letter_id(subject, payload),
         "actor": actor,
         "subject": subject,
         "payload": payload,
         "step_id": step_id,
-        "code": code,
-        "error": error_text(error),
-        "attempts": attempts,
+        **reason,
     }
-    known = insert(DeadLetter).values(letter)
     await session.execute(
-        known.on_conflict_do_update(
+        insert(DeadLetter)
+        .values(letter)
+        .on_conflict_do_update(
             index_elements=[DeadLetter.id],
-            set_={"error": known.excluded.error, "attempts": known.excluded.attempts},
+            # Said again rather than taken from `excluded`, which asks for the right to read these columns.
+            set_={**reason, "kept_at": func.clock_timestamp()},
         )
+    )
+
+
+async def ask_for_retry(session: AsyncSession, letter: DeadLetter) -> None:
+    """Wishes the letter published again, and the failed step that it is about tried again; twice is as once."""
+    now = func.clock_timestamp()
+    # The step first, as where an agent is deleted: the other order could deadlock with it.
+    if letter.step_id is not None:
+        await session.execute(_failed(letter.step_id).values(retry_requested_at=now))
+    await session.execute(
+        update(DeadLetter)
+        .where(DeadLetter.id == letter.id, ~wished())
+        .values(retry_requested_at=now)
+        .execution_options(synchronize_session=False)
+    )
+
+
+async def discard(session: AsyncSession, letter: DeadLetter) -> None:
+    """Deletes the letter. A retry that nobody has taken up yet is off; the step that failed stays failed."""
+    if letter.step_id is not None:
+        await session.execute(_failed(letter.step_id).values(retry_requested_at=None))
+    await session.execute(delete(DeadLetter).where(DeadLetter.id == letter.id))
+
+
+async def wanted(session: AsyncSession, limit: int) -> Sequence[UUID]:
+    """Letters that are to be published again, the longest wished first."""
+    found = await session.scalars(
+        select(DeadLetter.id).where(wished()).order_by(DeadLetter.retry_requested_at).limit(limit)
+    )
+    return list(found)
+
+
+async def find_wanted(session: AsyncSession, letter_id: UUID) -> DeadLetter | None:
+    """None where it is gone, or its retry is no longer wished."""
+    return await session.scalar(select(DeadLetter).where(DeadLetter.id == letter_id, wished()))
+
+
+async def published(session: AsyncSession, letter_id: UUID, wished_at: datetime) -> None:
+    """Deletes the letter that was wished at that time, unless its message has failed again or was wished anew."""
+    await session.execute(
+        delete(DeadLetter).where(
+            DeadLetter.id == letter_id, DeadLetter.retry_requested_at == wished_at, wished()
+        )
+    )
+
+
+def wished() -> ColumnElement[bool]:
+    """Whether a letter's retry is wished and has not been answered by another failure."""
+    return func.coalesce(DeadLetter.retry_requested_at > DeadLetter.kept_at, False)
+
+
+def _failed(step_id: UUID) -> Update:
+    return (
+        update(Step)
+        .where(Step.id == step_id, Step.status == StepStatus.FAILED)
+        .execution_options(synchronize_session=False)
     )

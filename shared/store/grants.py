@@ -5,7 +5,7 @@ until they are named.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
@@ -26,34 +26,42 @@ class Rows:
 
 
 @dataclass(frozen=True)
+class Filled:
+    """The rows whose `column` holds anything."""
+
+    column: str
+
+
+@dataclass(frozen=True)
 class Grant:
     """What one role may do with one table. Empty columns: nothing of that kind.
 
-    `inserts` and `updates` bound the rows that may be written; None bounds nothing.
+    `inserts`, `updates` and `deletes` bound the rows that may be written; None bounds nothing.
     """
 
     select: Columns = ()
-    insert: bool = False
+    insert: Columns = ()
     update: Columns = ()
     delete: bool = False
     inserts: Rows | None = None
     updates: Rows | None = None
+    deletes: Filled | None = None
 
 
 READ: Final = Grant(select=ALL)
 
-# A dead letter is put down and never looked at; its error and count grow when it is delivered again.
-_LETTERS: Final = {"dead_letters": Grant(("id",), insert=True, update=("error", "attempts"))}
-
 # What an iteration has cost is told with its end.
 _COSTS: Final = {"calls": Grant(("iteration_id", "cost_usd"))}
 
+_LETTER: Final = ("id", "actor", "subject", "payload", "step_id", "code", "error", "attempts")
+_KEPT_AGAIN: Final = ("code", "error", "attempts", "kept_at")
 _WORKED_ON: Final = (
     "status",
     "result",
     "error",
     "attempts",
     "epoch",
+    "retried_epoch",
     "lease_owner",
     "lease_until",
     "retry_at",
@@ -64,16 +72,31 @@ _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
 _MERGED: Final = ("properties", "updated_at")
 
 
+def _letters(actor: str) -> dict[str, Grant]:
+    """Puts its own dead letters down, and never looks at them. That one be published again it cannot even wish."""
+    own = Rows("actor", (actor,))
+    return {"dead_letters": Grant(("id",), _LETTER, _KEPT_AGAIN, inserts=own, updates=own)}
+
+
+def _publishes_letters(actor: str) -> dict[str, Grant]:
+    """May read all of them too, and delete those whose retry was asked for."""
+    retried = Filled("retry_requested_at")
+    own = _letters(actor)["dead_letters"]
+    return {"dead_letters": replace(own, select=ALL, delete=True, deletes=retried)}
+
+
 def _steps(kind: StepKind, *makes: StepKind) -> dict[str, Grant]:
     """Works on steps of its own kind; may make others, but not touch them."""
     inserts = Rows("kind", tuple(makes)) if makes else None
     own = Rows("kind", (kind,))
-    return {"steps": Grant(ALL, bool(makes), _WORKED_ON, inserts=inserts, updates=own)}
+    return {"steps": Grant(ALL, ALL if makes else (), _WORKED_ON, inserts=inserts, updates=own)}
 
 
 def _asks(*phases: Phase) -> dict[str, Grant]:
     """Speaks to the model in its own phases: what was said and paid there is its own to write."""
     own = Rows("phase", tuple(phases))
+    begun_anew = ("model", "system_prompt", "request")
+    went_on = (*begun_anew, "events", "completed_at")
     answered = (
         "provider_ref",
         "answer",
@@ -83,8 +106,8 @@ def _asks(*phases: Phase) -> dict[str, Grant]:
         "answered_at",
     )
     return {
-        "llm_interactions": Grant(ALL, True, ("events", "completed_at"), inserts=own, updates=own),
-        "calls": Grant(ALL, True, answered, inserts=own, updates=own),
+        "llm_interactions": Grant(ALL, ALL, went_on, inserts=own, updates=own),
+        "calls": Grant(ALL, ALL, answered, inserts=own, updates=own),
     }
 
 
@@ -100,28 +123,28 @@ _LOOKS: Final = {
 
 
 def _concludes(type_name: str) -> dict[str, Grant]:
-    return {"graph_nodes": Grant(ALL, insert=True, inserts=Rows("type", (type_name,)))}
+    return {"graph_nodes": Grant(ALL, insert=ALL, inserts=Rows("type", (type_name,)))}
 
 
 _MAKES_TYPES: Final = {
-    "graph_node_types": Grant(ALL, insert=True),
-    "graph_edge_types": Grant(ALL, insert=True),
+    "graph_node_types": Grant(ALL, insert=ALL),
+    "graph_edge_types": Grant(ALL, insert=ALL),
 }
-_WRITES_EDGES: Final = {"graph_edges": Grant(ALL, insert=True, update=_MERGED)}
+_WRITES_EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_MERGED)}
 _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
 
 GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
         "agents": Grant(ALL, update=("next_run_at", "run_requested_at", "iterations_started")),
-        "iterations": Grant(ALL, insert=True, update=("end_told_at", "end_resends")),
+        "iterations": Grant(ALL, insert=ALL, update=("end_told_at", "end_resends")),
         "steps": Grant(
             ALL,
-            insert=True,
+            insert=ALL,
             update=("requested_at", "resends"),
             inserts=Rows("kind", (StepKind.OBSERVE,)),
         ),
         **_COSTS,
-        **_LETTERS,
+        **_publishes_letters("scheduler"),
     },
     "observer": {
         **_LOOKS,
@@ -129,16 +152,16 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "iterations": Grant(ALL, update=("observer_plan", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT),
         **_asks(Phase.OBSERVER),
-        **_LETTERS,
+        **_letters("observer"),
     },
     "researcher": {
         **_LOOKS,
         **_MAKES_TYPES,
         **_WRITES_EDGES,
-        "graph_nodes": Grant(ALL, insert=True, update=_MERGED, inserts=_FACTS, updates=_FACTS),
+        "graph_nodes": Grant(ALL, insert=ALL, update=_MERGED, inserts=_FACTS, updates=_FACTS),
         **_steps(StepKind.QUERY),
         **_asks(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
-        **_LETTERS,
+        **_letters("researcher"),
     },
     "aggregator": {
         "iterations": Grant(
@@ -146,7 +169,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         ),
         "steps": Grant(
             ALL,
-            insert=True,
+            insert=ALL,
             update=(
                 "status",
                 "error",
@@ -160,7 +183,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
             inserts=Rows("kind", (StepKind.ADVISE,)),
         ),
         **_COSTS,
-        **_LETTERS,
+        **_letters("aggregator"),
     },
     "analyzer": {
         **_LOOKS,
@@ -168,29 +191,32 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_concludes(ANALYSIS_TYPE),
         **_steps(StepKind.INSIGHT),
         **_asks(Phase.ANALYSIS_GENERATION),
-        **_LETTERS,
+        **_letters("analyzer"),
     },
     "adviser": {
         **_LOOKS,
         **_concludes(ADVICE_TYPE),
-        "inbox_items": Grant(insert=True),
-        "conversations": Grant(ALL, insert=True),
-        "messages": Grant(insert=True),
+        "inbox_items": Grant(insert=ALL),
+        "conversations": Grant(ALL, insert=ALL),
+        "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),
         **_asks(Phase.ADVICE_GENERATION),
-        **_LETTERS,
+        **_letters("adviser"),
     },
     "api": {
         **_LOOKS,
         **_MAKES_TYPES,
-        "users": Grant(ALL, insert=True),
-        "agents": Grant(ALL, insert=True, update=ALL, delete=True),
-        "steps": READ,
+        "users": Grant(ALL, insert=ALL),
+        "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),
+        # An agent is deleted with its iterations locked, for which PostgreSQL asks for the right to change something.
+        "iterations": Grant(ALL, update=("why",)),
+        "steps": Grant(ALL, update=("retry_requested_at",)),
         "calls": READ,
         "llm_interactions": READ,
         "inbox_items": Grant(ALL, update=("read_at",)),
-        "conversations": Grant(ALL, insert=True),
-        "messages": Grant(ALL, insert=True),
+        "conversations": Grant(ALL, insert=ALL),
+        "messages": Grant(ALL, insert=ALL),
+        "dead_letters": Grant(ALL, update=("retry_requested_at",), delete=True),
     },
     # A person who looks after the installation: how the work goes, and what failed; not what agents know or say.
     "operator": {

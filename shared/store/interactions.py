@@ -25,7 +25,10 @@ async def open_or_resume(
     system_prompt: str,
     request: dict[str, Any],
 ) -> Interaction:
-    """The step's interaction in `phase`: the one begun before, with what it was told then, or a new one."""
+    """The step's interaction in `phase`: the one begun before, with what it was told then, or a new one.
+
+    One that never got an answer begins anew: whoever has mended a wrong model or prompt has it retried with the right one.
+    """
     interaction_id = ids.interaction_id(lease.step_id, phase)
     row = {
         "id": interaction_id,
@@ -37,8 +40,19 @@ async def open_or_resume(
         "system_prompt": system_prompt,
         "request": request,
     }
-    await session.execute(insert(Interaction).values(row).on_conflict_do_nothing())
-    return await session.get_one(Interaction, interaction_id)
+    begun = insert(Interaction).values(row)
+    await session.execute(
+        begun.on_conflict_do_update(
+            index_elements=[Interaction.id],
+            set_={
+                "model": begun.excluded.model,
+                "system_prompt": begun.excluded.system_prompt,
+                "request": begun.excluded.request,
+            },
+            where=Interaction.events == cast([], JSONB),
+        )
+    )
+    return await session.get_one(Interaction, interaction_id, populate_existing=True)
 
 
 async def append(session: AsyncSession, interaction: Interaction, event: dict[str, Any]) -> None:

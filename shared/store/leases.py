@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
 
-from sqlalchemy import func, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
@@ -86,17 +86,32 @@ async def claim(
     seconds: float = LEASE_SECONDS,
     kind: StepKind | None = None,
 ) -> Claim:
-    """Tries to lease the step for `owner` and `seconds`: a pending one that does not rest, or one whose lease has lapsed.
+    """Tries to lease the step for `owner` and `seconds`: a pending one that does not rest, one whose lease has lapsed,
+    or a failed one that a person asked to be tried again. Whether its iteration has ended makes no difference.
 
     Where `kind` is given, one of another kind is left alone.
     """
-    now = func.clock_timestamp()
     own = true() if kind is None else Step.kind == kind
+    step = await _take(session, step_id, own, owner, seconds)
+    if step is None and await _reopen(session, step_id, own):
+        step = await _take(session, step_id, own, owner, seconds)
+    if step is not None:
+        lease = Lease(
+            step.id, step.iteration_id, step.agent_id, step.epoch, owner=owner, seconds=seconds
+        )
+        return Claimed(lease, step)
+    return await _why_not(session, step_id, kind)
+
+
+async def _take(
+    session: AsyncSession, step_id: UUID, own: ColumnElement[bool], owner: str, seconds: float
+) -> Step | None:
+    now = func.clock_timestamp()
     free = or_(
         (Step.status == StepStatus.PENDING) & (func.coalesce(Step.retry_at, now) <= now),
         (Step.status == StepStatus.RUNNING) & (Step.lease_until < now),
     )
-    step = await session.scalar(
+    step: Step | None = await session.scalar(
         update(Step)
         .where(Step.id == step_id, own, free)
         .values(
@@ -108,12 +123,34 @@ async def claim(
         )
         .returning(Step)
     )
-    if step is not None:
-        lease = Lease(
-            step.id, step.iteration_id, step.agent_id, step.epoch, owner=owner, seconds=seconds
+    return step
+
+
+async def _reopen(session: AsyncSession, step_id: UUID, own: ColumnElement[bool]) -> bool:
+    """Makes the step pending as if it had not been tried yet, where it failed and its retry was asked for since.
+
+    Here, and not where it is asked for: only the actor that owns a step's kind may write its status.
+    """
+    reopened = await session.scalar(
+        update(Step)
+        .where(Step.id == step_id, own, to_be_retried())
+        .values(
+            status=StepStatus.PENDING,
+            attempts=0,
+            error=None,
+            retry_at=None,
+            ended_at=None,
+            retried_epoch=Step.epoch,
         )
-        return Claimed(lease, step)
-    return await _why_not(session, step_id, kind)
+        .returning(Step.id)
+        .execution_options(synchronize_session=False)
+    )
+    return reopened is not None
+
+
+def to_be_retried() -> ColumnElement[bool]:
+    """Whether a step has failed, and a person has asked since that it be tried again."""
+    return and_(Step.status == StepStatus.FAILED, Step.retry_requested_at > Step.ended_at)
 
 
 async def _why_not(session: AsyncSession, step_id: UUID, kind: StepKind | None) -> Claim:

@@ -8,7 +8,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
-from shared.store.grants import ALL, GRANTS, Columns, Grant, Rows, role_of
+from shared.store.grants import ALL, GRANTS, Columns, Filled, Grant, Rows, role_of
 
 _ROLES_LOCK = 0x7669_6769_6D
 """Any fixed number: one process at a time grants, for catalogues take no two at once."""
@@ -68,7 +68,7 @@ def _privileges(grant: Grant) -> Iterator[sql.Composable]:
     if grant.select:
         yield _on("select", grant.select)
     if grant.insert:
-        yield sql.SQL("insert")
+        yield _on("insert", grant.insert)
     if grant.update:
         yield _on("update", grant.update)
     if grant.delete:
@@ -134,7 +134,7 @@ def _bounded_tables() -> set[str]:
         table
         for grants in GRANTS.values()
         for table, grant in grants.items()
-        if grant.inserts or grant.updates
+        if grant.inserts or grant.updates or grant.deletes
     }
 
 
@@ -156,12 +156,15 @@ def _policies(table: str) -> Iterator[_Policy]:
                 sql.SQL("for update to {} using ({}) with check ({})").format(role, rows, rows),
             )
         if grant.delete:
-            yield _Policy(table, sql.SQL("for delete to {} using (true)").format(role))
+            rows = _condition(grant.deletes)
+            yield _Policy(table, sql.SQL("for delete to {} using ({})").format(role, rows))
 
 
-def _condition(rows: Rows | None) -> sql.Composable:
+def _condition(rows: Rows | Filled | None) -> sql.Composable:
     if rows is None:
         return sql.SQL("true")
+    if isinstance(rows, Filled):
+        return sql.SQL("{} is not null").format(sql.Identifier(rows.column))
     verb = sql.SQL("not in" if rows.but else "in")
     values = sql.SQL(", ").join(sql.Literal(str(value)) for value in rows.values)
     return sql.SQL("{} {} ({})").format(sql.Identifier(rows.column), verb, values)

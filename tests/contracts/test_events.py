@@ -57,6 +57,21 @@ def test_what_cannot_be_understood_is_refused_with_a_code(payload: bytes, code: 
     assert refused.value.code == code
 
 
+@pytest.mark.parametrize(
+    ("wire_type", "words"),
+    [
+        ("vigil.query.v2.completed", "does not know version 2 of query.completed"),
+        ("vigil.nothing.v1.happened", "does not know the event 'vigil.nothing.v1.happened'"),
+        ("y" * 500_000, "does not know the event"),
+    ],
+)
+def test_what_is_not_known_is_told_in_words_that_fit_a_line(wire_type: str, words: str) -> None:
+    with pytest.raises(PermanentError, match=f"this version of Vigil .*{words}") as refused:
+        decode(json.dumps({"type": wire_type}).encode())
+    assert "upgrade, then retry" in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
 def test_every_event_is_sent_and_the_actors_hear_only_what_is_sent() -> None:
     sent = {
         event for actor, events in PUBLISHES.items() if actor != "scheduler" for event in events

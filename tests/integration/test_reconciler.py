@@ -12,6 +12,7 @@ from services.aggregator.aggregate import Aggregate
 from services.scheduler import clock as clock_module
 from services.scheduler.clock import Clock
 from services.scheduler.reconcile import Reconciler
+from services.scheduler.retry import Retrier
 from services.scheduler.tick import Ticker
 from shared.errors import TransientError
 from shared.events.codec import encode
@@ -34,7 +35,9 @@ async def reconciling(
 ) -> AsyncIterator[None]:
     """A scheduler's second rhythm, fast."""
     monkeypatch.setattr(clock_module, "RECONCILE_SECONDS", 0.02)
-    clock = Clock(Ticker(database, 600), Reconciler(database, GRACE_SECONDS), bus, 1.0)
+    clock = Clock(
+        Ticker(database, 600), Reconciler(database, GRACE_SECONDS), Retrier(database, bus), bus, 1.0
+    )
     task = asyncio.create_task(clock.reconcile_for_ever())
     try:
         yield

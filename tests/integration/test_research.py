@@ -11,9 +11,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.errors import PermanentError, TransientError
-from shared.search import client as client_module
-from shared.search.client import MAX_FAILED_LOOKS, SearchClient
-from shared.tools import ToolRefusalError
+from shared.search.client import SearchClient
+from shared.store import in_flight
+from shared.store.in_flight import MAX_FAILED_LOOKS
+from shared.tools import Json, ToolRefusalError
 from tests.integration.sandbox.serving import serving_app
 
 PENDING = (200, {"status": "pending"})
@@ -66,12 +67,17 @@ async def researching(*looks: Answer) -> AsyncIterator[tuple[SearchClient, Servi
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "RESEARCH_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(in_flight, "FIRST_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(in_flight, "LONGEST_LOOK_SECONDS", 0.001)
+
+
+async def researched(client: SearchClient) -> Json:
+    return await client.collect_research(await client.order_research("lithium"))
 
 
 async def test_a_failed_look_is_no_reason_to_order_another_research() -> None:
     async with researching(PENDING, AWAY, CUT, PENDING, AWAY, DONE) as (client, service):
-        found = await client.research("lithium")
+        found = await researched(client)
     assert found == {"content": "Found.", "sources": [{"title": "A", "url": "b"}]}
     assert (service.orders, service.looks) == (1, 6)
 
@@ -79,14 +85,14 @@ async def test_a_failed_look_is_no_reason_to_order_another_research() -> None:
 async def test_failed_looks_count_only_in_a_row() -> None:
     failed = (AWAY,) * MAX_FAILED_LOOKS
     async with researching(*failed, PENDING, *failed, DONE) as (client, service):
-        assert (await client.research("lithium"))["content"] == "Found."
+        assert (await researched(client))["content"] == "Found."
     assert service.orders == 1
 
 
 async def test_a_service_that_stays_away_is_given_up_and_may_be_asked_later() -> None:
     async with researching(*[AWAY] * (MAX_FAILED_LOOKS + 1), DONE) as (client, service):
         with pytest.raises(TransientError, match="503"):
-            await client.research("lithium")
+            await researched(client)
     assert (service.orders, service.looks) == (1, MAX_FAILED_LOOKS + 1)
 
 
@@ -94,11 +100,11 @@ async def test_a_key_that_is_refused_in_between_is_given_up_at_once() -> None:
     refused = (401, {"detail": {"error": "no such key"}})
     async with researching(PENDING, refused, DONE) as (client, service):
         with pytest.raises(PermanentError, match="TAVILY_API_KEY"):
-            await client.research("lithium")
+            await researched(client)
     assert service.looks == 2
 
 
 async def test_a_research_that_failed_is_refused_in_words() -> None:
     async with researching(PENDING, (200, {"status": "failed"})) as (client, _):
         with pytest.raises(ToolRefusalError, match="'failed'; use tavilySearch"):
-            await client.research("lithium")
+            await researched(client)

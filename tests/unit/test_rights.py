@@ -6,7 +6,7 @@ from cli.local.household import ACTORS, API
 from shared.events.permissions import PERMISSIONS
 from shared.events.topology import CONSUMERS, PUBLISHES
 from shared.runtime.identity import SERVICES
-from shared.store.grants import ALL, GRANTS
+from shared.store.grants import ALL, GRANTS, Filled, Rows
 from shared.store.tables import Base
 
 TABLES = Base.metadata.tables
@@ -36,16 +36,31 @@ def test_an_actor_says_its_own_events_and_nothing_with_a_wildcard(actor: str) ->
 def test_grants_name_tables_and_columns_that_exist(actor: str) -> None:
     for table, grant in GRANTS[actor].items():
         columns = {column.name for column in TABLES[table].columns}
-        named = {*grant.select, *grant.update} - set(ALL)
-        named |= {rows.column for rows in (grant.inserts, grant.updates) if rows}
+        named = {*grant.select, *grant.insert, *grant.update} - set(ALL)
+        bounds = (grant.inserts, grant.updates, grant.deletes)
+        named |= {rows.column for rows in bounds if rows}
         assert named <= columns, table
+
+
+DELETES = {("scheduler", "dead_letters"): Filled("retry_requested_at")}
+"""What an actor may delete, and of that, which rows."""
 
 
 @pytest.mark.parametrize("actor", ACTORS)
 def test_no_actor_deletes_or_rewrites_whole_rows(actor: str) -> None:
     for table, grant in GRANTS[actor].items():
-        assert not grant.delete, table
+        assert grant.delete == ((actor, table) in DELETES), table
+        assert grant.deletes == DELETES.get((actor, table)), table
         assert grant.update != ALL, table
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+def test_an_actor_keeps_letters_in_its_own_name_and_cannot_wish_them_retried(actor: str) -> None:
+    grant = GRANTS[actor]["dead_letters"]
+    own = Rows("actor", (actor,))
+    assert (grant.inserts, grant.updates) == (own, own)
+    assert "retry_requested_at" not in {*grant.insert, *grant.update}
+    assert ALL[0] not in {*grant.insert, *grant.update}
 
 
 def test_every_table_is_written_by_somebody() -> None:

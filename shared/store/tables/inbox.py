@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Index
+from sqlalchemy import ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.store.tables.base import Base, Created, Id
@@ -51,10 +51,21 @@ class Message(Base):
 
 
 class DeadLetter(Base):
-    """A message that could not be handled, or a step that failed for good. Written by any actor."""
+    """A message that could not be handled, or a step that failed for good.
+
+    Written by any actor; the api writes the wish to retry it, and the scheduler deletes it once it is published again.
+    """
 
     __tablename__ = "dead_letters"
-    __table_args__ = (Index("dead_letters_created_idx", "created_at"),)
+    __table_args__ = (
+        Index("dead_letters_created_idx", "created_at"),
+        Index("dead_letters_kept_idx", "kept_at"),
+        Index(
+            "dead_letters_retry_idx",
+            "retry_requested_at",
+            postgresql_where=text("retry_requested_at is not null"),
+        ),
+    )
 
     id: Mapped[Id]
     actor: Mapped[str]
@@ -67,3 +78,8 @@ class DeadLetter(Base):
     error: Mapped[str]
     attempts: Mapped[int]
     created_at: Mapped[Created]
+    """When it was first kept."""
+    kept_at: Mapped[Created]
+    """When it was last kept: a message that fails again is the same letter."""
+    retry_requested_at: Mapped[datetime | None]
+    """When a person last asked for a retry. The wish is open until the letter is published, or kept again."""

@@ -71,6 +71,11 @@ class Step(Base):
             "requested_at",
             postgresql_where=text("status in ('pending', 'running')"),
         ),
+        Index(
+            "steps_retry_idx",
+            "retry_requested_at",
+            postgresql_where=text("retry_requested_at is not null"),
+        ),
     )
 
     id: Mapped[Id]
@@ -96,5 +101,12 @@ class Step(Base):
     """When the step was last asked for on the bus."""
     resends: Mapped[int] = mapped_column(server_default="0")
     """How often the reconciler asked again."""
+    retry_requested_at: Mapped[datetime | None]
+    """When a person last asked for the failed step to be tried again. Written by the api.
+
+    The wish is open while the step is failed and ended before it; who claims the step next fulfils it.
+    """
+    retried_epoch: Mapped[int] = mapped_column(server_default="0")
+    """The epoch that it had when it was last tried again after it had failed; its claims are counted from there."""
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]

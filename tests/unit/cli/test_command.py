@@ -19,6 +19,11 @@ COMMANDS = [
     "inbox",
     "agent",
     "agent create",
+    "dead-letters",
+    "dead-letters list",
+    "dead-letters show",
+    "dead-letters retry",
+    "dead-letters discard",
 ]
 
 
@@ -51,7 +56,15 @@ def test_help_waits_for_nothing_heavy() -> None:
 
 
 def test_where_nothing_runs_it_says_how_to_begin(tmp_path: Path) -> None:
-    for arguments in (["agent", "list"], ["run", "x"], ["tail"], ["inbox"], ["graph", "x"]):
+    nowhere = (
+        ["agent", "list"],
+        ["run", "x"],
+        ["tail"],
+        ["inbox"],
+        ["graph", "x"],
+        ["dead-letters", "retry", "--all"],
+    )
+    for arguments in nowhere:
         told = vigil(*arguments, VIGIL_DATA=str(tmp_path))
         assert told.returncode == 1
         assert "no Vigil is running here" in told.stderr
@@ -72,6 +85,8 @@ def test_an_api_that_is_not_there_is_told(url: str, words: str) -> None:
     [
         (["agent", "create", "Watch something", "--interval", "soon"], "soon"),
         (["agent", "create", "Watch something", "--model", "observer"], "PHASE=NAME"),
+        (["dead-letters", "retry"], "or say --all"),
+        (["dead-letters", "discard", "a1b2", "--all"], "or say --all"),
         (["tail", "nonsense"], "no event is named"),
         (["tail", "--since", "x"], "no duration"),
         (["demo", "--corpus", "/nonexistent/folder", "--mission", "Watch it"], "no corpus at"),

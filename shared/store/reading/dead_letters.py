@@ -1,0 +1,118 @@
+"""Dead letters, as their owner sees them.
+
+A letter about a step is its agent's owner's. One that is about none is for whoever looks after the installation, and
+as long as nobody signs in that is whoever comes in.
+"""
+
+from uuid import UUID
+
+from sqlalchemy import Row, Select, Text, cast, or_, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.dead_letters import wished
+from shared.store.reading.shapes import DeadLetterDetails, DeadLetterView, LetterStepView
+from shared.store.retrying import FailedStep, refusal
+from shared.store.tables import Agent, DeadLetter, Iteration, Step
+from shared.store.words import IterationStatus, StepKind
+
+MAX_LIMIT = 200
+
+_Visible = Select[DeadLetter, bool, Step, Iteration, Agent]
+_Found = Row[DeadLetter, bool, Step, Iteration, Agent]
+
+
+async def of_owner(
+    session: AsyncSession,
+    owner_id: UUID,
+    *,
+    actor: str | None = None,
+    before: UUID | None = None,
+    limit: int = 50,
+) -> list[DeadLetterView]:
+    """The newest first; of one actor, and older than the letter `before`, where they are given."""
+    statement = _visible(owner_id).order_by(DeadLetter.kept_at.desc(), DeadLetter.id.desc())
+    if actor is not None:
+        statement = statement.where(DeadLetter.actor == actor)
+    if before is not None:
+        kept_at = select(DeadLetter.kept_at).where(DeadLetter.id == before).scalar_subquery()
+        older = tuple_(DeadLetter.kept_at, DeadLetter.id) < tuple_(kept_at, before)
+        statement = statement.where(older)
+    rows = await session.execute(statement.limit(max(0, min(limit, MAX_LIMIT))))
+    return [_view(row) for row in rows]
+
+
+async def find(session: AsyncSession, owner_id: UUID, reference: str) -> list[DeadLetterDetails]:
+    """Those whose id is or begins with `reference`: at most two, which is to say that it is ambiguous."""
+    begins = cast(DeadLetter.id, Text).startswith(reference.strip().lower(), autoescape=True)
+    rows = await session.execute(_visible(owner_id).where(begins).limit(2))
+    return [_details(row) for row in rows]
+
+
+def _visible(owner_id: UUID) -> _Visible:
+    return (
+        select(DeadLetter, wished(), Step, Iteration, Agent)
+        .outerjoin(Step, Step.id == DeadLetter.step_id)
+        .outerjoin(Iteration, Iteration.id == Step.iteration_id)
+        .outerjoin(Agent, Agent.id == Step.agent_id)
+        .where(or_(DeadLetter.step_id.is_(None), Agent.owner_id == owner_id))
+        .execution_options(populate_existing=True)
+    )
+
+
+def _details(row: _Found) -> DeadLetterDetails:
+    payload = row[0].payload
+    return DeadLetterDetails(**dict(_view(row)), payload=payload, text=_text(payload))
+
+
+def _view(row: _Found) -> DeadLetterView:
+    letter, is_wished, failed_step, iteration, agent = row
+    step = _step(failed_step, iteration, agent)
+    return DeadLetterView(
+        id=letter.id,
+        actor=letter.actor,
+        subject=letter.subject,
+        code=letter.code,
+        error=letter.error,
+        attempts=letter.attempts,
+        created_at=letter.created_at,
+        kept_at=letter.kept_at,
+        retry_requested_at=letter.retry_requested_at if is_wished else None,
+        refusal=refusal(letter.actor, letter.subject, letter.code, _failed(step)),
+        step=step,
+    )
+
+
+def _step(
+    step: Step | None, iteration: Iteration | None, agent: Agent | None
+) -> LetterStepView | None:
+    if step is None or iteration is None or agent is None:
+        return None
+    return LetterStepView(
+        id=step.id,
+        kind=step.kind,
+        index=step.index,
+        status=step.status,
+        iteration_id=iteration.id,
+        iteration_number=iteration.number,
+        iteration_status=iteration.status,
+        agent_id=agent.id,
+        agent_name=agent.name,
+    )
+
+
+def _failed(step: LetterStepView | None) -> FailedStep | None:
+    if step is None:
+        return None
+    return FailedStep(
+        StepKind(step.kind),
+        step.iteration_number,
+        IterationStatus(step.iteration_status),
+        step.agent_name,
+    )
+
+
+def _text(payload: bytes) -> str | None:
+    try:
+        return payload.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,67 @@
+"""Which dead letters may be retried, as a table of cases."""
+
+from dataclasses import replace
+
+import pytest
+
+from shared.store.retrying import FailedStep, refusal
+from shared.store.words import IterationStatus, StepKind
+
+QUERY = FailedStep(StepKind.QUERY, 7, IterationStatus.FAILED, "Lithium")
+SPACED = replace(QUERY, agent_name="Lithium Supply")
+
+
+@pytest.mark.parametrize(
+    ("actor", "subject", "step"),
+    [
+        ("researcher", "query.requested", QUERY),
+        (
+            "researcher",
+            "query.requested",
+            replace(QUERY, iteration_status=IterationStatus.COMPLETED),
+        ),
+        ("analyzer", "insight.requested", replace(QUERY, kind=StepKind.INSIGHT)),
+        ("adviser", "analysis.produced", replace(QUERY, kind=StepKind.ADVISE)),
+        ("observer", "iteration.started", None),
+        ("aggregator", "query.failed", None),
+        ("scheduler", "iteration.completed", None),
+    ],
+)
+def test_what_may_be_retried(actor: str, subject: str, step: FailedStep | None) -> None:
+    assert refusal(actor, subject, "llm_key", step) is None
+
+
+@pytest.mark.parametrize(
+    ("actor", "subject", "code", "step", "words"),
+    [
+        ("researcher", "analysis.produced", "x", None, ["hears analysis.produced", "discard"]),
+        ("brain", "query.requested", "x", None, ["no brain of this version", "discard"]),
+        (
+            "observer",
+            "iteration.started",
+            "llm_key",
+            replace(QUERY, kind=StepKind.OBSERVE),
+            ["iteration 7 of Lithium", "`vigil run Lithium`"],
+        ),
+        (
+            "researcher",
+            "query.requested",
+            "llm_key",
+            replace(QUERY, iteration_status=IterationStatus.RUNNING),
+            ["iteration 7 of Lithium still runs", "when the iteration has ended"],
+        ),
+        (
+            "researcher",
+            "query.requested",
+            "empty_answer",
+            SPACED,
+            ["answer is kept", '`vigil run "Lithium Supply"`'],
+        ),
+    ],
+)
+def test_what_may_not_and_what_to_do_instead(
+    actor: str, subject: str, code: str, step: FailedStep | None, words: list[str]
+) -> None:
+    told = refusal(actor, subject, code, step)
+    assert told is not None
+    assert [word for word in words if word not in told] == []
