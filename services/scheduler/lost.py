@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from sqlalchemy import CTE, ColumnElement, Select, and_, case, exists, func, or_, select
-from sqlalchemy.orm import aliased
+from sqlalchemy import CTE, ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from shared.store.leases import to_be_retried
 from shared.store.tables import Iteration, Step
@@ -32,7 +32,8 @@ def _waits(resend_after: timedelta) -> ColumnElement[bool]:
     now = func.statement_timestamp()
     waiting_since = func.greatest(Step.requested_at, Step.retry_at)
     forgotten = and_(
-        Step.status == StepStatus.PENDING, waiting_since < now - _patience(resend_after)
+        Step.status == StepStatus.PENDING,
+        waiting_since < now - _patience(resend_after, Step.resends),
     )
     orphaned = and_(
         Step.status == StepStatus.RUNNING,
@@ -50,7 +51,8 @@ def unjoined(resend_after: timedelta) -> Select[Step]:
     last = and_(
         Step.iteration_id.in_(select(_waiting_for_nothing().c.id)),
         Step.ended_at < now - resend_after,
-        func.coalesce(Step.requested_at, Step.ended_at) < now - _patience(resend_after),
+        func.coalesce(Step.requested_at, Step.ended_at)
+        < now - _patience(resend_after, Step.resends),
         ~exists().where(later.iteration_id == Step.iteration_id, later.ended_at > Step.ended_at),
     )
     return _steps(_of_running_iterations(), last)
@@ -58,13 +60,14 @@ def unjoined(resend_after: timedelta) -> Select[Step]:
 
 def untold(resend_after: timedelta) -> Select[Iteration]:
     """Iterations that have ended, and the bus has not brought the word of it: whoever ended them died, perhaps."""
-    # Counted from the end, a wait that doubles needs no note of the last time, and no bound.
-    patience = func.power(2, Iteration.end_resends) * resend_after
+    last_told_at = func.coalesce(Iteration.end_resent_at, Iteration.ended_at)
+    patience = _patience(resend_after, Iteration.end_resends)
     return (
         select(Iteration)
         .where(
+            Iteration.ended_at.is_not(None),
             Iteration.end_told_at.is_(None),
-            Iteration.ended_at < func.statement_timestamp() - patience,
+            last_told_at < func.statement_timestamp() - patience,
         )
         .order_by(Iteration.ended_at)
         .limit(ROWS_PER_LOOK)
@@ -80,9 +83,10 @@ def _of_running_iterations() -> ColumnElement[bool]:
     return Step.iteration_id.in_(running)
 
 
-def _patience(resend_after: timedelta) -> ColumnElement[timedelta]:
-    doublings = case((Step.resends > DOUBLINGS, DOUBLINGS), else_=Step.resends)
-    return func.power(2, doublings) * resend_after
+def _patience(
+    resend_after: timedelta, resends: InstrumentedAttribute[int]
+) -> ColumnElement[timedelta]:
+    return func.power(2, func.least(resends, DOUBLINGS)) * resend_after
 
 
 def _waiting_for_nothing() -> CTE:

@@ -99,7 +99,7 @@ def _of_iteration(iteration: Iteration) -> Lost:
     counted = (
         update(Iteration)
         .where(Iteration.id == iteration.id, Iteration.end_resends == iteration.end_resends)
-        .values(end_resends=number)
+        .values(end_resends=number, end_resent_at=func.clock_timestamp())
     )
     return Lost(
         iteration.id,

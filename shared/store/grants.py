@@ -136,7 +136,9 @@ _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
 GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
         "agents": Grant(ALL, update=("next_run_at", "run_requested_at", "iterations_started")),
-        "iterations": Grant(ALL, insert=ALL, update=("end_told_at", "end_resends")),
+        "iterations": Grant(
+            ALL, insert=ALL, update=("end_told_at", "end_resends", "end_resent_at")
+        ),
         "steps": Grant(
             ALL,
             insert=ALL,

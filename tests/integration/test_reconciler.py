@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
+from structlog.typing import EventDict
 
 from services.aggregator.aggregate import Aggregate
 from services.scheduler import clock as clock_module
@@ -106,13 +107,16 @@ async def test_an_end_that_cannot_be_told_holds_up_no_other(
         await Aggregate(database)(plan)
         await change(database, observe, result=["not what a result is"])
         await change(database, iteration, ended_at=ago(60))
-    await another_lost_one(database)
     with capture_logs() as lines:
         async with reconciling(database, bus, monkeypatch):
+            await until(lambda: complained(lines), what="a complaint")
+            await another_lost_one(database)
             await until(lambda: resent(bus), what="the other to be asked for")
-    assert [line["event"] for line in lines if line["log_level"] == "error"] == [
-        "cannot be told again"
-    ]
+    assert await complained(lines) == ["cannot be told again"]
+
+
+async def complained(lines: list[EventDict]) -> list[str]:
+    return [line["event"] for line in lines if line["log_level"] == "error"]
 
 
 async def another_lost_one(database: Database) -> None:

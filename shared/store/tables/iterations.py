@@ -53,6 +53,7 @@ class Iteration(Base):
     """When the scheduler heard on the bus that it has ended; None where perhaps nobody has."""
     end_resends: Mapped[int] = mapped_column(server_default="0")
     """How often the reconciler told of its end again."""
+    end_resent_at: Mapped[datetime | None]
 
 
 class Step(Base):

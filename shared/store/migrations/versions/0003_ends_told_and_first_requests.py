@@ -21,6 +21,7 @@ def upgrade() -> None:
     op.alter_column('iterations', 'end_told_at', server_default=None)
     op.execute("update iterations set end_told_at = null where status = 'running'")
     op.add_column('iterations', sa.Column('end_resends', sa.Integer(), server_default='0', nullable=False))
+    op.add_column('iterations', sa.Column('end_resent_at', sa.DateTime(timezone=True), nullable=True))
     op.create_index('iterations_untold_idx', 'iterations', ['ended_at'], unique=False, postgresql_where=sa.text('ended_at is not null and end_told_at is null'))
     op.add_column('steps', sa.Column('first_requested_at', sa.DateTime(timezone=True), nullable=True))
 
@@ -28,5 +29,6 @@ def upgrade() -> None:
 def downgrade() -> None:
     op.drop_column('steps', 'first_requested_at')
     op.drop_index('iterations_untold_idx', table_name='iterations')
+    op.drop_column('iterations', 'end_resent_at')
     op.drop_column('iterations', 'end_resends')
     op.drop_column('iterations', 'end_told_at')
