@@ -24,7 +24,8 @@ def unclaimed(resend_after: timedelta) -> Select[Step]:
 def unretried(resend_after: timedelta) -> Select[Step]:
     """Steps that are tried again after their iteration has ended: not taken up yet, or forgotten since."""
     asked = func.greatest(Step.requested_at, Step.retry_requested_at)
-    unheard = and_(to_be_retried(), asked < func.statement_timestamp() - _patience(resend_after))
+    patience = _patience(resend_after, Step.resends)
+    unheard = and_(to_be_retried(), asked < func.statement_timestamp() - patience)
     return _steps(Step.retry_requested_at.is_not(None), or_(unheard, _waits(resend_after)))
 
 
