@@ -8,8 +8,8 @@ ARGS ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up cluster cluster-down tail test test-fast test-cluster test-cluster-short \
-	bench-makespan check format lock asyncapi clean
+.PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
+	test-cluster-short 	bench-makespan check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +31,18 @@ cluster-down:  ## stop the cluster; its data stays
 tail:  ## follow every event of the cluster (options by ARGS="--since 10m 'query.*'")
 	@docker compose run --rm --no-deps vigil tail $(ARGS)
 
-test: check test-fast test-cluster-short  ## what CI runs: style, types, structure, documents, and every test suite in its short form
+test: check test-fast test-chaos-short test-cluster-short  ## what CI runs: style, types, structure, documents, and every test suite in its short form
 
 test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-chaos-short: $(VENV)/.installed-dev
+	@$(BIN)/python -m pytest -m "chaos and not slow" tests/chaos $(ARGS)
+
+test-chaos: $(VENV)/.installed-dev  ## kill anybody at every point and at random, then write docs/guarantees.md (30 minutes)
+	@VIGIL_TEST_FIGURES=build/figures.json $(BIN)/python -m pytest -m chaos tests/chaos $(ARGS)
+	@$(BIN)/python -m tests.chaos.guarantees build/figures.json docs/guarantees.md
+	@cat docs/guarantees.md
 
 test-cluster-short: $(VENV)/.installed-dev
 	@if docker compose version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then \

@@ -1,0 +1,170 @@
+"""Writes `docs/guarantees.md`: each promise, the tests that prove it, and what the last run has measured.
+
+`python -m tests.chaos.guarantees FIGURES.json docs/guarantees.md`
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+NOT_MEASURED: Final = "not measured"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """`measured` names figures in braces; where one is missing, nothing was measured."""
+
+    name: str
+    says: str
+    tests: tuple[str, ...]
+    measured: str
+
+
+PROMISES: Final = (
+    Promise(
+        "G1",
+        "Kill any process at any instruction: the iteration still ends, once.",
+        (
+            "chaos/test_matrix.py::test_killed_at",
+            "chaos/test_matrix.py::test_killed_while_draining",
+            "chaos/test_random.py::test_a_long_rage",
+            "chaos/test_random.py::test_an_engine_that_is_away",
+        ),
+        "{kills at a chosen point} kills at chosen points and {strikes} random strikes; {iterations} iterations, "
+        "all ended once, each as if it had been left alone",
+    ),
+    Promise(
+        "G2",
+        "A lost message loses nothing.",
+        ("integration/test_lost_bus.py", "integration/test_reconciler.py"),
+        "see the tests: stream and consumers deleted, messages purged",
+    ),
+    Promise(
+        "G3",
+        "A finished call is never paid for twice.",
+        (
+            "chaos/test_matrix.py::test_killed_at",
+            "integration/test_paying.py",
+            "integration/test_in_flight.py",
+        ),
+        "0 calls paid twice but for those in flight: {of these paid twice} of "
+        "{calls in flight when somebody was struck} in the matrix, {of these paid twice under strikes} of at most "
+        "{calls in flight when strikes fell} under random strikes",
+    ),
+    Promise(
+        "G4",
+        "Two workers on one step cannot both write.",
+        (
+            "chaos/test_side_by_side.py::test_a_zombie_that_wakes_is_refused_by_its_epoch",
+            "integration/test_leases.py",
+        ),
+        "{zombies refused} woken with an answer in its hands and refused; {strikes: freeze} frozen at random",
+    ),
+    Promise(
+        "G5",
+        "Effects happen once.",
+        ("chaos/test_matrix.py::test_killed_at", "integration/test_delivery.py"),
+        "{iterations} iterations with the same canonical graph, inbox and conversation; 0 doubles",
+    ),
+    Promise(
+        "G6",
+        "A join fires once, and always.",
+        (
+            "unit/test_join_random.py",
+            "chaos/test_side_by_side.py::test_two_aggregators_join_as_one",
+        ),
+        "150,000 random sequences of ticks; {joins by two at the same instant} join by two at the same instant",
+    ),
+    Promise(
+        "G7",
+        "A poison message harms nobody.",
+        ("integration/test_dead_letters.py", "integration/test_retry.py"),
+        "see the tests: every kind of letter kept, shown, retried, discarded",
+    ),
+)
+"""Those of the promises that a crash could break; what phases may do and what advice stands on is proved elsewhere."""
+
+
+def page(described: Mapping[str, Any]) -> str:
+    """`docs/guarantees.md`, whole."""
+    counts = dict(described["counts"])
+    strikes = {name: count for name, count in counts.items() if name.startswith("strikes: ")}
+    counts["strikes"] = sum(strikes.values())
+    counts["iterations"] = counts.get("iterations compared", 0) + counts.get(
+        "iterations under random strikes", 0
+    )
+    return "\n".join(
+        [
+            "# Guarantees",
+            "",
+            "What Vigil promises of its loop, the test that proves it, and what the last full run measured. This page is",
+            "made by `make test-chaos`, which runs the tests and counts only what they have shown; it is not typed.",
+            "",
+            f"Measured on {described['measured_on']}: {described['machine']}.",
+            "",
+            "| | promise | proved by (`tests/`) | measured |",
+            "|---|---|---|---|",
+            *(_row(promise, counts) for promise in PROMISES),
+            "",
+            "## Recovery",
+            "",
+            "| | median s | longest s |",
+            "|---|---|---|",
+            *_times(described["seconds"]),
+            "",
+            "## Strikes of the random runs",
+            "",
+            ", ".join(
+                f"{name.removeprefix('strikes: ')} {count}"
+                for name, count in sorted(strikes.items())
+            )
+            or NOT_MEASURED,
+            "",
+            "## The checks can fail",
+            "",
+            "Each of these was broken on purpose, and the same scenario that is passed otherwise was not:",
+            "",
+            *_found_out(counts),
+            "",
+            "## What a crash can still cost",
+            "",
+            "A call that was in flight when its worker died: answered by the other side, and the answer not yet committed.",
+            "How small that window is for each kind of call, and how a crash inside it is made to cost nothing, stands in",
+            "[decision 0008](decisions/0008-in-flight-calls.md).",
+            "",
+        ]
+    )
+
+
+def _row(promise: Promise, counts: Mapping[str, int]) -> str:
+    try:
+        measured = promise.measured.format_map(counts)
+    except KeyError as missing:
+        measured = f"{NOT_MEASURED} ({missing.args[0]})"
+    tests = "<br>".join(f"`{test}`" for test in promise.tests)
+    return f"| {promise.name} | {promise.says} | {tests} | {measured} |"
+
+
+def _times(seconds: Mapping[str, Mapping[str, float]]) -> list[str]:
+    if not seconds:
+        return [f"| {NOT_MEASURED} | | |"]
+    return [
+        f"| {name} | {found['median']:.2f} | {found['longest']:.2f} |"
+        for name, found in sorted(seconds.items())
+    ]
+
+
+def _found_out(counts: Mapping[str, int]) -> list[str]:
+    found = [name.removeprefix("found out: ") for name in counts if name.startswith("found out: ")]
+    return [f"- {name}" for name in sorted(found)] or [NOT_MEASURED]
+
+
+def main(figures: str, document: str) -> None:
+    Path(document).write_text(page(json.loads(Path(figures).read_text())))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,27 @@
+"""The page of guarantees names tests that exist, and says where something was not measured."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.guarantees import NOT_MEASURED, PROMISES, page
+
+TESTS = Path(__file__).parents[1]
+NOTHING = {"measured_on": "today", "machine": "none", "counts": {}, "seconds": {}}
+
+
+@pytest.mark.parametrize("named", sorted({test for each in PROMISES for test in each.tests}))
+def test_a_named_test_exists(named: str) -> None:
+    file, _, function = named.partition("::")
+    assert f"def {function}" in (TESTS / file).read_text()
+
+
+def test_what_was_not_measured_is_said() -> None:
+    assert page(NOTHING).count(NOT_MEASURED) >= 5
+
+
+def test_figures_stand_in_their_rows() -> None:
+    counts = {"kills at a chosen point": 7, "iterations compared": 8, "strikes: kill": 3}
+    text = page({**NOTHING, "counts": counts, "seconds": {"a death": {"median": 1, "longest": 2}}})
+    assert "7 kills at chosen points and 3 random strikes; 8 iterations" in text
+    assert "| a death | 1.00 | 2.00 |" in text
