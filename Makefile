@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
-	test-cluster-short 	bench-makespan check format lock asyncapi clean
+	test-cluster-short bench-makespan check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
