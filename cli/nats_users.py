@@ -12,6 +12,7 @@ from shared.events.permissions import PERMISSIONS
 CLUSTER: Final = "vigil"
 ROUTES_USER: Final = "routes"
 ROUTES_PORT: Final = 6222
+TLS_TIMEOUT_SECONDS: Final = 10
 SEEN_BY_NATS: Final = PurePosixPath("/etc/nats/keys")
 """Where NATS finds the folder in which this configuration stands; its paths of certificates start nowhere else."""
 
@@ -27,7 +28,7 @@ def render(
 ) -> str:
     """`passwords` by user. `routes` are the nodes of a cluster (host:port), each node's own too.
 
-    With `tls` clients have to speak it, before the greeting or after it; nodes go on in plain text among themselves.
+    With `tls` clients have to speak it from the first byte; nodes go on in plain text among themselves.
     """
     users = [
         {"user": user, "password": passwords[user], "permissions": permissions.as_nats()}
@@ -38,7 +39,13 @@ def render(
         parts["cluster"] = _cluster(routes, routes_password or "")
     if tls:
         certificate, key = (str(SEEN_BY_NATS / name) for name in NATS)
-        parts["tls"] = {"cert_file": certificate, "key_file": key, "handshake_first": "auto"}
+        parts["tls"] = {
+            "cert_file": certificate,
+            "key_file": key,
+            # Not "auto": to a client that is slow to begin, NATS would greet in plain text after all.
+            "handshake_first": True,
+            "timeout": TLS_TIMEOUT_SECONDS,
+        }
     lines = [f"{key}: {json.dumps(part, indent=2)}\n" for key, part in parts.items()]
     return _HEAD + "".join(lines)
 

@@ -88,7 +88,12 @@ def test_each_is_laid_where_it_belongs_and_taken_away_again(tmp_path: Path, give
         assert stat.S_IMODE(file.stat().st_mode) == mode
         assert file.stat().st_uid == os.geteuid()
     _, _, tls = users.read_text().partition("\ntls: ")
-    assert json.loads(tls)["cert_file"] == "/etc/nats/keys/nats.pem"
+    assert json.loads(tls) == {
+        "cert_file": "/etc/nats/keys/nats.pem",
+        "key_file": "/etc/nats/keys/nats.key",
+        "handshake_first": True,
+        "timeout": 10,
+    }
     run(tmp_path)
     assert not [place for place in places if (tmp_path / place).exists()]
     assert "tls" not in users.read_text()
