@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from sqlalchemy import cast, func, update
+from sqlalchemy import and_, cast, exists, func, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
 from shared.store.leases import Lease
-from shared.store.tables import Interaction
+from shared.store.tables import Interaction, Step
 from shared.store.words import Phase
 
 
@@ -27,7 +27,8 @@ async def open_or_resume(
 ) -> Interaction:
     """The step's interaction in `phase`: the one begun before, with what it was told then, or a new one.
 
-    One that never got an answer begins anew: whoever has mended a wrong model or prompt has it retried with the right one.
+    One that never got an answer begins anew where a person has asked for the step's retry since: what was wrong with
+    the model's name or the prompt may have been mended. After a crash it does not: its call may be in flight.
     """
     interaction_id = ids.interaction_id(lease.step_id, phase)
     row = {
@@ -41,6 +42,9 @@ async def open_or_resume(
         "request": request,
     }
     begun = insert(Interaction).values(row)
+    first_since_retry = exists().where(
+        Step.id == lease.step_id, Step.retried_epoch == lease.epoch - 1
+    )
     await session.execute(
         begun.on_conflict_do_update(
             index_elements=[Interaction.id],
@@ -49,7 +53,7 @@ async def open_or_resume(
                 "system_prompt": begun.excluded.system_prompt,
                 "request": begun.excluded.request,
             },
-            where=Interaction.events == cast([], JSONB),
+            where=and_(Interaction.events == cast([], JSONB), first_since_retry),
         )
     )
     return await session.get_one(Interaction, interaction_id, populate_existing=True)

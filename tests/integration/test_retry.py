@@ -38,6 +38,10 @@ from tests.integration.test_work import running as running_actor
 from tests.integration.test_work import status_is, step_now
 from tests.waiting import until
 
+# When the word of an iteration's end was heard has nothing to do with its retries.
+OF_TELLING = {
+    Iteration.__table__.c[name] for name in ("end_told_at", "end_resends", "end_resent_at")
+}
 ALL_BUT_ADVISER = ("scheduler", "observer", "researcher", "aggregator", "analyzer")
 
 
@@ -100,7 +104,7 @@ async def test_a_retried_query_is_worked_on_and_its_iteration_stays_as_it_ended(
     assert done.result is not None
     assert done.result["nodes"] > 0
     after = await ended_iteration(database, agent, 1)
-    for column in Iteration.__table__.columns:
+    for column in set(Iteration.__table__.columns) - OF_TELLING:
         assert getattr(after, column.name) == getattr(before, column.name), column.name
     assert len(await told(bus, "query.completed")) == 2
     assert len(await told(bus, "iteration.completed")) == 1
