@@ -1,6 +1,7 @@
 """Keeps web pages of others away: without a sign-in, a browser on this machine must not be their way in."""
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -17,7 +18,10 @@ class Guard:
     """Refuses names of this machine that a foreign page has invented, and requests that come from such a page."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        """`hosts` are the names and addresses, without ports, that are answered to besides loopback's."""
+        """`hosts` are the names, without ports, that are answered to besides loopback's.
+
+        Addresses always are: a page can have its own name mean this machine, but no address.
+        """
         self._app = app
         self._hosts = LOOPBACK | {host.lower().strip("[]") for host in hosts}
 
@@ -30,7 +34,7 @@ class Guard:
     def _refusal(self, headers: Headers) -> Response | None:
         host = headers.get("host", "")
         name = _name_in(host)
-        if name not in self._hosts:
+        if name not in self._hosts and not _is_address(name):
             told = f"This api does not answer to {host!r}."
             if name:
                 told += f" If that is a name of its own, start it with VIGIL_ALLOWED_HOSTS={name}."
@@ -47,3 +51,11 @@ def _name_in(host: str) -> str | None:
         return urlsplit(f"//{host}").hostname
     except ValueError:
         return None
+
+
+def _is_address(name: str | None) -> bool:
+    try:
+        ip_address(name or "")
+    except ValueError:
+        return False
+    return True

@@ -34,9 +34,11 @@ async def asked(host: str, hosts: Sequence[str], **headers: str) -> httpx.Respon
         "192.168.1.5",
         "vigil.example:443",
         "[fe80::1]:8080",
+        "192.168.1.6:8080",
+        "[::2]",
     ],
 )
-async def test_its_own_names_are_answered_to_at_any_port(host: str) -> None:
+async def test_its_own_names_and_addresses_are_answered_to_at_any_port(host: str) -> None:
     assert (await asked(host, IN_COMPOSE)).text == "inside"
 
 
@@ -48,8 +50,7 @@ async def test_its_own_names_are_answered_to_at_any_port(host: str) -> None:
         "api.rebound.example",
         "localhost.rebound.example",
         "user@rebound.example",
-        "192.168.1.6",
-        "[::2]",
+        "192.168.1.6.rebound.example",
         "",
         ":8080",
         "[::1",
