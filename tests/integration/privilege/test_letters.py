@@ -1,7 +1,6 @@
 """Dead letters under each service's own NATS user and Postgres role: kept, retried, published again, discarded."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import httpx
@@ -9,24 +8,16 @@ import psycopg
 import pytest
 
 from services.scheduler import clock
-from shared.runtime.provision import provision
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
 from shared.store.words import IterationStatus
 from tests.integration.api.asking import client_of
 from tests.integration.cluster import BUILDERS, ended_iteration, running
-from tests.integration.guarded import Guarded, guarded
+from tests.integration.guarded import Guarded
 from tests.integration.letters import UNREADABLE, listed, none_left, one_letter, retried, say
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent
 from tests.waiting import until
-
-
-@pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    with guarded(tmp_path_factory.mktemp("guarded")) as installation:
-        asyncio.run(provision(installation.migrator()))
-        yield installation
 
 
 @pytest.fixture
