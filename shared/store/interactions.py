@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from sqlalchemy import cast, func, update
+from sqlalchemy import ColumnElement, and_, cast, exists, func, or_, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from shared.store import ids
 from shared.store.leases import Lease
-from shared.store.tables import Interaction
+from shared.store.tables import Interaction, Step
 from shared.store.words import Phase
 
 
@@ -27,7 +28,9 @@ async def open_or_resume(
 ) -> Interaction:
     """The step's interaction in `phase`: the one begun before, with what it was told then, or a new one.
 
-    One that never got an answer begins anew: whoever has mended a wrong model or prompt has it retried with the right one.
+    One that never got an answer begins anew where the model or prompt is another now, or a person had the step retried:
+    who has mended something has it tried with the right one. But for that it says what it said, whatever is known by
+    now: its first call may be under way, and is found again by its request alone.
     """
     interaction_id = ids.interaction_id(lease.step_id, phase)
     row = {
@@ -49,10 +52,19 @@ async def open_or_resume(
                 "system_prompt": begun.excluded.system_prompt,
                 "request": begun.excluded.request,
             },
-            where=Interaction.events == cast([], JSONB),
+            where=and_(Interaction.events == cast([], JSONB), _mended(begun.excluded)),
         )
     )
     return await session.get_one(Interaction, interaction_id, populate_existing=True)
+
+
+def _mended(now: ReadOnlyColumnCollection[str, Any]) -> ColumnElement[bool]:
+    retried = exists().where(
+        Step.id == Interaction.step_id, Step.retry_requested_at > Interaction.created_at
+    )
+    return or_(
+        Interaction.model != now.model, Interaction.system_prompt != now.system_prompt, retried
+    )
 
 
 async def append(session: AsyncSession, interaction: Interaction, event: dict[str, Any]) -> None:

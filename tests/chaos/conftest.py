@@ -22,10 +22,16 @@ async def visited(
     replicas: Mapping[str, int] | None = None,
     breakages: Mapping[str, str] | None = None,
     settings: Mapping[str, str] = HASTY,
+    armed_together: bool = False,
 ) -> AsyncIterator[Visitor]:
     """A house, and a visitor to it."""
     async with lived_in(
-        home, sandbox_url, replicas=replicas, breakages=breakages, settings=settings
+        home,
+        sandbox_url,
+        replicas=replicas,
+        breakages=breakages,
+        settings=settings,
+        armed_together=armed_together,
     ) as house:
         database, bus = database_of(house), Bus(house.nats.url, name="test")
         await bus.connect()
