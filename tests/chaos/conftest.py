@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.runtime.bus import Bus
+from tests.chaos.contained import ContainedPostgres
 from tests.chaos.figures import Figures
 from tests.chaos.house import HASTY, database_of, lived_in
 from tests.chaos.visit import Visit, Visitor
@@ -23,6 +24,7 @@ async def visited(
     breakages: Mapping[str, str] | None = None,
     settings: Mapping[str, str] = HASTY,
     armed_together: bool = False,
+    postgres: ContainedPostgres | None = None,
 ) -> AsyncIterator[Visitor]:
     """A house, and a visitor to it."""
     async with lived_in(
@@ -32,6 +34,7 @@ async def visited(
         breakages=breakages,
         settings=settings,
         armed_together=armed_together,
+        postgres=postgres,
     ) as house:
         database, bus = database_of(house), Bus(house.nats.url, name="test")
         await bus.connect()

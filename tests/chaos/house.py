@@ -23,6 +23,7 @@ from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from tests.chaos import actor
+from tests.chaos.contained import ContainedPostgres
 from tests.waiting import until
 
 DATABASE: Final = "vigil"
@@ -43,7 +44,7 @@ class House:
     home: Path
     sandbox_url: str
     nats: EmbeddedNats
-    postgres: EmbeddedPostgres
+    postgres: EmbeddedPostgres | ContainedPostgres
     fleet: Fleet
     environment: dict[str, str]
     breakages: Mapping[str, str]
@@ -138,11 +139,15 @@ async def lived_in(
     breakages: Mapping[str, str] | None = None,
     settings: Mapping[str, str] = HASTY,
     armed_together: bool = False,
+    postgres: ContainedPostgres | None = None,
 ) -> AsyncIterator[House]:
-    """Every actor once, unless `replicas` says more; `breakages` says what is broken in an actor."""
+    """Every actor once, unless `replicas` says more; `breakages` says what is broken in an actor.
+
+    `postgres` is in place of the embedded one.
+    """
     # A supervisor's growing delay protects a machine from who cannot live; here they are killed all the time.
     restarts.LONGEST_SECONDS = restarts.FIRST_SECONDS  # type: ignore[misc]
-    house = _built(home, sandbox_url, settings, breakages or {})
+    house = _built(home, sandbox_url, settings, breakages or {}, postgres)
     house.armed_together = armed_together
     house.fleet.warm_up()
     try:
@@ -165,10 +170,12 @@ def _built(
     sandbox_url: str,
     settings: Mapping[str, str],
     breakages: Mapping[str, str],
+    postgres: EmbeddedPostgres | ContainedPostgres | None,
 ) -> House:
     port, monitor_port = free_ports(2)
     nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log")
-    postgres = EmbeddedPostgres(home / "postgres", free_port(), home / "postgres.log")
+    if postgres is None:
+        postgres = EmbeddedPostgres(home / "postgres", free_port(), home / "postgres.log")
     environment = {
         "VIGIL_DATABASE_URL": postgres.url(DATABASE),
         "VIGIL_NATS_URL": nats.url,
