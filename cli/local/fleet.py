@@ -2,7 +2,7 @@
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
@@ -89,11 +89,17 @@ class Fleet:
         actor = ActorProcess(name, target, args, environment, log)
         self._members[name] = _Member(actor, self._start(actor), time.monotonic())
 
-    def poll(self) -> list[Died | Restarted]:
-        """Notice who died, start again whose delay is over, and say both. Does not wait."""
+    def poll(self, kept_down: Collection[str] = ()) -> list[Died | Restarted]:
+        """Notice who died, start again whose delay is over, and say both. Does not wait.
+
+        Who is named in `kept_down` is not started again for now.
+        """
         if self._stopping:
             return []
-        happened = [self._look_after(member) for member in self._members.values()]
+        happened = [
+            self._look_after(member, may_start=name not in kept_down)
+            for name, member in self._members.items()
+        ]
         return [each for each in happened if each is not None]
 
     def stop(self, order: Iterable[Iterable[str]], grace_seconds: float) -> list[str]:
@@ -121,11 +127,11 @@ class Fleet:
         process.start()
         return process
 
-    def _look_after(self, member: _Member) -> Died | Restarted | None:
+    def _look_after(self, member: _Member, *, may_start: bool) -> Died | Restarted | None:
         now = time.monotonic()
         if member.restart_at is None:
             return self._bury(member, now)
-        if now < member.restart_at:
+        if now < member.restart_at or not may_start:
             return None
         member.process.close()
         member.process = self._start(member.actor)

@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     """How long a stopping actor lets its handlers finish before it hands their work over."""
     iteration_deadline_seconds: float = 1800.0
     scheduler_tick_seconds: float = Field(1.0, gt=0)
-    resend_after_seconds: float = 15.0
+    resend_after_seconds: float = 10.0
     """How long a step may lie unclaimed before the reconciler asks for it again."""
     stream_max_age_seconds: float = 30 * 24 * 3600.0
     stream_max_bytes: int = 1024**3

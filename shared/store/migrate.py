@@ -1,41 +1,110 @@
-"""Brings a database to the newest tables. One process at a time; any number may try."""
+"""Brings a database to the newest tables while others work on it. One process at a time; any number may try."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, create_engine, text
+from psycopg.errors import DeadlockDetected, LockNotAvailable
+from sqlalchemy import Connection, NullPool, create_engine, text
+from sqlalchemy.exc import OperationalError
 
+from shared.errors import TransientError
 from shared.store.database import driver_url
+
+SCRIPTS: Final = Path(__file__).parent / "migrations"
+LOCK_TIMEOUT_SECONDS: Final = 0.5
+"""How long a migration may wait for a table: all who come after it wait behind it, readers too.
+
+Shorter than Postgres's own look for deadlocks, so that it is the migration that gives way, and not an actor.
+"""
+LET_OTHERS_SECONDS: Final = 1.0
+"""Between two tries, for those who had to wait."""
+PATIENCE_SECONDS: Final = 60.0
+LOOK_AGAIN_SECONDS: Final = 0.2
 
 # Any fixed number: whoever holds this advisory lock migrates, the others wait and find it done.
 _MIGRATION_LOCK = 0x7669_6769_6C
 
 
-def upgrade(url: str) -> None:
-    """Applies every migration that `url` lacks, in one transaction: it ends all done or not begun."""
-    _with_lock(url, lambda config: command.upgrade(config, "head"))
+def upgrade(url: str, scripts: Path = SCRIPTS) -> None:
+    """Applies every migration that `url` lacks, each in a transaction of its own.
+
+    Raises TransientError where somebody has had a table in use for all of PATIENCE_SECONDS; what was applied until then
+    stays, and the next call goes on from there.
+    """
+    with _alone(url) as connection:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while (busy := _try(connection, scripts)) is not None:
+            if time.monotonic() > deadline:
+                raise TransientError(
+                    f"PostgreSQL: a table that is to be changed was in use for {PATIENCE_SECONDS:g} s;"
+                    f" {_longest(connection)}; wait for its end or end it, then migrate again",
+                    counts=False,
+                ) from busy
+            time.sleep(LET_OTHERS_SECONDS)
 
 
 def autogenerate(url: str, message: str) -> None:
     """Writes a new migration file for what the tables have and the database at `url` lacks."""
-    _with_lock(url, lambda config: command.revision(config, message, autogenerate=True))
+    with _alone(url) as connection:
+        command.revision(config_for(connection), message, autogenerate=True)
 
 
-def config_for(connection: Connection) -> Config:
+def config_for(connection: Connection, scripts: Path = SCRIPTS) -> Config:
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(scripts))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
 
 
-def _with_lock(url: str, run: Callable[[Config], object]) -> None:
-    engine = create_engine(driver_url(url))
+def _try(connection: Connection, scripts: Path) -> OperationalError | None:
+    """None when all is applied, and else how a table was refused."""
     try:
-        with engine.begin() as connection:
-            connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-            run(config_for(connection))
-    finally:
-        engine.dispose()
+        command.upgrade(config_for(connection, scripts), "head")
+    except OperationalError as error:
+        connection.rollback()
+        if not isinstance(error.orig, LockNotAvailable | DeadlockDetected):
+            raise
+        return error
+    return None
+
+
+@contextmanager
+def _alone(url: str) -> Iterator[Connection]:
+    options = f"-c lock_timeout={LOCK_TIMEOUT_SECONDS * 1000:.0f}ms"
+    engine = create_engine(driver_url(url), poolclass=NullPool, connect_args={"options": options})
+    with engine.connect() as connection:
+        # Asked again and again and not waited for: an index that is made beside writers waits for every statement
+        # that has begun before it, and would wait for this one.
+        while not _locked(connection):
+            time.sleep(LOOK_AGAIN_SECONDS)
+        yield connection  # whose end is the lock's
+
+
+def _locked(connection: Connection) -> bool:
+    asked = connection.execute(text("select pg_try_advisory_lock(:key)"), {"key": _MIGRATION_LOCK})
+    locked = bool(asked.scalar_one())
+    connection.commit()
+    return locked
+
+
+def _longest(connection: Connection) -> str:
+    """Who has been in a transaction for longest, in words."""
+    found = connection.execute(
+        text(
+            "select pid, application_name, extract(epoch from clock_timestamp() - xact_start)"
+            " from pg_stat_activity where xact_start is not null and pid <> pg_backend_pid()"
+            " and datname = current_database() order by xact_start limit 1"
+        )
+    ).one_or_none()
+    if found is None:
+        return "nobody has an open transaction now"
+    pid, name, seconds = found
+    return (
+        f"the longest transaction is that of process {pid} ({name or 'unnamed'}), {seconds:.0f} s"
+    )

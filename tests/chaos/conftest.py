@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.runtime.bus import Bus
+from tests.chaos.contained import ContainedPostgres
 from tests.chaos.figures import Figures
 from tests.chaos.house import HASTY, database_of, lived_in
 from tests.chaos.visit import Visit, Visitor
@@ -22,10 +23,18 @@ async def visited(
     replicas: Mapping[str, int] | None = None,
     breakages: Mapping[str, str] | None = None,
     settings: Mapping[str, str] = HASTY,
+    armed_together: bool = False,
+    postgres: ContainedPostgres | None = None,
 ) -> AsyncIterator[Visitor]:
     """A house, and a visitor to it."""
     async with lived_in(
-        home, sandbox_url, replicas=replicas, breakages=breakages, settings=settings
+        home,
+        sandbox_url,
+        replicas=replicas,
+        breakages=breakages,
+        settings=settings,
+        armed_together=armed_together,
+        postgres=postgres,
     ) as house:
         database, bus = database_of(house), Bus(house.nats.url, name="test")
         await bus.connect()

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from tests.chaos import actor
+from tests.chaos.contained import ContainedPostgres
 from tests.waiting import until
 
 DATABASE: Final = "vigil"
@@ -43,14 +44,16 @@ class House:
     home: Path
     sandbox_url: str
     nats: EmbeddedNats
-    postgres: EmbeddedPostgres
+    postgres: EmbeddedPostgres | ContainedPostgres
     fleet: Fleet
     environment: dict[str, str]
     breakages: Mapping[str, str]
     """What is broken in every replica of an actor, by the actor's name."""
+    armed_together: bool = False
+    """What is armed for an actor strikes whichever of its replicas comes by first, and that one alone."""
     deaths: list[Died] = field(default_factory=list)
     kept_down: set[str] = field(default_factory=set)
-    """Names of the engines that nobody starts again for now."""
+    """Names of the engines and replicas that nobody starts again for now."""
 
     @property
     def settings(self) -> Settings:
@@ -85,6 +88,10 @@ class House:
         for file in self.home.glob("crash/*/*"):
             file.unlink(missing_ok=True)
 
+    def replicas(self, kind: str) -> set[str]:
+        """Names of those of that kind that live."""
+        return {name for name in self.fleet.pids() if name.partition("-")[0] == kind}
+
     def send(self, name: str, sent: signal.Signals) -> None:
         os.kill(self.fleet.pids()[name], sent)
 
@@ -97,18 +104,28 @@ class House:
 
         await until(look, what=f"the {name} to be started again")
 
+    async def live(self, names: Collection[str]) -> None:
+        """Returns when the replicas of these names run, all of them."""
+
+        async def look() -> bool:
+            return self.fleet.pids().keys() >= set(names)
+
+        await until(look, what=f"{', '.join(sorted(names))} to run")
+
     async def look_after(self) -> None:
         """Starts again whoever died, until cancelled."""
         keepers = {engine.name: EngineKeeper(engine) for engine in (self.nats, self.postgres)}
         while True:
-            self.deaths += [each for each in self.fleet.poll() if isinstance(each, Died)]
+            happened = self.fleet.poll(self.kept_down)
+            self.deaths += [each for each in happened if isinstance(each, Died)]
             for name, keeper in keepers.items():
                 if name not in self.kept_down:
                     keeper.look_after()
             await asyncio.sleep(LOOK_SECONDS)
 
     def _crash_directory(self, name: str) -> Path:
-        directory = self.home / "crash" / name
+        owner = name.partition("-")[0] if self.armed_together else name
+        directory = self.home / "crash" / owner
         directory.mkdir(parents=True, exist_ok=True)
         return directory
 
@@ -121,11 +138,17 @@ async def lived_in(
     replicas: Mapping[str, int] | None = None,
     breakages: Mapping[str, str] | None = None,
     settings: Mapping[str, str] = HASTY,
+    armed_together: bool = False,
+    postgres: ContainedPostgres | None = None,
 ) -> AsyncIterator[House]:
-    """Every actor once, unless `replicas` says more; `breakages` says what is broken in an actor."""
+    """Every actor once, unless `replicas` says more; `breakages` says what is broken in an actor.
+
+    `postgres` is in place of the embedded one.
+    """
     # A supervisor's growing delay protects a machine from who cannot live; here they are killed all the time.
     restarts.LONGEST_SECONDS = restarts.FIRST_SECONDS  # type: ignore[misc]
-    house = _built(home, sandbox_url, settings, breakages or {})
+    house = _built(home, sandbox_url, settings, breakages or {}, postgres)
+    house.armed_together = armed_together
     house.fleet.warm_up()
     try:
         await _furnish(house)
@@ -147,10 +170,12 @@ def _built(
     sandbox_url: str,
     settings: Mapping[str, str],
     breakages: Mapping[str, str],
+    postgres: EmbeddedPostgres | ContainedPostgres | None,
 ) -> House:
     port, monitor_port = free_ports(2)
     nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log")
-    postgres = EmbeddedPostgres(home / "postgres", free_port(), home / "postgres.log")
+    if postgres is None:
+        postgres = EmbeddedPostgres(home / "postgres", free_port(), home / "postgres.log")
     environment = {
         "VIGIL_DATABASE_URL": postgres.url(DATABASE),
         "VIGIL_NATS_URL": nats.url,

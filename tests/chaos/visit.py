@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -118,14 +119,20 @@ class Visitor:
 
         return await self.in_flight(await self.died(name, exit_code=-signal.SIGKILL))
 
+    async def one_killed(self, names: Collection[str]) -> int:
+        """Waits for one of these replicas to be killed; the pid that it had."""
+        return await self._first_to_end(names, -signal.SIGKILL)
+
     async def died(self, name: str, *, exit_code: int) -> int:
         """Waits for the replica to end that way; the pid that it had."""
+        return await self._first_to_end({name}, exit_code)
 
+    async def _first_to_end(self, names: Collection[str], exit_code: int) -> int:
         async def look() -> Died | None:
-            died = [each for each in self.house.deaths[self._deaths_seen :] if each.name == name]
+            died = [each for each in self.house.deaths[self._deaths_seen :] if each.name in names]
             return died[0] if died else None
 
-        died = await until(look, what=f"the {name} to end")
+        died = await until(look, what=f"one of {', '.join(sorted(names))} to end")
         assert died is not None
         assert died.exit_code == exit_code
         self._deaths_seen = len(self.house.deaths)

@@ -1,19 +1,25 @@
 """One sample of each event, from which a release's files are written once: `python -m tests.contracts.samples DIR`.
 
-Released files are never changed or removed: they are what older actors may still have put on the bus.
+Released files are never changed or removed: they are what older actors may still have put on the bus. Beside the samples
+stands how that release reads each event, as JSON Schema; `released/SHA256SUMS` holds them all to the letter.
 """
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from shared.events import models as events
 from shared.events.codec import encode
 from shared.events.envelope import Event
+
+RELEASED: Final = Path(__file__).parent / "released"
+SHAPES: Final = "shapes.json"
+SUMS: Final = "SHA256SUMS"
 
 ABOUT: dict[str, Any] = {
     "agent_id": UUID(int=1),
@@ -56,12 +62,33 @@ def samples() -> Iterator[Event]:
     yield events.IterationFailed.of(**ABOUT, number=7, errors=["observe: the key is wrong"])
 
 
+def shapes() -> dict[str, Any]:
+    """How today's code reads each event, by its type: JSON Schemas."""
+    return {event.wire_type: event.model_json_schema() for event in events.EVENTS}
+
+
+def sums() -> str:
+    """Of every released file, as `sha256sum` writes and checks them."""
+    files = sorted(file for file in RELEASED.glob("*/*") if file.is_file())
+    return "".join(
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(RELEASED)}\n"
+        for file in files
+    )
+
+
 def main() -> None:
     directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
     for sample in samples():
-        text = json.dumps(json.loads(encode(sample)), indent=2)
-        (directory / f"{sample.type}.json").write_text(f"{text}\n", encoding="utf-8")
+        _write(directory / f"{sample.type}.json", json.loads(encode(sample)))
+    _write(directory / SHAPES, shapes())
+    (RELEASED / SUMS).write_text(sums(), encoding="utf-8")
+
+
+def _write(file: Path, content: object) -> None:
+    """A file that is there already is not touched."""
+    if not file.exists():
+        file.write_text(f"{json.dumps(content, indent=2)}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

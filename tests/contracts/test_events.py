@@ -2,16 +2,21 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import FormatChecker, validate
+from jsonschema import ValidationError as SchemaError
 
 from shared.errors import PermanentError
 from shared.events.codec import decode, encode
 from shared.events.models import EVENTS
 from shared.events.topology import CONSUMERS, PUBLISHES
+from tests.contracts import samples as released
 from tests.contracts.samples import samples
 
-RELEASED = sorted((Path(__file__).parent / "released").glob("*/*.json"))
+RELEASED = sorted(released.RELEASED.glob("*/vigil.*.json"))
+RELEASES = sorted(path for path in released.RELEASED.iterdir() if path.is_dir())
 
 
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -23,8 +28,72 @@ def test_every_released_sample_parses_and_keeps_its_facts(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_fields_of_a_newer_version_are_no_hindrance(path: Path) -> None:
-    newer = json.loads(path.read_text(encoding="utf-8")) | {"added_later": {"deep": [1]}}
+    newer = grown(json.loads(path.read_text(encoding="utf-8")))
     assert decode(json.dumps(newer).encode()) == decode(path.read_bytes())
+
+
+def grown(told: Any) -> Any:
+    """As a newer version may tell it: with fields that nobody knows, in every object at any depth."""
+    match told:
+        case dict():
+            known = {key: grown(value) for key, value in told.items()}
+            return known | {"added_later": {"deep": [1]}, "also_later": None}
+        case list():
+            return [grown(value) for value in told]
+        case _:
+            return told
+
+
+def test_fields_are_added_at_every_depth() -> None:
+    nested = [path for path in RELEASED if path.stem == "vigil.insight.v1.requested"]
+    assert "added_later" in grown(json.loads(nested[0].read_text()))["insight"]
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
+def test_what_today_is_told_is_understood_by_every_release(release: Path) -> None:
+    shapes = json.loads((release / released.SHAPES).read_text(encoding="utf-8"))
+    told = {sample.type: json.loads(encode(sample)) for sample in samples()}
+    assert shapes.keys() <= told.keys(), "an event of that release has no sample today"
+    for wire_type, shape in shapes.items():
+        validate(told[wire_type], shape, format_checker=FormatChecker())
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
+def test_no_word_is_used_that_a_release_does_not_know(release: Path) -> None:
+    known = words(json.loads((release / released.SHAPES).read_text(encoding="utf-8")))
+    used = words(released.shapes())
+    assert known
+    for place in known.keys() & used.keys():
+        assert used[place] <= known[place], f"{place}: only a new version of the event may say more"
+
+
+def words(shape: Any, place: str = "") -> dict[str, set[str]]:
+    """Where an event has one of a few words, by the path in its shape."""
+    if isinstance(shape, list):
+        shape = {str(number): each for number, each in enumerate(shape)}
+    if not isinstance(shape, dict):
+        return {}
+    found = {place: set(shape["enum"])} if isinstance(shape.get("enum"), list) else {}
+    for key, each in shape.items():
+        found |= words(each, f"{place}/{key}")
+    return found
+
+
+def test_a_release_would_not_understand_an_event_that_lost_a_field() -> None:
+    shapes = json.loads((RELEASES[0] / released.SHAPES).read_text(encoding="utf-8"))
+    sample = next(sample for sample in samples() if sample.type == "vigil.plan.v1.produced")
+    told = json.loads(encode(sample))
+    del told["queries"]
+    with pytest.raises(SchemaError, match="'queries' is a required property"):
+        validate(told, shapes[sample.type])
+
+
+def test_what_was_released_is_never_changed_or_removed() -> None:
+    assert (released.RELEASED / released.SUMS).read_text(encoding="utf-8") == released.sums()
+
+
+def test_every_event_has_a_sample() -> None:
+    assert {sample.type for sample in samples()} == {event.wire_type for event in EVENTS}
 
 
 def test_every_event_has_a_released_sample() -> None:

@@ -20,6 +20,11 @@ class Sandbox:
         """A request whose Idempotency-Key came before is given the answer of then, and is not billed."""
         self._post("keys", {"heeded": True})
 
+    def matched(self, phase: str) -> int:
+        """Calls that the faults ordered for this phase have matched."""
+        rules = httpx.get(f"{self.url}/control").raise_for_status().json()["faults"]
+        return sum(rule["matched"] for rule in rules if rule["phase"] == phase)
+
     def reset(self) -> None:
         """The meter at zero, no script and no faults."""
         httpx.post(f"{self.url}/control/reset").raise_for_status()

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from shared.errors import TransientError
 from shared.llm.phase import PhaseRun
@@ -45,9 +45,14 @@ class PhaseMaker:
         self.lease = lease
         self._agent = agent
 
+    def run(self, message: str = "Go on.") -> PhaseRun:
+        return PhaseRun(self.model, self.lease, self._agent, Phase.OBSERVER, message)
+
     def loop(self, *tools: Tool) -> ToolLoop:
-        run = PhaseRun(self.model, self.lease, self._agent, Phase.OBSERVER, "Go on.")
-        return ToolLoop(run, tools)
+        return ToolLoop(self.run(), tools)
+
+    def mend_prompt(self) -> None:
+        self._agent.observer_system_prompt = "Better."
 
 
 class Wanted(Arguments):
@@ -105,6 +110,26 @@ async def test_a_run_that_is_resumed_late_sends_the_same_bytes_and_pays_nothing_
     assert await resumed.last_words() == "done"
     assert (shop.paid, levers.billed()["llm"]) == (["a"], 4)
     assert [result["noted"] for result in resumed.results_of("note")] == ["b", "c"]
+
+
+async def test_a_first_call_under_way_is_found_again_whatever_is_known_by_now(
+    phase: PhaseMaker,
+) -> None:
+    sent = await phase.run("The graph is empty.").begin()
+    assert await phase.run("The graph has 3 nodes.").begin() == sent
+
+
+async def test_who_has_mended_something_has_it_tried_with_that(
+    phase: PhaseMaker, database: Database
+) -> None:
+    await phase.run("The graph is empty.").begin()
+    phase.mend_prompt()
+    mended = await phase.run("The graph has 3 nodes.").begin()
+    assert [said["content"] for said in mended.messages] == ["Better.", "The graph has 3 nodes."]
+    async with database.transaction() as session:
+        await session.execute(update(Step).values(retry_requested_at=func.clock_timestamp()))
+    retried = await phase.run("The graph has 5 nodes.").begin()
+    assert retried.messages[-1]["content"] == "The graph has 5 nodes."
 
 
 async def test_calls_that_are_alike_are_paid_once_and_none_is_lost_by_another_that_fails(

@@ -1,0 +1,22 @@
+"""Indexes of tables that are written to while they are made."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from alembic import op
+
+
+def create_index_beside_writers(
+    name: str, table: str, columns: Sequence[str], **options: Any
+) -> None:
+    """As `op.create_index`, for a table that can be large: nobody who writes to it has to wait.
+
+    It stands in a migration of its own: it cannot be in a transaction, so whatever stood beside it would be done twice
+    where it is tried again.
+    """
+    with op.get_context().autocommit_block():
+        # It holds up nobody while it waits for others, and one that gave up would leave half an index behind.
+        op.execute("set lock_timeout = 0")
+        op.execute(f'drop index concurrently if exists "{name}"')
+        op.create_index(name, table, list(columns), postgresql_concurrently=True, **options)
+        op.execute("reset lock_timeout")

@@ -1,0 +1,116 @@
+"""PostgreSQL's disk is full while agents work, until somebody makes room: nothing is lost, and nobody spins."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import pytest
+from sqlalchemy import select
+
+from cli.local.household import ACTORS
+from cli.local.ports import free_port
+from shared.errors import TransientError
+from shared.store.tables import Agent, Call
+from shared.store.words import StepKind
+from tests.chaos.conftest import visited
+from tests.chaos.contained import ContainedPostgres, docker_answers
+from tests.chaos.figures import Figures
+from tests.chaos.house import House
+from tests.chaos.scenarios import Trial, unharmed
+from tests.chaos.visit import Visit, Visitor
+
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.slow,
+    pytest.mark.skipif(not docker_answers(), reason="no Docker Engine answers here"),
+]
+
+AGENTS: Final = 6
+FULL_SECONDS: Final = 15.0
+"""Longer than a lease: who has an answer in hand may have lost its step by the time that it can be written."""
+SLOW_ANSWER_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 0.2
+LINES_PER_SECOND: Final = 10.0
+"""Of one process with all its slots."""
+
+
+@pytest.fixture
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> ContainedPostgres:
+    return ContainedPostgres(free_port(), tmp_path_factory.mktemp("log") / "postgres.log")
+
+
+async def test_a_full_disk_is_waited_out(
+    tmp_path_factory: pytest.TempPathFactory,
+    sandbox_server: str,
+    postgres: ContainedPostgres,
+    figures: Figures,
+    seed: int,
+) -> None:
+    home = tmp_path_factory.mktemp("full")
+    async with visited(home, sandbox_server, settings={}, postgres=postgres) as visitor:
+        undisturbed = await visitor.whole(seed)
+        since = await visitor.next_sequence()
+        agents = await at_work(visitor, seed)
+        lines = log_lines(visitor.house)
+        postgres.fill_disk()
+        in_flight = await look_on(visitor, FULL_SECONDS)
+        assert postgres.free_bytes() == 0
+        written = {name: log_lines(visitor.house)[name] - lines[name] for name in lines}
+        postgres.free_disk()
+        await all_unharmed(visitor, undisturbed, figures, agents, since, len(in_flight))
+        assert visitor.house.deaths == []
+    print(f"{written=} {postgres.log.read_text()[-6000:]}")
+    assert "No space left on device" in postgres.log.read_text()
+    assert max(written.values()) / FULL_SECONDS < LINES_PER_SECOND
+    figures.add("iterations over a full disk", len(agents))
+    figures.add("calls in flight when the disk was full", len(in_flight))
+
+
+async def at_work(visitor: Visitor, seed: int) -> Sequence[Agent]:
+    """Agents whose answers take so long that all of them are at work at the same time."""
+    visitor.sandbox.reset()
+    slow = {"kind": "latency", "latency_seconds": SLOW_ANSWER_SECONDS, "always": True}
+    visitor.sandbox.faults(slow)
+    agents = [await visitor.begin_another(seed + number) for number in range(AGENTS)]
+    await visitor.working(agents[0], StepKind.QUERY)
+    return agents
+
+
+async def look_on(visitor: Visitor, seconds: float) -> set[UUID]:
+    """The calls that had no answer in the ledger at some moment of that time."""
+    found: set[UUID] = set()
+    unanswered = select(Call.id).where(Call.answered_at.is_(None))
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            async with visitor.database.transaction() as session:
+                found |= set(await session.scalars(unanswered))
+        except TransientError:
+            pass  # it has to recover, and cannot while it has no room
+        await asyncio.sleep(LOOK_SECONDS)
+    return found
+
+
+def log_lines(house: House) -> dict[str, int]:
+    return {name: house.log(name).count("\n") for name in ACTORS}
+
+
+async def all_unharmed(
+    visitor: Visitor,
+    undisturbed: Visit,
+    figures: Figures,
+    agents: Sequence[Agent],
+    since: int,
+    in_flight: int,
+) -> None:
+    for agent in agents:
+        visit = await visitor.end(agent, since)
+        own = Visit(visit.result, visit.faults, undisturbed.billed, 0)
+        unharmed(figures, undisturbed, Trial(own, 0))
+    repeated = visitor.sandbox.repeated()
+    wanted = sum(undisturbed.billed.values()) * len(agents)
+    assert sum(visitor.sandbox.billed().values()) == wanted + repeated
+    assert repeated <= in_flight
+    figures.add("of these paid twice after a full disk", repeated)

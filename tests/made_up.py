@@ -1,0 +1,42 @@
+"""Migrations that no release has, for tests of how migrations are applied."""
+
+import shutil
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Final
+
+from alembic.script import ScriptDirectory
+
+from shared.store import migrate
+
+REVISION: Final = "made_up"
+
+_FILE: Final = """
+import sqlalchemy as sa
+from alembic import op
+
+from shared.store.migrations.indexes import create_index_beside_writers
+from shared.store.tables import Base
+
+revision = "{revision}"
+down_revision = "{before}"
+
+
+def upgrade() -> None:
+{body}
+"""
+
+
+def history_with(directory: Path, *bodies: str) -> Path:
+    """A copy of the history, and after it a migration for each of `bodies`, which is what its `upgrade` does."""
+    scripts = directory / "migrations"
+    shutil.copytree(migrate.SCRIPTS, scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    before = ScriptDirectory(str(scripts)).get_current_head()
+    for number, body in enumerate(bodies):
+        revision = f"{REVISION}_{number}"
+        written = _FILE.format(
+            revision=revision, before=before, body=indent(dedent(body).strip(), "    ")
+        )
+        (scripts / "versions" / f"{revision}.py").write_text(written)
+        before = revision
+    return scripts

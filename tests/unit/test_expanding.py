@@ -1,0 +1,192 @@
+"""Every migration after the first can be applied while actors of the release before it are at work."""
+
+from types import ModuleType
+from typing import Final
+
+import pytest
+import sqlalchemy as sa
+from alembic import op
+from alembic.script import ScriptDirectory
+
+from shared.store import migrate
+from shared.store.migrations.indexes import create_index_beside_writers
+from shared.store.tables import Base
+from tests.unit import expanding
+from tests.unit.expanding import faults
+
+BEFORE_ANY_RELEASE: Final = {
+    "0003: makes index iterations_untold_idx of iterations, which can be large",
+    "0004: makes index steps_retry_idx of steps, which can be large",
+}
+"""Made when nobody had a large table yet. Nothing may be added here once there is a release."""
+
+HISTORY: Final = [
+    script.module
+    for script in ScriptDirectory(str(migrate.SCRIPTS)).walk_revisions()
+    if script.down_revision is not None
+]
+
+
+@pytest.mark.parametrize("migration", HISTORY, ids=lambda migration: str(migration.revision))
+def test_migrations_only_expand(migration: ModuleType) -> None:
+    known = tuple(BEFORE_ANY_RELEASE)
+    assert [fault for fault in faults(migration) if not fault.startswith(known)] == []
+
+
+def test_there_are_migrations_to_look_at() -> None:
+    assert {"0002", "0003", "0004"} <= {migration.revision for migration in HISTORY}
+
+
+def test_tables_named_small_are_there() -> None:
+    assert Base.metadata.tables.keys() >= expanding.SMALL
+
+
+class _Migration(ModuleType):
+    """One that no release has."""
+
+    def __init__(self, *, contracts: str = "") -> None:
+        super().__init__("made_up")
+        self.revision = "9999"
+        self.contracts = contracts
+
+
+def table() -> None:
+    op.create_table("moods", sa.Column("id", sa.Uuid(), primary_key=True))
+    op.create_index("moods_idx", "moods", ["id"], unique=True)
+    op.add_column("moods", sa.Column("name", sa.Text(), nullable=False))
+
+
+def nullable_column() -> None:
+    op.add_column("calls", sa.Column("mood", sa.Text(), nullable=True))
+    op.execute("update calls set mood = 'good'")
+
+
+def column_with_default() -> None:
+    op.add_column("calls", sa.Column("n", sa.Integer(), server_default="0", nullable=False))
+
+
+def small_index() -> None:
+    op.create_index("agents_idx", "agents", ["name"])
+
+
+def index_beside_writers() -> None:
+    create_index_beside_writers("calls_idx", "calls", ["model"])
+
+
+def not_null() -> None:
+    op.add_column("calls", sa.Column("mood", sa.Text(), nullable=False))
+
+
+def volatile_default() -> None:
+    now = sa.text("clock_timestamp()")
+    op.add_column("calls", sa.Column("seen", sa.DateTime(), server_default=now, nullable=False))
+
+
+def unique_column() -> None:
+    op.add_column("calls", sa.Column("mood", sa.Text(), nullable=True, unique=True))
+
+
+def blocking_index() -> None:
+    op.create_index("calls_idx", "calls", ["model"])
+
+
+def unique_index() -> None:
+    op.create_index("agents_idx", "agents", ["name"], unique=True)
+
+
+def two_things() -> None:
+    nullable_column()
+    index_beside_writers()
+
+
+def rename_table() -> None:
+    op.rename_table("calls", "ledger")
+
+
+def rename_column() -> None:
+    op.alter_column("calls", "model", new_column_name="engine")
+
+
+def change_type() -> None:
+    op.alter_column("calls", "model", type_=sa.Integer())
+
+
+def forbid_null() -> None:
+    op.alter_column("calls", "model", nullable=False)
+
+
+def drop_default() -> None:
+    op.alter_column("steps", "attempts", server_default=None)
+
+
+def drop_column() -> None:
+    op.drop_column("calls", "model")
+
+
+def drop_table() -> None:
+    op.drop_table("calls")
+
+
+def drop_index() -> None:
+    op.execute('drop index concurrently if exists "steps_open_idx"')
+
+
+def constraint() -> None:
+    op.create_check_constraint("n", "calls", "input_tokens > 0")
+
+
+def any_sql() -> None:
+    op.execute("alter table calls rename to ledger")
+
+
+def overwrite() -> None:
+    op.execute("update calls set model = 'x'")
+
+
+@pytest.mark.parametrize(
+    "body", [table, nullable_column, column_with_default, small_index, index_beside_writers]
+)
+def test_what_expands_passes(body: object) -> None:
+    assert faults(_that(body)) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (not_null, "calls.mood, which is not null and has no server default"),
+        (volatile_default, "calls.seen with a default that differs from row to row"),
+        (unique_column, "makes calls.mood unique"),
+        (blocking_index, "makes index calls_idx of calls, which can be large"),
+        (unique_index, "makes agents_idx unique"),
+        (two_things, "that index needs a migration of its own"),
+        (rename_table, "RenameTable of calls: .* in two releases"),
+        (rename_column, "changes calls.model: .* in two releases"),
+        (change_type, "changes calls.model: .* in two releases"),
+        (forbid_null, "changes calls.model: .* in two releases"),
+        (drop_default, "changes steps.attempts: .* in two releases"),
+        (drop_column, "DropColumn of calls: .* in two releases"),
+        (drop_table, "DropTable of calls: .* in two releases"),
+        (drop_index, "runs 'drop index"),
+        (constraint, "CreateCheckConstraint of calls: .* in two releases"),
+        (any_sql, "runs 'alter table calls rename to ledger'"),
+        (overwrite, "runs 'update calls set model = 'x''|runs \"update calls"),
+    ],
+)
+def test_what_does_not_is_named_with_what_to_do(body: object, said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        assert "\n".join(faults(_that(body))) == ""
+
+
+@pytest.mark.parametrize("body", [drop_column, drop_table])
+def test_the_second_of_two_releases_may_remove(body: object) -> None:
+    assert faults(_that(body, contracts="nobody reads it since 0.2")) == []
+
+
+def test_even_the_second_may_not_rename() -> None:
+    assert faults(_that(rename_table, contracts="nobody reads it since 0.2")) != []
+
+
+def _that(body: object, *, contracts: str = "") -> _Migration:
+    migration = _Migration(contracts=contracts)
+    migration.__dict__["upgrade"] = body
+    return migration
