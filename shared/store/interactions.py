@@ -43,7 +43,7 @@ async def open_or_resume(
     }
     begun = insert(Interaction).values(row)
     first_since_retry = exists().where(
-        Step.id == lease.step_id, Step.retried_epoch == lease.epoch - 1
+        Step.id == lease.step_id, Step.retried_epoch > 0, Step.retried_epoch == lease.epoch - 1
     )
     await session.execute(
         begun.on_conflict_do_update(
