@@ -98,6 +98,14 @@ class House:
     def log(self, name: str) -> str:
         return (self.home / "logs" / f"{name}.log").read_text(errors="replace")
 
+    def log_lines(self) -> list[str]:
+        """Of every actor."""
+        return [
+            line
+            for file in sorted((self.home / "logs").glob("*.log"))
+            for line in file.read_text(errors="replace").splitlines()
+        ]
+
     async def restarted(self, name: str, old_pid: int) -> None:
         async def look() -> bool:
             return self.fleet.pids().get(name, old_pid) != old_pid

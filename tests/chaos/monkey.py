@@ -1,6 +1,7 @@
 """Does to a house what befalls machines: deaths, freezes, orders to stop, engines that are away."""
 
 import asyncio
+import json
 import os
 import random
 import signal
@@ -14,13 +15,14 @@ from shared.errors import TransientError
 from tests.chaos.visit import Visitor
 
 PAUSE_SECONDS: Final = (0.2, 1.5)
-CALLS_OF_A_PROCESS: Final = 8
-"""What a process can have in flight at most: four slots, two searches in each."""
+CALLS_OF_A_STEP: Final = 2
+"""What a step can have in flight at most: the mission's two searches."""
+CALLS_OF_A_PROCESS: Final = 4 * CALLS_OF_A_STEP
 WEIGHTS: Final = {"kill": 8, "freeze": 3, "stop": 2, "kill nats": 1, "kill postgres": 1}
 
 
 class Monkey:
-    """Strikes at random, from a seed; `deeds` says what was done, and `in_flight` what it may have cost at most."""
+    """Strikes at random, from a seed; `deeds` says what was done."""
 
     def __init__(self, visitor: Visitor, seed: int, *, freeze_seconds: float) -> None:
         self._visitor = visitor
@@ -29,7 +31,13 @@ class Monkey:
         self._freeze_seconds = freeze_seconds
         self._waking: set[asyncio.Task[None]] = set()
         self.deeds: Counter[str] = Counter()
-        self.in_flight = 0
+        self._in_flight = 0
+        self._given_up_before = self._given_up()
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that were under way when their worker was struck, or gave its step up: told to stop, or too late."""
+        return self._in_flight + CALLS_OF_A_STEP * (self._given_up() - self._given_up_before)
 
     async def rage(self, seconds: float) -> None:
         """Strikes again and again for so long, then wakes whom it froze."""
@@ -84,16 +92,23 @@ class Monkey:
     async def _count(self, pid: int) -> None:
         """What whoever was struck had in flight; the most it can be, where nobody is there to ask."""
         try:
-            self.in_flight += await self._visitor.in_flight(pid)
+            self._in_flight += await self._visitor.in_flight(pid)
         except TransientError:
-            self.in_flight += CALLS_OF_A_PROCESS
+            self._in_flight += CALLS_OF_A_PROCESS
 
     async def _count_all(self) -> None:
         """All that is in flight: an answer that cannot be committed in time is lost with its lease."""
         try:
-            self.in_flight += await self._visitor.in_flight()
+            self._in_flight += await self._visitor.in_flight()
         except TransientError:
-            self.in_flight += CALLS_OF_A_PROCESS
+            self._in_flight += CALLS_OF_A_PROCESS
+
+    def _given_up(self) -> int:
+        """How many steps workers have said that they handed over or lost."""
+        lines = self._house.log_lines()
+        handed_over = [json.loads(line) for line in lines if '"handed over unfinished work"' in line]
+        lost = [line for line in lines if "is no longer its own" in line]
+        return sum(told["messages"] for told in handed_over) + len(lost)
 
     def _kill(self, engine: Engine) -> None:
         if engine.alive():
