@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
+import psycopg
 import pytest
 from sqlalchemy import select
 
@@ -20,6 +21,7 @@ from tests.chaos.figures import Figures
 from tests.chaos.house import House
 from tests.chaos.scenarios import Trial, unharmed
 from tests.chaos.visit import Visit, Visitor
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.chaos,
@@ -30,8 +32,12 @@ pytestmark = [
 AGENTS: Final = 6
 FULL_SECONDS: Final = 15.0
 """Longer than a lease: who has an answer in hand may have lost its step by the time that it can be written."""
+LOG_SEGMENT_BYTES: Final = 16 * 1024**2
+"""What PostgreSQL's log grows by; with less there is no room for it."""
 SLOW_ANSWER_SECONDS: Final = 1.0
 LOOK_SECONDS: Final = 0.2
+BACK_SECONDS: Final = 60.0
+"""Docker waits longer before each further start."""
 LINES_PER_SECOND: Final = 10.0
 """Of one process with all its slots."""
 
@@ -41,13 +47,16 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> ContainedPostgres:
     return ContainedPostgres(free_port(), tmp_path_factory.mktemp("log") / "postgres.log")
 
 
+@pytest.mark.parametrize("log_too", [False, True], ids=["tables", "tables-and-log"])
 async def test_a_full_disk_is_waited_out(
     tmp_path_factory: pytest.TempPathFactory,
     sandbox_server: str,
     postgres: ContainedPostgres,
     figures: Figures,
     seed: int,
+    log_too: bool,
 ) -> None:
+    """Where its log cannot grow either, the server itself goes down, and cannot come back before there is room."""
     home = tmp_path_factory.mktemp("full")
     async with visited(home, sandbox_server, settings={}, postgres=postgres) as visitor:
         undisturbed = await visitor.whole(seed)
@@ -55,14 +64,18 @@ async def test_a_full_disk_is_waited_out(
         agents = await at_work(visitor, seed)
         lines = log_lines(visitor.house)
         postgres.fill_disk()
+        if log_too:
+            await use_up_log(postgres)
         in_flight = await look_on(visitor, FULL_SECONDS)
-        assert postgres.free_bytes() == 0
+        assert postgres.free_bytes() < LOG_SEGMENT_BYTES
         written = {name: log_lines(visitor.house)[name] - lines[name] for name in lines}
         postgres.free_disk()
+        in_flight |= await unanswered_at_last(visitor)
         await all_unharmed(visitor, undisturbed, figures, agents, since, len(in_flight))
         assert visitor.house.deaths == []
-    print(f"{written=} {postgres.log.read_text()[-6000:]}")
-    assert "No space left on device" in postgres.log.read_text()
+    said = postgres.log.read_text()
+    assert "No space left on device" in said
+    assert ("PANIC" in said) == log_too
     assert max(written.values()) / FULL_SECONDS < LINES_PER_SECOND
     figures.add("iterations over a full disk", len(agents))
     figures.add("calls in flight when the disk was full", len(in_flight))
@@ -78,19 +91,53 @@ async def at_work(visitor: Visitor, seed: int) -> Sequence[Agent]:
     return agents
 
 
+async def use_up_log(postgres: ContainedPostgres) -> None:
+    """Until the server ends of it."""
+
+    async def look() -> bool:
+        try:
+            with psycopg.connect(postgres.url("postgres"), autocommit=True) as connection:
+                connection.execute(
+                    "select pg_logical_emit_message(false, 'test', repeat('x', 1000))"
+                )
+                connection.execute("select pg_switch_wal()")
+        except psycopg.OperationalError:
+            return True
+        return False
+
+    await until(look, what="PostgreSQL's log to need room")
+
+
 async def look_on(visitor: Visitor, seconds: float) -> set[UUID]:
     """The calls that had no answer in the ledger at some moment of that time."""
     found: set[UUID] = set()
-    unanswered = select(Call.id).where(Call.answered_at.is_(None))
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        try:
-            async with visitor.database.transaction() as session:
-                found |= set(await session.scalars(unanswered))
-        except TransientError:
-            pass  # it has to recover, and cannot while it has no room
+        found |= await unanswered(visitor) or set()
         await asyncio.sleep(LOOK_SECONDS)
     return found
+
+
+async def unanswered(visitor: Visitor) -> set[UUID] | None:
+    """None while the ledger cannot be read."""
+    try:
+        async with visitor.database.transaction() as session:
+            return set(await session.scalars(select(Call.id).where(Call.answered_at.is_(None))))
+    except TransientError:
+        return None
+
+
+async def unanswered_at_last(visitor: Visitor) -> set[UUID]:
+    """As soon as the ledger can be read: what was under way when the server went down is under way still."""
+    found: list[set[UUID]] = []
+
+    async def look() -> bool:
+        if (read := await unanswered(visitor)) is not None:
+            found.append(read)
+        return bool(found)
+
+    await until(look, what="PostgreSQL to be back", seconds=BACK_SECONDS)
+    return found[0]
 
 
 def log_lines(house: House) -> dict[str, int]:

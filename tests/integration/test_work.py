@@ -182,6 +182,35 @@ async def test_a_stopping_actor_hands_its_step_over_at_once(
         )
 
 
+async def test_a_stopping_actor_ends_what_it_can_within_its_grace(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    begun, answered = asyncio.Event(), asyncio.Event()
+
+    async def slow(lease: Lease, step: Step) -> Outcome:
+        begun.set()
+        await answered.wait()
+        return Outcome({"queries": 0, "insights": 0})
+
+    step = await started(database, bus)
+    actor = observer(settings.model_copy(update={"drain_seconds": 10.0}), slow)
+    running_task = asyncio.create_task(actor.run())
+    await asyncio.wait_for(begun.wait(), 10)
+    running_task.cancel()
+    await until(lambda: is_stopping(actor), what="the actor to stop")
+    answered.set()
+    with suppress(asyncio.CancelledError):
+        await running_task
+    done = await step_now(database, step)
+    assert (done.status, done.epoch) == (StepStatus.COMPLETED, 1)
+    assert await subjects_told(bus) == ["iteration.started", "plan.produced"]
+    assert await settled(bus)
+
+
+async def is_stopping(actor: Actor) -> bool:
+    return await actor.fault() == "still starting, or stopping"
+
+
 async def test_a_step_of_another_kind_is_not_worked_on(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
