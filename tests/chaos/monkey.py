@@ -106,9 +106,11 @@ class Monkey:
     def _given_up(self) -> int:
         """How many steps workers have said that they handed over or lost."""
         lines = self._house.log_lines()
-        handed_over = [json.loads(line) for line in lines if '"handed over unfinished work"' in line]
+        handed_over = [
+            json.loads(line) for line in lines if '"handed over unfinished work"' in line
+        ]
         lost = [line for line in lines if "is no longer its own" in line]
-        return sum(told["messages"] for told in handed_over) + len(lost)
+        return sum(int(told["messages"]) for told in handed_over) + len(lost)
 
     def _kill(self, engine: Engine) -> None:
         if engine.alive():
