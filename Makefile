@@ -40,6 +40,7 @@ test-chaos-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -m "chaos and not slow" tests/chaos $(ARGS)
 
 test-chaos: $(VENV)/.installed-dev  ## kill anybody at every point and at random, then write docs/guarantees.md (30 minutes)
+	@rm -f build/figures.json
 	@VIGIL_TEST_FIGURES=build/figures.json $(BIN)/python -m pytest -m chaos tests/chaos $(ARGS)
 	@$(BIN)/python -m tests.chaos.guarantees build/figures.json docs/guarantees.md
 	@cat docs/guarantees.md

@@ -6,7 +6,6 @@ import platform
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any, Final
 
 PATH: Final = "VIGIL_TEST_FIGURES"
@@ -26,21 +25,21 @@ class Figures:
         self._seconds[name].append(seconds)
 
     def described(self) -> dict[str, Any]:
-        """As JSON; of times the median and the longest, in seconds."""
-        times = {
-            name: {"median": round(median(found), 2), "longest": round(max(found), 2)}
-            for name, found in self._seconds.items()
-        }
+        """As JSON; times in seconds, each as it was measured."""
         return {
             "measured_on": datetime.now(UTC).date().isoformat(),
             "machine": f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",
             "counts": dict(sorted(self._counts.items())),
-            "seconds": dict(sorted(times.items())),
+            "seconds": {name: found for name, found in sorted(self._seconds.items())},
         }
 
     def write(self) -> None:
-        """Does nothing where nobody asked for it."""
-        path = os.environ.get(PATH)
-        if path:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            Path(path).write_text(json.dumps(self.described(), indent=2) + "\n")
+        """Adds to what the file has from earlier parts of the run. Does nothing where nobody asked for it."""
+        path = Path(os.environ.get(PATH) or os.devnull)
+        if path.is_file():
+            earlier = json.loads(path.read_text())
+            self._counts.update(earlier["counts"])
+            for name, found in earlier["seconds"].items():
+                self._seconds[name] = [*found, *self._seconds[name]]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(self.described(), indent=2) + "\n")

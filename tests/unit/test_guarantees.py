@@ -22,6 +22,6 @@ def test_what_was_not_measured_is_said() -> None:
 
 def test_figures_stand_in_their_rows() -> None:
     counts = {"kills at a chosen point": 7, "iterations compared": 8, "strikes: kill": 3}
-    text = page({**NOTHING, "counts": counts, "seconds": {"a death": {"median": 1, "longest": 2}}})
+    text = page({**NOTHING, "counts": counts, "seconds": {"a death": [1, 2, 0.5]}})
     assert "7 kills at chosen points and 3 random strikes; 8 iterations" in text
     assert "| a death | 1.00 | 2.00 |" in text
