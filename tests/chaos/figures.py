@@ -30,7 +30,7 @@ class Figures:
             "measured_on": datetime.now(UTC).date().isoformat(),
             "machine": f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",
             "counts": dict(sorted(self._counts.items())),
-            "seconds": {name: found for name, found in sorted(self._seconds.items())},
+            "seconds": dict(sorted(self._seconds.items())),
         }
 
     def write(self) -> None:
