@@ -77,6 +77,7 @@ async def test_an_engine_that_is_away(
         "both": [house.nats, house.postgres],
     }
     monkey = Monkey(visitor, seed, freeze_seconds=FREEZE_SECONDS)
+    visitor.sandbox.reset()
     agents = await crowd(visitor, seed, 4)
     await asyncio.gather(monkey.take_away(engines[away], seconds), monkey.rage(seconds / 2))
     await all_as_if_nothing_had_been(visitor, undisturbed, figures, agents, monkey)
