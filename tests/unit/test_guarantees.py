@@ -1,5 +1,6 @@
 """The page of guarantees names tests that exist, and says where something was not measured."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,12 @@ def test_figures_stand_in_their_rows() -> None:
     text = page({**NOTHING, "counts": counts, "seconds": {"a death": [1, 2, 0.5]}})
     assert "7 kills at chosen points and 3 random strikes; 8 iterations" in text
     assert "| a death | 1.00 | 2.00 |" in text
+
+
+def test_every_figure_that_is_named_finds_its_place() -> None:
+    named = {name for each in PROMISES for name in re.findall(r"{([^}]+)}", each.measured)}
+    counts = dict.fromkeys(named, 4711)
+    rows = [row for row in page({**NOTHING, "counts": counts}).splitlines() if "tests/" not in row]
+    promised = [row for row in rows if any(each.says in row for each in PROMISES)]
+    assert len(promised) == len(PROMISES)
+    assert not any("{" in row or NOT_MEASURED in row for row in promised)
