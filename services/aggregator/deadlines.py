@@ -1,20 +1,20 @@
 """The tick that the aggregator gives itself: time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
 from services.aggregator.aggregate import Aggregate
 from shared.crash_points import CrashPoint, reach
-from shared.errors import TransientError
 from shared.runtime.bus import Bus
 from shared.runtime.logs import logger
+from shared.runtime.rhythm import whatever_happens
 from shared.store import iterations
 from shared.store.database import Database
 
 LOOK_SECONDS = 5.0
+AGAIN = "will look for deadlines again"
 
 log = logger(__name__)
 
@@ -30,7 +30,7 @@ class Deadlines:
     async def watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await _whatever_happens(self.look)
+            await whatever_happens(self.look, AGAIN)
 
     async def look(self) -> None:
         """Each by itself: one that cannot be ended, or told, keeps no other waiting."""
@@ -38,7 +38,7 @@ class Deadlines:
             overdue = await iterations.overdue(session)
         for iteration_id in overdue:
             log.warning("deadline passed", iteration_id=str(iteration_id))
-            await _whatever_happens(partial(self._pass, iteration_id))
+            await whatever_happens(partial(self._pass, iteration_id), AGAIN)
 
     async def _pass(self, iteration_id: UUID) -> None:
         """Where the word of the end does not reach the bus, the reconciler tells it."""
@@ -46,13 +46,3 @@ class Deadlines:
         reach(CrashPoint.STATE_COMMITTED)
         await self.bus.publish_all(following)
         reach(CrashPoint.EVENTS_PUBLISHED)
-
-
-async def _whatever_happens(work: Callable[[], Awaitable[None]]) -> None:
-    """What could not be done now is still overdue at the next look."""
-    try:
-        await work()
-    except TransientError as error:
-        log.warning("will look for deadlines again", error=str(error))
-    except Exception:
-        log.exception("unexpected error")

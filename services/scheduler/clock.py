@@ -1,7 +1,7 @@
 """The scheduler's two rhythms."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,8 +13,10 @@ from shared.errors import TransientError
 from shared.events.envelope import Event
 from shared.runtime.bus import Bus
 from shared.runtime.logs import logger
+from shared.runtime.rhythm import whatever_happens
 
 RECONCILE_SECONDS = 2.0
+AGAIN = "will look again"
 
 log = logger(__name__)
 
@@ -37,7 +39,7 @@ class Clock:
     async def tick_for_ever(self) -> None:
         while True:
             self.woken.clear()
-            await _whatever_happens(self._tick)
+            await whatever_happens(self._tick, AGAIN)
             try:
                 async with asyncio.timeout(self.tick_seconds):
                     await self.woken.wait()
@@ -48,8 +50,8 @@ class Clock:
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
             if self.bus.is_connected:  # else it would count resends that nobody can hear
-                await _whatever_happens(self._reconcile)
-                await _whatever_happens(self._retry)
+                await whatever_happens(self._reconcile, AGAIN)
+                await whatever_happens(self._retry, AGAIN)
 
     async def _tick(self) -> None:
         for event in await self.ticker.tick():
@@ -81,14 +83,4 @@ class Clock:
         for letter_id in await self.retrier.wanted():
             if self.bus.is_connected:
                 # One that cannot be published hinders no other.
-                await _whatever_happens(partial(self.retrier.publish, letter_id))
-
-
-async def _whatever_happens(work: Callable[[], Awaitable[None]]) -> None:
-    """What could not be done now is found in the state again, at the next beat: a clock that stops helps nobody."""
-    try:
-        await work()
-    except TransientError as error:
-        log.warning("will look again", error=str(error))
-    except Exception:
-        log.exception("unexpected error")
+                await whatever_happens(partial(self.retrier.publish, letter_id), AGAIN)

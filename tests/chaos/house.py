@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -154,6 +154,7 @@ async def lived_in(
     `postgres` is in place of the embedded one.
     """
     # A supervisor's growing delay protects a machine from who cannot live; here they are killed all the time.
+    patient = restarts.LONGEST_SECONDS
     restarts.LONGEST_SECONDS = restarts.FIRST_SECONDS  # type: ignore[misc]
     house = _built(home, sandbox_url, settings, breakages or {}, postgres)
     house.armed_together = armed_together
@@ -165,9 +166,15 @@ async def lived_in(
                 name = kind if number == 1 else f"{kind}-{number}"
                 house.admit(name)
         looking = asyncio.create_task(house.look_after())
-        yield house
-        looking.cancel()
+        try:
+            yield house
+        finally:
+            # Or it would start again what is stopped below. What broke it breaks the test.
+            looking.cancel()
+            with suppress(asyncio.CancelledError):
+                await looking
     finally:
+        restarts.LONGEST_SECONDS = patient  # type: ignore[misc]
         house.fleet.stop([], grace_seconds=0.0)
         house.nats.stop()
         house.postgres.stop()

@@ -8,6 +8,7 @@ import pytest
 from shared.crash_points import CrashPoint
 from tests.chaos.conftest import visited
 from tests.chaos.figures import Figures
+from tests.chaos.house import lived_in
 from tests.chaos.scenarios import Trial, differences, frozen_with_a_lease, joined_by_two, killed_at
 from tests.chaos.visit import Visitor
 
@@ -50,10 +51,11 @@ async def test_a_broken_build_is_found_out(
     tmp_path: Path, sandbox_server: str, figures: Figures, breakage: str
 ) -> None:
     actor, scenario, complaint = CASES[breakage]
-    async with visited(tmp_path, sandbox_server) as sound:
+    async with visited(lived_in(tmp_path, sandbox_server)) as sound:
         undisturbed = await sound.whole(SEED)
         assert undisturbed.faults == ()
-    async with visited(tmp_path / "broken", sandbox_server, breakages={actor: breakage}) as broken:
+    house = lived_in(tmp_path / "broken", sandbox_server, breakages={actor: breakage})
+    async with visited(house) as broken:
         trial = await scenario(broken)
     found = differences(undisturbed, trial)
     assert any(complaint in difference for difference in found), found

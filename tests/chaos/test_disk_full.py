@@ -18,7 +18,7 @@ from shared.store.words import StepKind
 from tests.chaos.conftest import visited
 from tests.chaos.contained import ContainedPostgres, docker_answers
 from tests.chaos.figures import Figures
-from tests.chaos.house import House
+from tests.chaos.house import House, lived_in
 from tests.chaos.scenarios import Trial, unharmed
 from tests.chaos.visit import Visit, Visitor
 from tests.waiting import until
@@ -58,7 +58,7 @@ async def test_a_full_disk_is_waited_out(
 ) -> None:
     """Where its log cannot grow either, the server itself goes down, and cannot come back before there is room."""
     home = tmp_path_factory.mktemp("full")
-    async with visited(home, sandbox_server, settings={}, postgres=postgres) as visitor:
+    async with visited(lived_in(home, sandbox_server, settings={}, postgres=postgres)) as visitor:
         undisturbed = await visitor.whole(seed)
         since = await visitor.next_sequence()
         agents = await at_work(visitor, seed)

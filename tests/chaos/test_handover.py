@@ -13,6 +13,7 @@ from shared.store.words import Phase
 from tests.chaos.claims import held_by, seconds_handed_over
 from tests.chaos.conftest import visited
 from tests.chaos.figures import Figures
+from tests.chaos.house import lived_in
 from tests.chaos.mission import INSIGHTS, QUERIES
 from tests.chaos.scenarios import Trial, unharmed
 from tests.chaos.visit import Visit, Visitor
@@ -39,7 +40,9 @@ async def visitor(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
 ) -> AsyncIterator[Visitor]:
     home = tmp_path_factory.mktemp("handover")
-    async with visited(home, sandbox_server, replicas=REPLICAS, settings=SETTINGS) as found:
+    async with visited(
+        lived_in(home, sandbox_server, replicas=REPLICAS, settings=SETTINGS)
+    ) as found:
         yield found
 
 

@@ -15,7 +15,7 @@ from shared.store.tables import Agent
 from tests.chaos.conftest import visited
 from tests.chaos.evidence import faults, result_of, told_since
 from tests.chaos.figures import Figures
-from tests.chaos.house import HASTY
+from tests.chaos.house import HASTY, lived_in
 from tests.chaos.monkey import Monkey
 from tests.chaos.visit import Visit, Visitor
 
@@ -36,7 +36,9 @@ async def visitor(
     """Two replicas of everybody, so that whoever is struck has somebody to take over."""
     home = tmp_path_factory.mktemp("crowd")
     settings = {**HASTY, "VIGIL_LEASE_SECONDS": f"{LEASE_SECONDS}"}
-    async with visited(home, sandbox_server, replicas=REPLICAS, settings=settings) as found:
+    async with visited(
+        lived_in(home, sandbox_server, replicas=REPLICAS, settings=settings)
+    ) as found:
         yield found
 
 

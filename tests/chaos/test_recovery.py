@@ -10,6 +10,7 @@ from shared.runtime.work import WORKS_ON
 from tests.chaos.claims import seconds_until_taken
 from tests.chaos.conftest import visited
 from tests.chaos.figures import Figures
+from tests.chaos.house import lived_in
 from tests.chaos.scenarios import Trial, unharmed
 from tests.chaos.visit import Visit, Visitor
 
@@ -33,7 +34,7 @@ async def visitor(
     """Default settings, two replicas of each worker; of the two, whoever comes by first is killed."""
     home = tmp_path_factory.mktemp("defaults")
     async with visited(
-        home, sandbox_server, replicas=REPLICAS, settings={}, armed_together=True
+        lived_in(home, sandbox_server, replicas=REPLICAS, settings={}, armed_together=True)
     ) as found:
         yield found
 

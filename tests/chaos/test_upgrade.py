@@ -13,6 +13,7 @@ from shared.store import migrate
 from shared.store.tables import Agent
 from tests.chaos.conftest import visited
 from tests.chaos.figures import Figures
+from tests.chaos.house import lived_in
 from tests.chaos.scenarios import Trial, unharmed
 from tests.chaos.visit import Visit, Visitor
 from tests.made_up import history_with
@@ -36,7 +37,9 @@ async def visitor(
 ) -> AsyncIterator[Visitor]:
     """With the leases and the grace that everybody has, so that nothing but the upgrade disturbs anybody."""
     home = tmp_path_factory.mktemp("upgrade")
-    async with visited(home, sandbox_server, replicas=REPLICAS, settings=SETTINGS) as found:
+    async with visited(
+        lived_in(home, sandbox_server, replicas=REPLICAS, settings=SETTINGS)
+    ) as found:
         yield found
 
 
