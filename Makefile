@@ -34,7 +34,7 @@ tail:  ## follow every event of the cluster (options by ARGS="--since 10m 'query
 test: check test-fast test-chaos-short test-cluster-short  ## what CI runs: style, types, structure, documents, and every test suite in its short form
 
 test-fast: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-chaos-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -m "chaos and not slow" tests/chaos $(ARGS)

@@ -1,17 +1,23 @@
 """The actors of one machine: forked from one warm process, restarted, stopped in order."""
 
 import multiprocessing
+import os
+import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cli.local.actor import ActorProcess
 from cli.local.errors import LocalError
 from cli.local.restarts import RestartDelay
+
+LONGEST_TEMPORARY_DIRECTORY: Final = 70
+"""In bytes: what is left to a socket's path, which has 107 on Linux and 103 on macOS, without what Python appends."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,18 @@ class _Member:
         return self.process.pid
 
 
+@contextmanager
+def _short_paths() -> Iterator[None]:
+    """The forkserver makes its socket in the directory for temporary files, and the path of a socket has a limit."""
+    usual = tempfile.gettempdir()
+    if len(os.fsencode(usual)) > LONGEST_TEMPORARY_DIRECTORY:
+        tempfile.tempdir = "/tmp"
+    try:
+        yield
+    finally:
+        tempfile.tempdir = usual
+
+
 class Fleet:
     """Actors as children of a forkserver, which has imported `preload` once for all of them.
 
@@ -69,7 +87,8 @@ class Fleet:
 
         `spawn` does it where nobody did.
         """
-        forkserver.ensure_running()
+        with _short_paths():
+            forkserver.ensure_running()
 
     def spawn(
         self,

@@ -133,7 +133,7 @@ def test_a_wrong_key_is_told_in_agent_show(tmp_path: Path, sandbox: str) -> None
 
 
 def test_demo_learns_concludes_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
+    scratch = tmp_path / ("scratch" * 12)  # longer than the path of a socket may be
     scratch.mkdir()
     with installed(tmp_path, {"TMPDIR": str(scratch)}) as vigil:
         told = vigil.vigil("demo", "--corpus", str(CORPUS), "--mission", MISSION, "--json")
