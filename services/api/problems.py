@@ -9,12 +9,19 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from services.api.responses import MEDIA_TYPE
 from shared.errors import TransientError, VigilError
 from shared.runtime.logs import logger
 from shared.store.reading.cursors import BadCursorError
 
-MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_SECONDS: Final = 2
+
+_TOLD: Final[dict[int, str]] = {
+    HTTPStatus.NOT_FOUND: "Nothing answers at {request.url.path}: /api/v1/openapi.json says what there is.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not answered here; Allow says what is.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than this api takes: send less.",
+}
+"""What FastAPI and Starlette say in two words."""
 
 log = logger(__name__)
 
@@ -114,9 +121,10 @@ def _sentence(message: str) -> str:
     return f"{text[0].lower()}{text[1:].rstrip('.')}."
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, None, str(error.detail), headers=error.headers)
+    told = _TOLD.get(error.status_code, "{error.detail}").format(request=request, error=error)
+    return problem(error.status_code, None, told, headers=error.headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
