@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI
 from starlette.middleware import Middleware
 
 from services.api.access import Owner
-from services.api.bodies import readable
+from services.api.bodies import BodyLimit, readable
 from services.api.document import documented, operation_id
 from services.api.guard import Guard
 from services.api.metrics import Measured, Metrics
@@ -85,7 +85,6 @@ def build(settings: Settings) -> FastAPI:
         lifespan=lifespan,
         middleware=_middleware(settings, measured),
         generate_unique_id_function=operation_id,
-        max_body_size=settings.max_body_bytes,
     )
     app.state.metrics = measured
     app.state.settings = settings
@@ -106,4 +105,5 @@ def _middleware(settings: Settings, measured: Metrics) -> list[Middleware]:
         Middleware(Measured, metrics=measured),
         Middleware(Guard, hosts=[settings.host, *settings.allowed_hosts]),
         Middleware(Rates, per_second=settings.requests_per_second, burst=settings.requests_burst),
+        Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
     ]

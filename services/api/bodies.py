@@ -1,8 +1,7 @@
 """What may stand in a request, so that nothing behind it has to be surprised.
 
-How long a body may be is settled before (`VIGIL_MAX_BODY_BYTES`, counted while it arrives, whatever its Content-Length
-says), how long the head may be by the server: 64 KiB. Here it is about what is in them: JSON, of a sane depth, in
-characters that Postgres can store.
+A body is no longer than `VIGIL_MAX_BODY_BYTES`, counted while it arrives, whatever its Content-Length says; the head is
+held to 64 KiB by the server. What is in them is JSON, of a sane depth, in characters that Postgres can store.
 """
 
 from collections.abc import Iterator
@@ -10,12 +9,49 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.api.problems import ProblemError
+from services.api.problems import ProblemError, problem
 
 DEEPEST: Final = 64
 JSON: Final = "application/json"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+
+
+class BodyLimit:
+    """Refuses a longer body: before it is sent where it says how long it is, else where it becomes too long."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int) -> None:
+        self._app = app
+        self._max_bytes = max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isdecimal() and int(length) > self._max_bytes:
+            told = f"The body is longer than the {self._max_bytes:,} bytes that this api takes."
+            refusal = problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None, told)
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, self._counted(receive), send)
+
+    def _counted(self, receive: Receive) -> Receive:
+        arrived_bytes = 0
+
+        async def counted() -> Message:
+            nonlocal arrived_bytes
+            message = await receive()
+            arrived_bytes += len(message.get("body", b""))
+            if arrived_bytes > self._max_bytes:
+                # FastAPI lets this through from where it reads the body, and nothing else.
+                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return message
+
+        return counted
 
 
 async def readable(request: Request) -> None:

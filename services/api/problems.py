@@ -103,12 +103,15 @@ async def _bad_cursor(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    faults = [
-        {"where": _where(fault["loc"]), "wrong": _sentence(fault["msg"])}
-        for fault in error.errors()
-    ]
+    faults = [_fault(fault) for fault in error.errors()]
     told = " ".join(f"{fault['where']}: {fault['wrong']}" for fault in faults)
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", told, errors=faults)
+
+
+def _fault(told: Mapping[str, Any]) -> dict[str, str]:
+    if told["type"] == "json_invalid":
+        return {"where": "body", "wrong": f"it is no JSON: {told['ctx']['error']}."}
+    return {"where": _where(told["loc"]), "wrong": _sentence(told["msg"])}
 
 
 def _where(location: tuple[str | int, ...]) -> str:

@@ -64,7 +64,11 @@ async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDe
     return AgentDetails(**dict(found[0]), prompts=prompts)
 
 
-_RUNS = exists().where(Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING)
+_RUNS = (
+    exists()
+    .where(Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING)
+    .correlate(Agent)
+)
 _IN_STATE = {
     AgentState.RUNNING: _RUNS,
     AgentState.WAITING: and_(Agent.active, ~_RUNS),
