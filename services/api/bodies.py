@@ -16,6 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from services.api.problems import ProblemError, problem
 
 DEEPEST: Final = 64
+LONGEST_LENGTH: Final = 18
+"""Digits of a Content-Length; a longer one is too much without being read."""
 JSON: Final = "application/json"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
@@ -32,7 +34,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         length = Headers(scope=scope).get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_bytes:
+        if length.isdecimal() and (len(length) > LONGEST_LENGTH or int(length) > self._max_bytes):
             told = f"The body is longer than the {self._max_bytes:,} bytes that this api takes."
             refusal = problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None, told)
             await refusal(scope, receive, send)

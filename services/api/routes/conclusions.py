@@ -22,9 +22,9 @@ async def list_analyses(access: OwnedAgent, paging: Paging) -> Page[ConclusionVi
     return await concluded.page(access.session, access.scope, ANALYSIS_TYPE, paging)
 
 
-@router.get("/analyses/{node_id}", response_model=ConclusionView)
-async def show_analysis(access: OwnedAgent, node_id: UUID, request: Request) -> Response:
-    return tagged(request, await _there(access, ANALYSIS_TYPE, node_id, "analysis"))
+@router.get("/analyses/{analysis_id}", response_model=ConclusionView)
+async def show_analysis(access: OwnedAgent, analysis_id: UUID, request: Request) -> Response:
+    return tagged(request, await _there(access, ANALYSIS_TYPE, analysis_id, "analysis"))
 
 
 @router.get("/advice")
@@ -33,9 +33,9 @@ async def list_advice(access: OwnedAgent, paging: Paging) -> Page[ConclusionView
     return await concluded.page(access.session, access.scope, ADVICE_TYPE, paging)
 
 
-@router.get("/advice/{node_id}", response_model=ConclusionView)
-async def show_advice(access: OwnedAgent, node_id: UUID, request: Request) -> Response:
-    return tagged(request, await _there(access, ADVICE_TYPE, node_id, "advice"))
+@router.get("/advice/{advice_id}", response_model=ConclusionView)
+async def show_advice(access: OwnedAgent, advice_id: UUID, request: Request) -> Response:
+    return tagged(request, await _there(access, ADVICE_TYPE, advice_id, "advice"))
 
 
 async def _there(access: AgentAccess, type_name: str, node_id: UUID, what: str) -> ConclusionView:

@@ -186,7 +186,9 @@ async def _conclude_more(database: Database, agent: Agent) -> None:
 
 async def _keep_letters(database: Database, started: Started) -> None:
     async with database.transaction() as session:
-        for payload, step_id in ((b"\x00\xff", None), (b"{}", started.observe.id)):
+        unreadable = b"\xff" + started.iteration.id.bytes
+        readable = f'{{"iteration_id": "{started.iteration.id}"}}'.encode()
+        for payload, step_id in ((unreadable, None), (readable, started.observe.id)):
             await dead_letters.keep(
                 session,
                 actor="observer",
