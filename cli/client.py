@@ -1,5 +1,6 @@
 """The api, as the commands use it."""
 
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -10,23 +11,33 @@ import httpx
 from pydantic import TypeAdapter
 
 from cli.errors import AwayError, CommandError
+from shared.store.reading.graph_shapes import (
+    EdgeTypeDetails,
+    NeighbourhoodView,
+    NodeDetails,
+    NodeTypeDetails,
+)
+from shared.store.reading.letter_shapes import DeadLetterDetails, DeadLetterView
+from shared.store.reading.page import LARGEST_PAGE, Page
 from shared.store.reading.shapes import (
     AboutView,
     AgentDetails,
     AgentView,
     CallsView,
     ConclusionView,
-    DeadLetterDetails,
-    DeadLetterView,
+    EdgeView,
     GraphView,
     InboxItemView,
     IterationDetails,
     IterationView,
+    NodeView,
+    View,
 )
 
 TIMEOUT_SECONDS: Final = 30.0
 
 T = TypeVar("T")
+S = TypeVar("S", bound=View)
 
 
 class ApiError(CommandError):
@@ -45,8 +56,11 @@ class Client:
     def about(self) -> AboutView:
         return self._ask(AboutView, "GET", "/about")
 
-    def agents(self) -> list[AgentView]:
-        return self._ask(list[AgentView], "GET", "/agents")
+    def agents(
+        self, *, state: str | None = None, search: str | None = None, limit: int | None = None
+    ) -> Iterable[AgentView]:
+        """By name. Lists are read page by page, as far as they are looked at; `limit` None is all of them."""
+        return self._pages(AgentView, "/agents", limit, state=state, search=search)
 
     def agent(self, reference: str) -> AgentDetails:
         return self._ask(AgentDetails, "GET", _agent(reference))
@@ -68,6 +82,12 @@ class Client:
         given = {key: value for key, value in wanted.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=given)
 
+    def change_agent(self, reference: str, changes: dict[str, Any]) -> AgentDetails:
+        """Only where nobody has changed it since it was read here."""
+        path = _agent(reference)
+        tag = self._send("GET", path).headers["etag"]
+        return self._ask(AgentDetails, "PATCH", path, json=changes, headers={"If-Match": tag})
+
     def order(self, reference: str, order: str) -> AgentDetails:
         """`pause`, `resume` or `run`."""
         return self._ask(AgentDetails, "POST", f"{_agent(reference)}/{order}")
@@ -75,40 +95,83 @@ class Client:
     def delete_agent(self, reference: str) -> None:
         self._send("DELETE", _agent(reference))
 
-    def iterations(self, reference: str, limit: int = 20) -> list[IterationView]:
+    def iterations(
+        self, reference: str, limit: int | None = 20, *, status: str | None = None
+    ) -> Iterable[IterationView]:
         path = f"{_agent(reference)}/iterations"
-        return self._ask(list[IterationView], "GET", path, params={"limit": limit})
+        return self._pages(IterationView, path, limit, status=status)
 
     def iteration(self, iteration_id: UUID) -> IterationDetails:
         return self._ask(IterationDetails, "GET", f"/iterations/{iteration_id}")
+
+    def iteration_numbered(self, reference: str, number: int) -> IterationDetails:
+        return self._ask(IterationDetails, "GET", f"{_agent(reference)}/iterations/{number}")
 
     def graph(self, reference: str, *, type_name: str | None = None, limit: int = 100) -> GraphView:
         params = {"limit": limit} | ({"type": type_name} if type_name else {})
         return self._ask(GraphView, "GET", f"{_agent(reference)}/graph", params=params)
 
-    def analyses(self, reference: str, limit: int = 100) -> list[ConclusionView]:
-        path = f"{_agent(reference)}/analyses"
-        return self._ask(list[ConclusionView], "GET", path, params={"limit": limit})
+    def nodes(
+        self, reference: str, limit: int | None = 50, **filters: str | None
+    ) -> Iterable[NodeView]:
+        """`filters`: type, search, updated_since."""
+        return self._pages(NodeView, f"{_agent(reference)}/nodes", limit, **filters)
 
-    def advice(self, reference: str, limit: int = 100) -> list[ConclusionView]:
-        path = f"{_agent(reference)}/advice"
-        return self._ask(list[ConclusionView], "GET", path, params={"limit": limit})
+    def edges(
+        self, reference: str, limit: int | None = 50, **filters: str | None
+    ) -> Iterable[EdgeView]:
+        """`filters`: type, source_id, target_id, node_id, updated_since."""
+        return self._pages(EdgeView, f"{_agent(reference)}/edges", limit, **filters)
+
+    def neighbourhood(
+        self, reference: str, node_id: UUID, *, depth: int, limit: int
+    ) -> NeighbourhoodView:
+        path = f"{_agent(reference)}/nodes/{node_id}/neighbourhood"
+        params = {"depth": depth, "limit": limit}
+        return self._ask(NeighbourhoodView, "GET", path, params=params)
+
+    def node(self, reference: str, node_id: UUID) -> NodeDetails:
+        return self._ask(NodeDetails, "GET", f"{_agent(reference)}/nodes/{node_id}")
+
+    def node_types(self, reference: str) -> Iterable[NodeTypeDetails]:
+        return self._pages(NodeTypeDetails, f"{_agent(reference)}/node-types", None)
+
+    def edge_types(self, reference: str) -> Iterable[EdgeTypeDetails]:
+        return self._pages(EdgeTypeDetails, f"{_agent(reference)}/edge-types", None)
+
+    def analyses(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionView]:
+        return self._pages(ConclusionView, f"{_agent(reference)}/analyses", limit)
+
+    def advice(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionView]:
+        return self._pages(ConclusionView, f"{_agent(reference)}/advice", limit)
+
+    def conclusion(self, reference: str, kind: str, node_id: UUID) -> ConclusionView:
+        """`kind` is `analyses` or `advice`."""
+        return self._ask(ConclusionView, "GET", f"{_agent(reference)}/{kind}/{node_id}")
 
     def calls(self, reference: str) -> CallsView:
-        return self._ask(CallsView, "GET", f"{_agent(reference)}/calls")
+        return self._ask(CallsView, "GET", f"{_agent(reference)}/calls/summary")
 
-    def inbox(self, *, unread: bool) -> list[InboxItemView]:
-        return self._ask(list[InboxItemView], "GET", "/inbox", params={"unread": unread})
+    def inbox(
+        self, *, unread: bool, agent_id: UUID | None = None, limit: int | None = 50
+    ) -> Iterable[InboxItemView]:
+        return self._pages(InboxItemView, "/inbox", limit, unread=unread, agent_id=agent_id)
 
-    def mark_read(self, item_id: UUID) -> InboxItemView:
-        return self._ask(InboxItemView, "POST", f"/inbox/{item_id}/read")
+    def inbox_item(self, item_id: UUID) -> InboxItemView:
+        return self._ask(InboxItemView, "GET", f"/inbox/{item_id}")
+
+    def mark(self, item_id: UUID, *, read: bool) -> InboxItemView:
+        order = "read" if read else "unread"
+        return self._ask(InboxItemView, "POST", f"/inbox/{item_id}/{order}")
+
+    def mark_all_read(self) -> int:
+        """How many were unread."""
+        return int(self._send("POST", "/inbox/read").json()["marked"])
 
     def dead_letters(
-        self, *, actor: str | None = None, before: UUID | None = None, limit: int = 50
-    ) -> list[DeadLetterView]:
-        wanted = {"actor": actor, "before": before, "limit": limit}
-        params = {key: str(value) for key, value in wanted.items() if value is not None}
-        return self._ask(list[DeadLetterView], "GET", "/dead-letters", params=params)
+        self, *, actor: str | None = None, limit: int | None = 50
+    ) -> Iterable[DeadLetterView]:
+        return self._pages(DeadLetterView, "/dead-letters", limit, actor=actor)
 
     def dead_letter(self, reference: str) -> DeadLetterDetails:
         return self._ask(DeadLetterDetails, "GET", _letter(reference))
@@ -132,6 +195,21 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _pages(
+        self, shape: type[S], path: str, limit: int | None, **filters: object
+    ) -> Iterator[S]:
+        """Each page is asked for when the one before it has been read to its end."""
+        given = {name: str(value) for name, value in filters.items() if value is not None}
+        left, cursor = limit, None
+        while left is None or left > 0:
+            size = LARGEST_PAGE if left is None else min(left, LARGEST_PAGE)
+            params = given | {"limit": str(size)} | ({"cursor": cursor} if cursor else {})
+            page = self._ask(Page[shape], "GET", path, params=params)  # type: ignore[valid-type]  # at run time only
+            yield from page.items
+            left = None if left is None else left - len(page.items)
+            if (cursor := page.next) is None:
+                return
 
     def _ask(self, shape: type[T], method: str, path: str, **request: Any) -> T:
         return TypeAdapter(shape).validate_json(self._send(method, path, **request).content)

@@ -46,7 +46,18 @@ def create(
         show_created(out(), agent)
 
 
-def list_all(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
+def list_all(
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="STATE", help="running, waiting or paused ones only."),
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="With these words in the name only.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data: Data = None,
+) -> None:
     """List the agents, and how they are doing."""
     from cli.client import Client
     from cli.installation import api_url
@@ -55,7 +66,7 @@ def list_all(as_json: AsJson = False, url: Url = None, data: Data = None) -> Non
     from cli.show.json import print_json
 
     with Client(api_url(url, data)) as client:
-        agents = client.agents()
+        agents = list(client.agents(state=state, search=search))
     if as_json:
         print_json(agents)
     else:

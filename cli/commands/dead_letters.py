@@ -10,11 +10,9 @@ from cli.options import AsJson, Data, Url
 
 if TYPE_CHECKING:
     from cli.client import Client
-    from shared.store.reading.shapes import DeadLetterView
 
 SHOWN: Final = 8
 """Characters of an id that people are told."""
-PAGE: Final = 200
 
 Ids = Annotated[
     list[str] | None,
@@ -27,7 +25,7 @@ OfActor = Annotated[str | None, typer.Option(metavar="ACTOR", help="Of one actor
 
 def list_all(
     actor: OfActor = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many to show.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 50,
     as_json: AsJson = False,
     url: Url = None,
     data: Data = None,
@@ -40,7 +38,7 @@ def list_all(
     from cli.show.json import print_json
 
     with Client(api_url(url, data)) as client:
-        letters = client.dead_letters(actor=actor, limit=limit)
+        letters = list(client.dead_letters(actor=actor, limit=limit))
     if as_json:
         print_json(letters)
     else:
@@ -118,7 +116,7 @@ def _each(
         raise BadInputError(f"name the dead letters to {verb.lower()} by their ids, or say --all")
     refused = False
     with Client(api_url(url, data)) as client:
-        wanted = named or [str(letter.id) for letter in _all_of(client)]
+        wanted = named or [str(letter.id) for letter in client.dead_letters(limit=None)]
         if not wanted:
             typer.echo("There are no dead letters.")
             return
@@ -132,13 +130,6 @@ def _each(
                 typer.echo(f"{reference[:SHOWN]}: {error}", err=True)
     if refused:
         raise typer.Exit(1)
-
-
-def _all_of(client: "Client") -> "list[DeadLetterView]":
-    letters: list[DeadLetterView] = []
-    while page := client.dead_letters(before=letters[-1].id if letters else None, limit=PAGE):
-        letters += page
-    return letters
 
 
 def _counted(number: int) -> str:

@@ -24,11 +24,11 @@ def inbox(
     from cli.show.json import print_json
 
     with Client(api_url(url, data)) as client:
-        items = client.inbox(unread=not everything)
+        items = list(client.inbox(unread=not everything, limit=None))
         if as_json:
             print_json(items)
         else:
             show_inbox(out(), items, everything=everything)
         if mark_read:
             for item in items:
-                client.mark_read(item.id)
+                client.mark(item.id, read=True)

@@ -31,7 +31,7 @@ def api(url: str) -> tuple[Finding, AboutView | None]:
     try:
         with Client(url) as client:
             about = client.about()
-            agents = client.agents()
+            agents = list(client.agents())
     except CommandError as error:
         return bad("api", str(error), "look into api.log in the logs of the data directory"), None
     return good("api", f"{url}, {counted(len(agents), 'agent')}"), about

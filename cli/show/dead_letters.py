@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.show.words import ago, clip, counted
-from shared.store.reading.shapes import DeadLetterDetails, DeadLetterView
+from shared.store.reading.letter_shapes import DeadLetterDetails, DeadLetterView
 
 ID_CHARACTERS: Final = 8
 TEXT_CHARACTERS: Final = 4000

@@ -1,5 +1,6 @@
 """What people order: agents made, paused, run and deleted."""
 
+from datetime import timedelta
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.api.etags import refuse_if_changed
 from services.api.naming import name_for, names_after
 from services.api.problems import ConflictError
 from services.api.prompts import default_prompts
@@ -51,6 +53,10 @@ def _storable(text: str) -> str:
     return text
 
 
+Interval = Annotated[int, Field(ge=SHORTEST_INTERVAL_SECONDS, le=LONGEST_INTERVAL_SECONDS)]
+Models = dict[Phase, Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]]
+
+
 class NewAgent(BaseModel):
     """What a new agent is made from. Without a name it is called after words of its mission."""
 
@@ -58,11 +64,25 @@ class NewAgent(BaseModel):
 
     mission: Annotated[str, AfterValidator(_mission)]
     name: Annotated[str, AfterValidator(_name)] | None = None
-    interval_seconds: Annotated[
-        int, Field(ge=SHORTEST_INTERVAL_SECONDS, le=LONGEST_INTERVAL_SECONDS)
-    ] = 300
-    models: dict[Phase, Annotated[str, Field(min_length=1, max_length=200)]] = {}
+    interval_seconds: Interval = 300
+    models: Models = {}
     """Phase to model; phases that are not named use the installation's model."""
+
+
+class ChangedAgent(BaseModel):
+    """What is given is changed, the rest stays.
+
+    The mission is not among it: the six prompts speak of it, and are made anew with it or not at all.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    # None of the defaults is ever used: what is not given is not looked at, and null is refused.
+    name: Annotated[str, AfterValidator(_name)] = Field(default_factory=str)
+    interval_seconds: Interval = Field(default_factory=int)
+    models: Models = Field(default_factory=dict)
+    """All of them: a phase that is not named here uses the installation's model from then on."""
+    active: bool = Field(default_factory=bool)
 
 
 async def create(session: AsyncSession, owner_id: UUID, wanted: NewAgent) -> AgentDetails:
@@ -79,12 +99,38 @@ async def create(session: AsyncSession, owner_id: UUID, wanted: NewAgent) -> Age
             interval_seconds=wanted.interval_seconds,
         )
     except IntegrityError as error:
-        raise ConflictError(
-            "agent-name-taken", f"An agent named {name!r} exists already: choose another name."
-        ) from error
+        raise _taken(name) from error
     agent.models = {phase.value: model for phase, model in wanted.models.items()}
     await session.flush()
     return await _details(session, owner_id, agent.id)
+
+
+async def change(
+    session: AsyncSession,
+    owner_id: UUID,
+    agent_id: UUID,
+    wanted: ChangedAgent,
+    if_match: str | None,
+) -> AgentDetails:
+    """Raises ProblemError (412) where the agent is not what `if_match` names, ConflictError where the name is taken."""
+    await session.execute(
+        select(Agent.id).where(Agent.id == agent_id).with_for_update(key_share=True)
+    )
+    refuse_if_changed(if_match, version_of(await _details(session, owner_id, agent_id)))
+    given = wanted.model_dump(mode="json", exclude_unset=True)
+    if "interval_seconds" in given:
+        # The next run stands where the longer rhythm put it; a shorter one begins now.
+        soon = func.clock_timestamp() + timedelta(seconds=wanted.interval_seconds)
+        given["next_run_at"] = func.least(Agent.next_run_at, soon)
+    try:
+        return await _changed(session, owner_id, agent_id, **given)
+    except IntegrityError as error:
+        raise _taken(wanted.name) from error
+
+
+def version_of(agent: AgentDetails) -> str:
+    """Differs when what people decide of the agent is changed, and not while it works."""
+    return f"{agent.updated_at.timestamp():.6f}".replace(".", "-")
 
 
 async def set_active(
@@ -96,6 +142,12 @@ async def set_active(
 async def run_now(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
     """The scheduler finds it, whether the agent is paused or not."""
     return await _changed(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
+
+
+def _taken(name: str) -> ConflictError:
+    return ConflictError(
+        "agent-name-taken", f"An agent named {name!r} exists already: choose another name."
+    )
 
 
 async def _free_name(session: AsyncSession, owner_id: UUID, mission: str) -> str:

@@ -9,11 +9,19 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from services.api.responses import MEDIA_TYPE
 from shared.errors import TransientError, VigilError
 from shared.runtime.logs import logger
+from shared.store.reading.cursors import BadCursorError
 
-MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_SECONDS: Final = 2
+
+_TOLD: Final[dict[int, str]] = {
+    HTTPStatus.NOT_FOUND: "Nothing answers at {request.url.path}: /api/v1/openapi.json says what there is.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not answered here; Allow says what is.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than this api takes: send less.",
+}
+"""What FastAPI and Starlette say in two words."""
 
 log = logger(__name__)
 
@@ -66,6 +74,7 @@ def handle_problems(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
     app.add_exception_handler(ProblemError, _expected)
     app.add_exception_handler(TransientError, _away)
+    app.add_exception_handler(BadCursorError, _bad_cursor)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
@@ -85,14 +94,24 @@ async def _away(_: Request, error: Exception) -> Response:
     )
 
 
+async def _bad_cursor(_: Request, error: Exception) -> Response:
+    faults = [{"where": "cursor", "wrong": f"{error}."}]
+    return problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "bad-cursor", f"cursor: {error}.", errors=faults
+    )
+
+
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    faults = [
-        {"where": _where(fault["loc"]), "wrong": _sentence(fault["msg"])}
-        for fault in error.errors()
-    ]
+    faults = [_fault(fault) for fault in error.errors()]
     told = " ".join(f"{fault['where']}: {fault['wrong']}" for fault in faults)
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", told, errors=faults)
+
+
+def _fault(told: Mapping[str, Any]) -> dict[str, str]:
+    if told["type"] == "json_invalid":
+        return {"where": "body", "wrong": f"it is no JSON: {told['ctx']['error']}."}
+    return {"where": _where(told["loc"]), "wrong": _sentence(told["msg"])}
 
 
 def _where(location: tuple[str | int, ...]) -> str:
@@ -105,9 +124,10 @@ def _sentence(message: str) -> str:
     return f"{text[0].lower()}{text[1:].rstrip('.')}."
 
 
-async def _http(_: Request, error: Exception) -> Response:
+async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return problem(error.status_code, None, str(error.detail), headers=error.headers)
+    told = _TOLD.get(error.status_code, "{error.detail}").format(request=request, error=error)
+    return problem(error.status_code, None, told, headers=error.headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

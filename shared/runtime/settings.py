@@ -102,6 +102,12 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Names and addresses by which the api may be called, separated by commas, besides localhost and `host`. To any other
     it does not answer: a page that a browser here shows could have invented it, to reach what has no sign-in."""
+    max_body_bytes: int = Field(1024**2, ge=1024)
+    """Longest body of a request that the api takes."""
+    requests_per_second: float = Field(100.0, gt=0)
+    """How fast one caller may ask one api process for long."""
+    requests_burst: int = Field(1000, ge=1)
+    """How many requests one caller may make at once."""
     owner: str = "owner"
     """Name of the user that owns what is made without signing in."""
     log_format: Literal["console", "json"] = "json"

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sqlalchemy import make_url, text
+from sqlalchemy import QueuePool, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
@@ -69,6 +69,12 @@ class Database:
         """Raises TransientError unless Postgres answers."""
         async with self.transaction() as session:
             await session.execute(text("select 1"))
+
+    def pool_use(self) -> dict[str, int]:
+        """Connections of the pool: how many work, how many wait for work."""
+        pool = self._engine.pool
+        assert isinstance(pool, QueuePool)
+        return {"busy": pool.checkedout(), "idle": pool.checkedin()}
 
     async def close(self) -> None:
         await self._engine.dispose()

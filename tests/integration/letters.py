@@ -57,7 +57,7 @@ async def rows(database: Database) -> list[DeadLetter]:
 async def listed(api: httpx.AsyncClient, **params: Any) -> list[dict[str, Any]]:
     answer = await api.get("/dead-letters", params=params)
     assert answer.status_code == 200, answer.text
-    letters: list[dict[str, Any]] = answer.json()
+    letters: list[dict[str, Any]] = answer.json()["items"]
     return letters
 
 

@@ -1,35 +1,73 @@
-"""Agents: made, looked at, paused, run, deleted."""
+"""Agents: made, looked at, changed, paused, run, deleted."""
 
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query, Request
+from starlette.responses import Response
 
 from services.api import command
 from services.api.access import Owned, OwnedAgent
-from services.api.command import NewAgent
+from services.api.command import ChangedAgent, NewAgent
+from services.api.etags import IfMatch, tagged
+from services.api.once import AskedOnce
+from services.api.pages import Page, Paging
+from services.api.responses import problems
 from shared.store import agents as store
-from shared.store.reading import agents, calls
-from shared.store.reading.shapes import AgentDetails, AgentView, CallsView
+from shared.store.reading import agents
+from shared.store.reading.agents import AgentState
+from shared.store.reading.shapes import AgentDetails, AgentView
 
 router = APIRouter(prefix="/agents", tags=["agents"])
 
 
-@router.post("", status_code=HTTPStatus.CREATED)
-async def create(access: Owned, wanted: Annotated[NewAgent, Body()]) -> AgentDetails:
+@router.post(
+    "",
+    status_code=HTTPStatus.CREATED,
+    response_model=AgentDetails,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def create(access: Owned, once: AskedOnce, wanted: Annotated[NewAgent, Body()]) -> Response:
     """A new agent, which runs at once and then at its interval."""
-    return await command.create(access.session, access.owner_id, wanted)
+    return await once.answer(lambda: command.create(access.session, access.owner_id, wanted))
 
 
 @router.get("")
-async def list_all(access: Owned) -> list[AgentView]:
+async def list_all(
+    access: Owned,
+    paging: Paging,
+    state: AgentState | None = None,
+    search: Annotated[
+        str | None, Query(max_length=200, description="Words, or parts of them, of the name")
+    ] = None,
+) -> Page[AgentView]:
     """By name."""
-    return await agents.of_owner(access.session, access.owner_id)
+    return await agents.of_owner(
+        access.session, access.owner_id, paging, state=state, search=search
+    )
 
 
-@router.get("/{agent}")
-async def show(access: OwnedAgent) -> AgentDetails:
-    return access.agent
+@router.get("/{agent}", response_model=AgentDetails)
+async def show(access: OwnedAgent, request: Request) -> Response:
+    return tagged(request, access.agent, version=command.version_of(access.agent))
+
+
+@router.patch(
+    "/{agent}",
+    response_model=AgentDetails,
+    responses=problems(HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED),
+)
+async def change(
+    access: OwnedAgent,
+    wanted: Annotated[ChangedAgent, Body()],
+    request: Request,
+    if_match: IfMatch = None,
+) -> Response:
+    """What is given is changed; with `If-Match`, only where nobody changed the agent meanwhile. Its work does not count."""
+    changed = await command.change(
+        access.session, access.owner_id, access.agent.id, wanted, if_match
+    )
+    return tagged(request, changed, version=command.version_of(changed))
 
 
 @router.delete("/{agent}", status_code=HTTPStatus.NO_CONTENT)
@@ -53,9 +91,3 @@ async def resume(access: OwnedAgent) -> AgentDetails:
 async def run(access: OwnedAgent) -> AgentDetails:
     """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one."""
     return await command.run_now(access.session, access.owner_id, access.agent.id)
-
-
-@router.get("/{agent}/calls")
-async def list_calls(access: OwnedAgent) -> CallsView:
-    """How often the model and the search service were asked, and what is known of the cost."""
-    return await calls.of_agent(access.session, access.owner_id, access.agent.id)

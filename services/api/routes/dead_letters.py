@@ -2,15 +2,16 @@
 
 from http import HTTPStatus
 from typing import Annotated
-from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path
 
 from services.api.access import Access, Owned
+from services.api.pages import Page, Paging
 from services.api.problems import ConflictError, NotFoundError
+from services.api.responses import problems
 from shared.store import dead_letters as store
 from shared.store.reading import dead_letters
-from shared.store.reading.shapes import DeadLetterDetails, DeadLetterView
+from shared.store.reading.letter_shapes import DeadLetterDetails, DeadLetterView
 from shared.store.tables import DeadLetter
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
@@ -27,26 +28,19 @@ Found = Annotated[DeadLetterDetails, Depends(_found, scope="function")]
 
 
 @router.get("")
-async def list_all(
-    access: Owned,
-    actor: str | None = None,
-    before: UUID | None = None,
-    limit: Annotated[int, Query(ge=1, le=dead_letters.MAX_LIMIT)] = 50,
-) -> list[DeadLetterView]:
-    """The newest first; `before` is the id of the letter after which to go on."""
-    if before is not None:
-        await _find(access, str(before))
-    return await dead_letters.of_owner(
-        access.session, access.owner_id, actor=actor, before=before, limit=limit
-    )
+async def list_all(access: Owned, paging: Paging, actor: str | None = None) -> Page[DeadLetterView]:
+    """The newest first; of one actor, where it is given."""
+    return await dead_letters.of_owner(access.session, access.owner_id, paging, actor=actor)
 
 
-@router.get("/{letter}")
+@router.get("/{letter}", responses=problems(HTTPStatus.CONFLICT))
 async def show(found: Found) -> DeadLetterDetails:
     return found
 
 
-@router.post("/{letter}/retry", status_code=HTTPStatus.ACCEPTED)
+@router.post(
+    "/{letter}/retry", status_code=HTTPStatus.ACCEPTED, responses=problems(HTTPStatus.CONFLICT)
+)
 async def retry(access: Owned, found: Found) -> DeadLetterView:
     """Asks for the message to be published again, the failed step to be tried again.
 
@@ -58,7 +52,9 @@ async def retry(access: Owned, found: Found) -> DeadLetterView:
     return await _find(access, str(found.id))
 
 
-@router.delete("/{letter}", status_code=HTTPStatus.NO_CONTENT)
+@router.delete(
+    "/{letter}", status_code=HTTPStatus.NO_CONTENT, responses=problems(HTTPStatus.CONFLICT)
+)
 async def discard(access: Owned, found: Found) -> None:
     """Gone for good, with a retry that has not begun. A step that failed stays failed."""
     await store.discard(access.session, await _row(access, found))

@@ -1,11 +1,12 @@
 """What the owner should see."""
 
-from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
+from pydantic import BaseModel
 
 from services.api.access import Owned
+from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from shared.store.reading import inbox
 from shared.store.reading.shapes import InboxItemView
@@ -13,19 +14,45 @@ from shared.store.reading.shapes import InboxItemView
 router = APIRouter(prefix="/inbox", tags=["inbox"])
 
 
+class Marked(BaseModel):
+    marked: int
+    """How many were unread before."""
+
+
 @router.get("")
 async def list_all(
-    access: Owned,
-    unread: bool = False,
-    limit: Annotated[int, Query(ge=1, le=inbox.MAX_LIMIT)] = 50,
-) -> list[InboxItemView]:
-    """The newest first."""
-    return await inbox.of_owner(access.session, access.owner_id, unread_only=unread, limit=limit)
+    access: Owned, paging: Paging, unread: bool = False, agent_id: UUID | None = None
+) -> Page[InboxItemView]:
+    """The newest first; of one agent, where its id is given."""
+    return await inbox.of_owner(
+        access.session, access.owner_id, paging, unread_only=unread, agent_id=agent_id
+    )
+
+
+@router.post("/read")
+async def mark_all_read(access: Owned) -> Marked:
+    """Everything that is in the inbox now."""
+    return Marked(marked=await inbox.mark_all_read(access.session, access.owner_id))
+
+
+@router.get("/{item_id}")
+async def show(access: Owned, item_id: UUID) -> InboxItemView:
+    """Looking at it does not mark it."""
+    return _there(await inbox.find(access.session, access.owner_id, item_id), item_id)
 
 
 @router.post("/{item_id}/read")
 async def mark_read(access: Owned, item_id: UUID) -> InboxItemView:
-    found = await inbox.mark_read(access.session, access.owner_id, item_id)
+    """The first reading counts."""
+    return _there(await inbox.mark_read(access.session, access.owner_id, item_id), item_id)
+
+
+@router.post("/{item_id}/unread")
+async def mark_unread(access: Owned, item_id: UUID) -> InboxItemView:
+    return _there(await inbox.mark_unread(access.session, access.owner_id, item_id), item_id)
+
+
+def _there(found: InboxItemView | None, item_id: UUID) -> InboxItemView:
     if found is None:
         raise NotFoundError("inbox item", item_id)
     return found

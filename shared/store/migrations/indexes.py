@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from alembic import op
+from sqlalchemy import TextClause
 
 
 def create_index_beside_writers(
-    name: str, table: str, columns: Sequence[str], **options: Any
+    name: str, table: str, columns: Sequence[str | TextClause], **options: Any
 ) -> None:
     """As `op.create_index`, for a table that can be large: nobody who writes to it has to wait.
 

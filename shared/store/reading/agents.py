@@ -1,28 +1,58 @@
 """Agents with how they are doing."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, true
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import agents
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.page import Page, Wanted
 from shared.store.reading.shapes import AgentDetails, AgentView, IterationView, Trouble
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, Phase, StepStatus
 
 _BEING_TRIED = (StepStatus.PENDING, StepStatus.RUNNING)
+_BY_NAME = Keyset("agents", (func.lower(Agent.name),), descending=False)
 
 
-async def of_owner(session: AsyncSession, owner_id: UUID) -> list[AgentView]:
-    """By name."""
-    return await _views(session, owner_id, true())
+class AgentState(StrEnum):
+    """What an agent is doing, for finding it among many."""
+
+    RUNNING = "running"
+    """An iteration runs."""
+    WAITING = "waiting"
+    """For its next run; not paused."""
+    PAUSED = "paused"
+    """No iteration is started by the clock; one may still run."""
+
+
+async def of_owner(
+    session: AsyncSession,
+    owner_id: UUID,
+    wanted: Wanted,
+    *,
+    state: AgentState | None = None,
+    search: str | None = None,
+) -> Page[AgentView]:
+    """By name; in that state, and with all of these words in the name, where they are given."""
+    statement = _selected(owner_id)
+    if state is not None:
+        statement = statement.where(_IN_STATE[state])
+    for word in (search or "").split():
+        statement = statement.where(Agent.name.icontains(word, autoescape=True))
+    found = await slice_of(session, statement, _BY_NAME, wanted)
+    return Page(items=await _views(session, found.rows), next=found.next)
 
 
 async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDetails | None:
     """The owner's agent of that id or name, in whatever case; None where there is none."""
-    found = await _views(session, owner_id, is_named(reference))
+    statement = _selected(owner_id).where(is_named(reference)).order_by(func.lower(Agent.name))
+    rows = await session.execute(statement.limit(1))
+    found = await _views(session, [(agent, iteration) for agent, iteration in rows])
     if not found:
         return None
     row = await agents.get(session, found[0].id)
@@ -34,6 +64,18 @@ async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDe
     return AgentDetails(**dict(found[0]), prompts=prompts)
 
 
+_RUNS = (
+    exists()
+    .where(Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING)
+    .correlate(Agent)
+)
+_IN_STATE = {
+    AgentState.RUNNING: _RUNS,
+    AgentState.WAITING: and_(Agent.active, ~_RUNS),
+    AgentState.PAUSED: ~Agent.active,
+}
+
+
 def is_named(reference: str) -> ColumnElement[bool]:
     """Whether an agent's id or name is `reference`."""
     by_name = func.lower(Agent.name) == reference.strip().lower()
@@ -43,18 +85,20 @@ def is_named(reference: str) -> ColumnElement[bool]:
         return by_name
 
 
-async def _views(
-    session: AsyncSession, owner_id: UUID, wanted: ColumnElement[bool]
-) -> list[AgentView]:
+def _selected(owner_id: UUID) -> Select[Agent, Iteration]:
+    """Agents, each with its newest iteration or None."""
     newest = and_(Iteration.agent_id == Agent.id, Iteration.number == Agent.iterations_started)
-    rows = await session.execute(
+    return (
         select(Agent, Iteration)
         .outerjoin(Iteration, newest)
-        .where(Agent.owner_id == owner_id, wanted)
-        .order_by(func.lower(Agent.name))
+        .where(Agent.owner_id == owner_id)
         .execution_options(populate_existing=True)
     )
-    found = [(agent, iteration) for agent, iteration in rows]
+
+
+async def _views(
+    session: AsyncSession, found: Sequence[tuple[Agent, Iteration | None]]
+) -> list[AgentView]:
     troubles = await _troubles(session, [agent.id for agent, _ in found])
     return [_view(agent, iteration, troubles[agent.id]) for agent, iteration in found]
 
@@ -101,6 +145,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         run_requested_at=agent.run_requested_at,
         iterations_started=agent.iterations_started,
         created_at=agent.created_at,
+        updated_at=agent.updated_at,
         last_iteration=None if iteration is None else IterationView.model_validate(iteration),
         trouble=trouble,
     )

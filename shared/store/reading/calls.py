@@ -5,16 +5,42 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
 
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.page import Page, Wanted
 from shared.store.reading.shapes import CallGroup, CallsView, CallTotals
+from shared.store.reading.work_shapes import CallView
 from shared.store.tables import Agent, Call
-from shared.store.words import CallKind
+from shared.store.words import CallKind, Phase
+
+_NEWEST = Keyset("calls", (Call.started_at, Call.id))
 
 
 async def of_agent(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> CallsView:
     """Every call that is still in the ledger."""
     owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     return await _counted(session, Call.agent_id == owned.scalar_subquery())
+
+
+async def page_of_agent(
+    session: AsyncSession,
+    owner_id: UUID,
+    agent_id: UUID,
+    wanted: Wanted,
+    *,
+    kind: CallKind | None = None,
+    phase: Phase | None = None,
+) -> Page[CallView]:
+    """One by one, the newest first; of that kind and phase where they are given."""
+    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    statement = select(Call).where(Call.agent_id == owned.scalar_subquery())
+    if kind is not None:
+        statement = statement.where(Call.kind == kind)
+    if phase is not None:
+        statement = statement.where(Call.phase == phase)
+    found = await slice_of(session, statement.options(defer(Call.answer)), _NEWEST, wanted)
+    return found.page(CallView.model_validate)
 
 
 async def of_iteration(session: AsyncSession, iteration_id: UUID) -> CallsView:

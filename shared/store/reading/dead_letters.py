@@ -6,46 +6,39 @@ as long as nobody signs in that is whoever comes in.
 
 from uuid import UUID
 
-from sqlalchemy import Row, Select, Text, cast, or_, select, tuple_
+from sqlalchemy import Select, Text, cast, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.dead_letters import wished
-from shared.store.reading.shapes import DeadLetterDetails, DeadLetterView, LetterStepView
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.letter_shapes import DeadLetterDetails, DeadLetterView, LetterStepView
+from shared.store.reading.page import Page, Wanted
 from shared.store.retrying import FailedStep, refusal
 from shared.store.tables import Agent, DeadLetter, Iteration, Step
 from shared.store.words import IterationStatus, StepKind
 
-MAX_LIMIT = 200
+_NEWEST = Keyset("dead letters", (DeadLetter.kept_at, DeadLetter.id))
 
 _Visible = Select[DeadLetter, bool, Step, Iteration, Agent]
-_Found = Row[DeadLetter, bool, Step, Iteration, Agent]
+_Found = tuple[DeadLetter, bool, Step, Iteration, Agent]
 
 
 async def of_owner(
-    session: AsyncSession,
-    owner_id: UUID,
-    *,
-    actor: str | None = None,
-    before: UUID | None = None,
-    limit: int = 50,
-) -> list[DeadLetterView]:
-    """The newest first; of one actor, and older than the letter `before`, where they are given."""
-    statement = _visible(owner_id).order_by(DeadLetter.kept_at.desc(), DeadLetter.id.desc())
+    session: AsyncSession, owner_id: UUID, wanted: Wanted, *, actor: str | None = None
+) -> Page[DeadLetterView]:
+    """The newest first; of one actor where it is given."""
+    statement = _visible(owner_id)
     if actor is not None:
         statement = statement.where(DeadLetter.actor == actor)
-    if before is not None:
-        kept_at = select(DeadLetter.kept_at).where(DeadLetter.id == before).scalar_subquery()
-        older = tuple_(DeadLetter.kept_at, DeadLetter.id) < tuple_(kept_at, before)
-        statement = statement.where(older)
-    rows = await session.execute(statement.limit(max(0, min(limit, MAX_LIMIT))))
-    return [_view(row) for row in rows]
+    found = await slice_of(session, statement, _NEWEST, wanted)
+    return found.page(lambda *row: _view(row))
 
 
 async def find(session: AsyncSession, owner_id: UUID, reference: str) -> list[DeadLetterDetails]:
     """Those whose id is or begins with `reference`: at most two, which is to say that it is ambiguous."""
     begins = cast(DeadLetter.id, Text).startswith(reference.strip().lower(), autoescape=True)
     rows = await session.execute(_visible(owner_id).where(begins).limit(2))
-    return [_details(row) for row in rows]
+    return [_details((*row,)) for row in rows]
 
 
 def _visible(owner_id: UUID) -> _Visible:

@@ -2,53 +2,38 @@
 
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.reading.shapes import InboxItemView
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.page import Page, Wanted
+from shared.store.reading.shapes import InboxItemView, Json
 from shared.store.tables import Agent, GraphNode, InboxItem
 
-MAX_LIMIT = 200
+_NEWEST = Keyset("inbox", (InboxItem.created_at, InboxItem.id))
 
 
 async def of_owner(
     session: AsyncSession,
     owner_id: UUID,
+    wanted: Wanted,
     *,
     unread_only: bool = False,
-    item_id: UUID | None = None,
-    limit: int = 50,
-) -> list[InboxItemView]:
-    """The newest first; the one item where `item_id` is given."""
-    statement = (
-        select(InboxItem, Agent.name, GraphNode.properties)
-        .join(Agent, Agent.id == InboxItem.agent_id)
-        .join(GraphNode, GraphNode.id == InboxItem.node_id)
-        .where(InboxItem.owner_id == owner_id)
-        .order_by(InboxItem.created_at.desc(), InboxItem.id)
-        .limit(max(0, min(limit, MAX_LIMIT)))
-        .execution_options(populate_existing=True)
-    )
+    agent_id: UUID | None = None,
+) -> Page[InboxItemView]:
+    """The newest first; of one agent where it is given."""
+    statement = _items(owner_id)
     if unread_only:
         statement = statement.where(InboxItem.read_at.is_(None))
-    if item_id is not None:
-        statement = statement.where(InboxItem.id == item_id)
-    rows = await session.execute(statement)
-    return [
-        InboxItemView(
-            id=item.id,
-            agent_id=item.agent_id,
-            agent_name=agent_name,
-            node_id=item.node_id,
-            action=advice["action"],
-            title=item.title,
-            summary=item.summary,
-            content=advice["content"],
-            read_at=item.read_at,
-            created_at=item.created_at,
-        )
-        for item, agent_name, advice in rows
-    ]
+    if agent_id is not None:
+        statement = statement.where(InboxItem.agent_id == agent_id)
+    return (await slice_of(session, statement, _NEWEST, wanted)).page(_view)
+
+
+async def find(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
+    """None where the owner has no item of that id."""
+    found = (await session.execute(_items(owner_id).where(InboxItem.id == item_id))).one_or_none()
+    return None if found is None else _view(*found)
 
 
 async def mark_read(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
@@ -59,5 +44,53 @@ async def mark_read(session: AsyncSession, owner_id: UUID, item_id: UUID) -> Inb
         .values(read_at=func.clock_timestamp())
         .execution_options(synchronize_session=False)
     )
-    found = await of_owner(session, owner_id, item_id=item_id)
-    return found[0] if found else None
+    return await find(session, owner_id, item_id)
+
+
+async def mark_unread(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
+    """The item as it is then; None where the owner has none of that id."""
+    await session.execute(
+        update(InboxItem)
+        .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id)
+        .values(read_at=None)
+        .execution_options(synchronize_session=False)
+    )
+    return await find(session, owner_id, item_id)
+
+
+async def mark_all_read(session: AsyncSession, owner_id: UUID) -> int:
+    """How many were unread."""
+    marked = await session.execute(
+        update(InboxItem)
+        .where(InboxItem.owner_id == owner_id, InboxItem.read_at.is_(None))
+        .values(read_at=func.clock_timestamp())
+        .returning(InboxItem.id)
+        .execution_options(synchronize_session=False)
+    )
+    return len(marked.all())
+
+
+def _items(owner_id: UUID) -> Select[InboxItem, str, Json]:
+    """Each with its agent's name and the properties of its advice."""
+    return (
+        select(InboxItem, Agent.name, GraphNode.properties)
+        .join(Agent, Agent.id == InboxItem.agent_id)
+        .join(GraphNode, GraphNode.id == InboxItem.node_id)
+        .where(InboxItem.owner_id == owner_id)
+        .execution_options(populate_existing=True)
+    )
+
+
+def _view(item: InboxItem, agent_name: str, advice: Json) -> InboxItemView:
+    return InboxItemView(
+        id=item.id,
+        agent_id=item.agent_id,
+        agent_name=agent_name,
+        node_id=item.node_id,
+        action=advice["action"],
+        title=item.title,
+        summary=item.summary,
+        content=advice["content"],
+        read_at=item.read_at,
+        created_at=item.created_at,
+    )

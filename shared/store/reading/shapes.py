@@ -50,6 +50,8 @@ class AgentView(View):
     run_requested_at: datetime | None
     iterations_started: int
     created_at: datetime
+    updated_at: datetime
+    """When what people decide of it was changed last; its work changes nothing here."""
     last_iteration: IterationView | None
     trouble: list[Trouble]
 
@@ -75,11 +77,21 @@ class StepView(View):
     ended_at: datetime | None
 
 
+class ToolCall(View):
+    """A tool that the model asked for. `arguments` is as it wrote them: JSON, or what should have been."""
+
+    id: str | None
+    name: str
+    arguments: str
+
+
 class AnswerEvent(View):
-    """What the model said. `message` is None where the ledger has expired."""
+    """What the model said: text, tool calls, or both. `message` is None where the ledger has expired."""
 
     type: Literal["answer"] = "answer"
     call_id: UUID
+    text: str | None = None
+    tool_calls: list[ToolCall] = []
     message: Json | None
     finish_reason: str | None
     input_tokens: int | None
@@ -90,6 +102,7 @@ class ToolResultEvent(View):
     """What a tool gave back. `result` is None where the ledger has expired."""
 
     type: Literal["tool_result"] = "tool_result"
+    tool_call_id: str | None = None
     name: str
     result: Json | None
 
@@ -147,7 +160,7 @@ class IterationDetails(IterationView):
     steps: list[StepView]
     """In the order of the loop: observe, queries, insights, advise."""
     interactions: list[InteractionView]
-    """In the order of their steps and phases."""
+    """In the order of the phases, and of the steps within a phase."""
     calls: CallTotals
 
 
@@ -162,48 +175,6 @@ class InboxItemView(View):
     content: str
     read_at: datetime | None
     created_at: datetime
-
-
-class LetterStepView(View):
-    """The step that a dead letter is about."""
-
-    id: UUID
-    kind: str
-    index: int
-    status: str
-    iteration_id: UUID
-    iteration_number: int
-    iteration_status: str
-    agent_id: UUID
-    agent_name: str
-
-
-class DeadLetterView(View):
-    """A message that could not be handled; of a step that failed for good, the message that asked for it."""
-
-    id: UUID
-    actor: str
-    subject: str
-    code: str
-    error: str
-    attempts: int
-    created_at: datetime
-    kept_at: datetime
-    """When it failed last."""
-    retry_requested_at: datetime | None
-    """None where no retry is on its way."""
-    refusal: str | None
-    """Why it cannot be retried now, and what to do instead."""
-    step: LetterStepView | None
-
-
-class DeadLetterDetails(DeadLetterView):
-    model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
-
-    payload: bytes
-    """In JSON: base64, with the letters that stand in addresses."""
-    text: str | None
-    """The payload, where it is text."""
 
 
 class CountsView(View):

@@ -3,6 +3,7 @@
 from shared.store.tables.agents import Agent, User
 from shared.store.tables.base import Base
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
+from shared.store.tables.idempotency import IdempotencyKey
 from shared.store.tables.inbox import Conversation, DeadLetter, InboxItem, Message
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
@@ -17,6 +18,7 @@ __all__ = [
     "GraphEdgeType",
     "GraphNode",
     "GraphNodeType",
+    "IdempotencyKey",
     "InboxItem",
     "Interaction",
     "Iteration",

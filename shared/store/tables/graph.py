@@ -1,12 +1,23 @@
 """What an agent knows: typed nodes and edges."""
 
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, Index, UniqueConstraint
+from sqlalchemy import (
+    ColumnElement,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    UniqueConstraint,
+    literal_column,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.store.tables.base import Base, Created, Id, Json
+
+NAME_WORDS: Final[ColumnElement[str]] = literal_column("to_tsvector('simple'::regconfig, name)")
+"""A node's name as the words that it is searched by; written as in its index, which would not be used otherwise."""
 
 
 class GraphNodeType(Base):
@@ -49,6 +60,7 @@ class GraphNode(Base):
         ),
         Index("graph_nodes_agent_updated_idx", "agent_id", "updated_at"),
         Index("graph_nodes_agent_type_updated_idx", "agent_id", "type", "updated_at"),
+        Index("graph_nodes_name_words_idx", NAME_WORDS, postgresql_using="gin"),
     )
 
     id: Mapped[Id]
@@ -75,6 +87,7 @@ class GraphEdge(Base):
             ["agent_id", "type"], ["graph_edge_types.agent_id", "graph_edge_types.name"]
         ),
         Index("graph_edges_agent_updated_idx", "agent_id", "updated_at"),
+        Index("graph_edges_agent_type_updated_idx", "agent_id", "type", "updated_at"),
     )
 
     id: Mapped[Id]

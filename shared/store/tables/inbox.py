@@ -13,7 +13,15 @@ class InboxItem(Base):
     """Advice that its owner should see. Written by the Adviser, marked read by the api."""
 
     __tablename__ = "inbox_items"
-    __table_args__ = (Index("inbox_items_owner_idx", "owner_id", "created_at"),)
+    __table_args__ = (
+        Index("inbox_items_owner_idx", "owner_id", "created_at"),
+        Index(
+            "inbox_items_unread_idx",
+            "owner_id",
+            "created_at",
+            postgresql_where=text("read_at is null"),
+        ),
+    )
 
     id: Mapped[Id]
     owner_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))

@@ -22,7 +22,7 @@ async def test_an_agent_is_made_with_a_name_and_six_prompts(api: httpx.AsyncClie
     assert all(MISSION in prompt for prompt in agent["prompts"].values())
     again = await created(api)
     assert again["name"] == "Lithium Supply 2"
-    listed = (await api.get("/agents")).json()
+    listed = (await api.get("/agents")).json()["items"]
     assert [each["id"] for each in listed] == [agent["id"], again["id"]]
 
 
@@ -45,7 +45,7 @@ async def test_a_bad_agent_is_refused_with_what_is_wrong(
     api: httpx.AsyncClient, wanted: dict[str, Any], words: list[str]
 ) -> None:
     assert_problem(await api.post("/agents", json=wanted), 422, *words)
-    assert (await api.get("/agents")).json() == []
+    assert (await api.get("/agents")).json() == {"items": [], "next": None}
 
 
 async def test_a_name_is_taken_in_whatever_case(api: httpx.AsyncClient) -> None:
@@ -80,7 +80,7 @@ async def test_what_is_anothers_is_not_there(
     iteration = await an_iteration(database, "Lithium")
     stranger = Settings(database_url=database_url, owner="stranger")
     async with client_of(stranger) as other:
-        assert (await other.get("/agents")).json() == []
+        assert (await other.get("/agents")).json()["items"] == []
         for path in ("", "/iterations", "/graph", "/analyses", "/advice", "/calls"):
             assert_problem(await other.get(f"/agents/{agent['id']}{path}"), 404)
         for order in ("pause", "resume", "run"):

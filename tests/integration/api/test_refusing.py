@@ -28,7 +28,8 @@ async def test_every_error_is_a_problem(api: httpx.AsyncClient) -> None:
     assert_problem(await api.get("/nothing"), 404)
     assert_problem(await api.put("/agents"), 405)
     assert_problem(await api.get("/iterations/seven"), 422, "iteration_id")
-    assert_problem(await api.post("/agents", content=b"{"), 422)
+    as_json = {"content-type": "application/json"}
+    assert_problem(await api.post("/agents", content=b"{", headers=as_json), 422)
 
 
 async def test_pages_of_others_are_kept_away(api: httpx.AsyncClient) -> None:

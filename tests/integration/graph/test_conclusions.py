@@ -4,10 +4,15 @@ from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import func, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, read
+from shared.graph import concluded, conclusions, read
+from shared.graph.scope import Scope
 from shared.store import ids
+from shared.store.reading.page import Wanted
+from shared.store.reading.shapes import ConclusionView
 from shared.store.tables import Conversation, GraphNode, InboxItem, Message
+from shared.store.words import ANALYSIS_TYPE
 from shared.tools import ToolRefusalError
 from tests.integration.graph.world import World
 
@@ -32,6 +37,10 @@ async def _advice(world: World, content: str, name: str = "Wait") -> UUID:
         )
 
 
+async def _analyses(session: AsyncSession, scope: Scope) -> list[ConclusionView]:
+    return (await concluded.page(session, scope, ANALYSIS_TYPE, Wanted())).items
+
+
 async def _rows(world: World, table: type) -> int:
     async with world.database.transaction() as session:
         return await session.scalar(select(func.count()).select_from(table)) or 0
@@ -42,7 +51,7 @@ async def test_an_analysis_is_written_with_what_it_cites(world: World) -> None:
     border = await world.edge(ghana, togo)
     written = await _analysis(world, f"It grows [node:{ghana}] there [edge:{border}].")
     async with world.database.transaction() as session:
-        (analysis,) = await read.analyses(session, world.scope)
+        (analysis,) = await _analyses(session, world.scope)
         node = await session.get_one(GraphNode, written)
     assert written == ids.node_id(world.scope.agent_id, "AgentAnalysis", "Big")
     assert (analysis.id, analysis.word, analysis.summary) == (written, "pattern", "It grows.")
@@ -71,7 +80,7 @@ async def test_an_analysis_without_ground_is_refused_and_not_written(
     with pytest.raises(ToolRefusalError, match=r"Not citations: \[node:Ghana\]"):
         await _analysis(world, "It grows [node:Ghana].")
     async with world.database.transaction() as session:
-        assert await read.analyses(session, world.scope) == []
+        assert await _analyses(session, world.scope) == []
 
 
 async def test_a_name_is_given_once(world: World) -> None:
@@ -80,7 +89,7 @@ async def test_a_name_is_given_once(world: World) -> None:
     with pytest.raises(ToolRefusalError, match=rf"exists: \[node:{first}\]; name what is new"):
         await _analysis(world, f"another [node:{ghana}]", name=" Big ")
     async with world.database.transaction() as session:
-        (analysis,) = await read.analyses(session, world.scope)
+        (analysis,) = await _analyses(session, world.scope)
     assert analysis.content == f"[node:{ghana}]"
 
 

@@ -5,8 +5,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from shared.graph import conclusions, context, nodes, query, read, types
+from shared.graph import concluded, conclusions, context, nodes, pages, query, read, types
 from shared.graph.scope import Scope
+from shared.store.reading.page import Wanted
+from shared.store.words import ADVICE_TYPE
 from shared.tools import ToolRefusalError
 from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, World
 
@@ -28,8 +30,8 @@ async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
         countries = await read.nodes(session, world.scope, type_name="Country")
         edges = await read.edges(session, world.scope)
         listed = await read.types(session, world.scope)
-        one = await read.node(session, world.scope, togo)
-        no_advice = await read.advice(session, world.scope)
+        one = await pages.node(session, world.scope, togo)
+        no_advice = await concluded.page(session, world.scope, ADVICE_TYPE, Wanted())
     assert counted == read.Counts(nodes=4, edges=2, analyses=1, advice=0)
     assert [each.id for each in newest] == [analysis, benin]
     assert [each.name for each in countries] == ["Benin", "Togo", "Ghana"]
@@ -39,9 +41,9 @@ async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
     ]
     assert [each.name for each in listed.edges] == ["about", "borders"]
     assert one is not None
-    assert one.node.name == "Togo"
-    assert {each.id for each in one.edges} == {near, far}
-    assert no_advice == []
+    assert one.name == "Togo"
+    assert [each.id for each in one.edges.items] == [far, near]
+    assert (no_advice.items, no_advice.next) == ([], None)
 
 
 async def test_limits_that_make_no_sense_do_no_harm(world: World) -> None:
@@ -62,7 +64,7 @@ async def test_whoever_does_not_own_the_agent_sees_nothing_and_writes_nothing(
         assert await read.nodes(session, intruder) == []
         assert await read.edges(session, intruder) == []
         assert await read.types(session, intruder) == read.Types([], [])
-        assert await read.node(session, intruder, ghana) is None
+        assert await pages.node(session, intruder, ghana) is None
         assert (await query.query(session, intruder, neighbours=True))["nodes"] == []
         assert "0 nodes, 0 edges, 0 node types" in await context.build(session, intruder)
         assert await context.describe_nodes(session, intruder, [ghana]) == ""
@@ -93,6 +95,6 @@ async def test_whoever_does_not_own_the_agent_sees_nothing_and_writes_nothing(
 async def test_an_agents_other_agents_are_other_agents_too(world: World, stranger: World) -> None:
     theirs = await stranger.node("Mali")
     async with world.database.transaction() as session:
-        assert await read.node(session, world.scope, theirs) is None
-        assert await read.node(session, world.scope, uuid4()) is None
+        assert await pages.node(session, world.scope, theirs) is None
+        assert await pages.node(session, world.scope, uuid4()) is None
         assert (await read.counts(session, world.scope)).nodes == 0

@@ -25,7 +25,9 @@ class FlakyClient(Client):
         self._away = away
         self._told = told
 
-    def iterations(self, reference: str, limit: int = 20) -> list[IterationView]:
+    def iterations(
+        self, reference: str, limit: int | None = 20, *, status: str | None = None
+    ) -> list[IterationView]:
         self._away -= 1
         if self._away >= 0:
             raise AwayError("restarting")

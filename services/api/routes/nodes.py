@@ -1,0 +1,76 @@
+"""Nodes: listed, filtered, searched, and what lies around one."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from services.api.access import OwnedAgent
+from services.api.etags import tagged
+from services.api.pages import Page, Paging
+from services.api.problems import NotFoundError
+from shared.graph import neighbourhood, pages
+from shared.graph.pages import EdgesWanted, NodesWanted
+from shared.store.reading.graph_shapes import NeighbourhoodView, NodeDetails
+from shared.store.reading.shapes import EdgeView, NodeView
+
+router = APIRouter(prefix="/agents/{agent}/nodes", tags=["graph"])
+
+OfType = Annotated[str | None, Query(alias="type", description="Of this type only")]
+Since = Annotated[AwareDatetime | None, Query(description="Touched since then only")]
+
+
+@router.get("")
+async def list_nodes(
+    access: OwnedAgent,
+    paging: Paging,
+    type_name: OfType = None,
+    updated_since: Since = None,
+    search: Annotated[
+        str | None,
+        Query(min_length=1, max_length=200, description="Beginnings of words of the name"),
+    ] = None,
+) -> Page[NodeView]:
+    """Those touched last first."""
+    wanted = NodesWanted(type_name, updated_since, search)
+    return await pages.nodes(access.session, access.scope, paging, wanted)
+
+
+@router.get("/{node_id}", response_model=NodeDetails)
+async def show_node(access: OwnedAgent, node_id: UUID, request: Request) -> Response:
+    """With the first page of its edges."""
+    found = await pages.node(access.session, access.scope, node_id)
+    if found is None:
+        raise NotFoundError("node", node_id)
+    return tagged(request, found)
+
+
+@router.get("/{node_id}/edges")
+async def list_edges_of_node(
+    access: OwnedAgent, paging: Paging, node_id: UUID, type_name: OfType = None
+) -> Page[EdgeView]:
+    """Those that begin or end at it, those touched last first."""
+    if not await pages.has_node(access.session, access.scope, node_id):
+        raise NotFoundError("node", node_id)
+    wanted = EdgesWanted(type_name=type_name, node_id=node_id)
+    return await pages.edges(access.session, access.scope, paging, wanted)
+
+
+@router.get("/{node_id}/neighbourhood")
+async def show_neighbourhood(
+    access: OwnedAgent,
+    node_id: UUID,
+    depth: Annotated[int, Query(ge=1, le=neighbourhood.DEEPEST)] = 1,
+    limit: Annotated[
+        int, Query(ge=1, le=neighbourhood.MOST_NODES, description="How many nodes to tell at most")
+    ] = 50,
+) -> NeighbourhoodView:
+    """What lies within one or two edges of it."""
+    found = await neighbourhood.around(
+        access.session, access.scope, node_id, depth=depth, limit=limit
+    )
+    if found is None:
+        raise NotFoundError("node", node_id)
+    return found

@@ -1,0 +1,42 @@
+"""The types of nodes and edges that an agent knows."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from services.api.access import OwnedAgent
+from services.api.etags import tagged
+from services.api.pages import Page, Paging
+from services.api.problems import NotFoundError
+from shared.graph import pages
+from shared.store.reading.graph_shapes import EdgeTypeDetails, NodeTypeDetails
+from shared.store.reading.page import Wanted
+
+router = APIRouter(prefix="/agents/{agent}", tags=["graph"])
+
+
+@router.get("/node-types", response_model=Page[NodeTypeDetails])
+async def list_node_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
+    """By name, each with the JSON Schema of its properties and an example."""
+    return tagged(request, await pages.node_types(access.session, access.scope, paging))
+
+
+@router.get("/node-types/{name}", response_model=NodeTypeDetails)
+async def show_node_type(access: OwnedAgent, name: str, request: Request) -> Response:
+    found = await pages.node_types(access.session, access.scope, Wanted(1), name)
+    if not found.items:
+        raise NotFoundError("node type", name)
+    return tagged(request, found.items[0])
+
+
+@router.get("/edge-types", response_model=Page[EdgeTypeDetails])
+async def list_edge_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
+    """By name, each with the types of nodes that it may lead from and to."""
+    return tagged(request, await pages.edge_types(access.session, access.scope, paging))
+
+
+@router.get("/edge-types/{name}", response_model=EdgeTypeDetails)
+async def show_edge_type(access: OwnedAgent, name: str, request: Request) -> Response:
+    found = await pages.edge_types(access.session, access.scope, Wanted(1), name)
+    if not found.items:
+        raise NotFoundError("edge type", name)
+    return tagged(request, found.items[0])

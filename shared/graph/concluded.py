@@ -1,0 +1,79 @@
+"""Analyses and advice page by page, each with what it cites by name."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import Select, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.citations import Citation, parse
+from shared.graph.scope import Scope
+from shared.store.reading import graph
+from shared.store.reading.graph import Named
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.page import Page, Wanted
+from shared.store.reading.shapes import CitationView, ConclusionView
+from shared.store.tables import GraphNode
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+
+WORD_OF: Final = {ANALYSIS_TYPE: "type", ADVICE_TYPE: "action"}
+"""The property that says what kind it is: `observation` or `pattern`; `BUY`, `SELL` or `HOLD`."""
+
+_NEWEST = Keyset("conclusions", (GraphNode.updated_at, GraphNode.id))
+
+
+async def page(
+    session: AsyncSession, scope: Scope, type_name: str, wanted: Wanted
+) -> Page[ConclusionView]:
+    """Of one of the types in WORD_OF, the newest first."""
+    found = await slice_of(session, _of_type(scope, type_name), _NEWEST, wanted)
+    nodes = [node for (node,) in found.rows]
+    return Page(items=await _views(session, scope, nodes), next=found.next)
+
+
+async def find(
+    session: AsyncSession, scope: Scope, type_name: str, node_id: UUID
+) -> ConclusionView | None:
+    """None where the agent has none of that id and type."""
+    found = await session.scalar(_of_type(scope, type_name).where(GraphNode.id == node_id))
+    return None if found is None else (await _views(session, scope, [found]))[0]
+
+
+def _of_type(scope: Scope, type_name: str) -> Select[GraphNode]:
+    return select(GraphNode).where(GraphNode.agent_id == scope.agent(), GraphNode.type == type_name)
+
+
+async def _views(
+    session: AsyncSession, scope: Scope, nodes: Sequence[GraphNode]
+) -> list[ConclusionView]:
+    citations = [parse(node.properties["content"]).citations for node in nodes]
+    cited = {each.id for of_node in citations for each in of_node}
+    names = await graph.named(session, scope.owner_id, scope.agent_id, cited)
+    return [_view(node, of_node, names) for node, of_node in zip(nodes, citations, strict=True)]
+
+
+def _view(
+    node: GraphNode, citations: Sequence[Citation], names: dict[UUID, Named]
+) -> ConclusionView:
+    told = node.properties
+    return ConclusionView(
+        id=node.id,
+        word=told[WORD_OF[node.type]],
+        name=node.name,
+        summary=told["summary"],
+        content=told["content"],
+        confidence=told.get("confidence"),
+        generated_at=told["generated_at"],
+        iteration_id=node.iteration_id,
+        citations=[_citation(each, names.get(each.id)) for each in citations],
+    )
+
+
+def _citation(citation: Citation, named: Named | None) -> CitationView:
+    return CitationView(
+        kind=citation.kind.value,
+        id=citation.id,
+        type=named.type if named else None,
+        name=named.name if named else None,
+    )

@@ -1,0 +1,171 @@
+"""A graph page by page, for people: its nodes, edges and types, filtered and searched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, exists, false, func, or_, select
+from sqlalchemy.dialects.postgresql import TSQUERY
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from shared.graph.scope import Scope
+from shared.store.reading.graph_shapes import (
+    EdgeDetails,
+    EdgeTypeDetails,
+    NodeDetails,
+    NodeTypeDetails,
+)
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.page import Page, Wanted
+from shared.store.reading.shapes import EdgeView, NodeView
+from shared.store.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
+from shared.store.tables.graph import NAME_WORDS
+
+_NODES = Keyset("nodes", (GraphNode.updated_at, GraphNode.id))
+_EDGES = Keyset("edges", (GraphEdge.updated_at, GraphEdge.id))
+_NODE_TYPES = Keyset("node types", (GraphNodeType.name,), descending=False)
+_EDGE_TYPES = Keyset("edge types", (GraphEdgeType.name,), descending=False)
+
+
+@dataclass(frozen=True)
+class NodesWanted:
+    type_name: str | None = None
+    updated_since: datetime | None = None
+    search: str | None = None
+    """Words; every one of them begins a word of the name."""
+
+
+@dataclass(frozen=True)
+class EdgesWanted:
+    type_name: str | None = None
+    updated_since: datetime | None = None
+    source_id: UUID | None = None
+    target_id: UUID | None = None
+    node_id: UUID | None = None
+    """At either end."""
+
+
+async def nodes(
+    session: AsyncSession, scope: Scope, wanted: Wanted, of: NodesWanted
+) -> Page[NodeView]:
+    """Those touched last first."""
+    statement = select(GraphNode).where(GraphNode.agent_id == scope.agent())
+    if of.type_name is not None:
+        statement = statement.where(GraphNode.type == of.type_name)
+    if of.updated_since is not None:
+        statement = statement.where(GraphNode.updated_at >= of.updated_since)
+    if of.search is not None:
+        statement = statement.where(_is_named(of.search))
+    return (await slice_of(session, statement, _NODES, wanted)).page(NodeView.model_validate)
+
+
+async def edges(
+    session: AsyncSession, scope: Scope, wanted: Wanted, of: EdgesWanted
+) -> Page[EdgeView]:
+    """Those touched last first."""
+    statement = edges_of(scope)
+    if of.type_name is not None:
+        statement = statement.where(GraphEdge.type == of.type_name)
+    if of.updated_since is not None:
+        statement = statement.where(GraphEdge.updated_at >= of.updated_since)
+    if of.source_id is not None:
+        statement = statement.where(GraphEdge.source_id == of.source_id)
+    if of.target_id is not None:
+        statement = statement.where(GraphEdge.target_id == of.target_id)
+    if of.node_id is not None:
+        touching = or_(GraphEdge.source_id == of.node_id, GraphEdge.target_id == of.node_id)
+        statement = statement.where(touching)
+    return (await slice_of(session, statement, _EDGES, wanted)).page(edge_view)
+
+
+async def has_node(session: AsyncSession, scope: Scope, node_id: UUID) -> bool:
+    found = exists().where(GraphNode.agent_id == scope.agent(), GraphNode.id == node_id)
+    return bool(await session.scalar(select(found)))
+
+
+async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetails | None:
+    """None where the agent has no such node."""
+    found = await session.scalar(
+        select(GraphNode).where(GraphNode.agent_id == scope.agent(), GraphNode.id == node_id)
+    )
+    if found is None:
+        return None
+    touching = await edges(session, scope, Wanted(), EdgesWanted(node_id=node_id))
+    return NodeDetails(
+        **dict(NodeView.model_validate(found)),
+        iteration_id=found.iteration_id,
+        step_id=found.step_id,
+        edges=touching,
+    )
+
+
+async def edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> EdgeDetails | None:
+    """None where the agent has no such edge."""
+    found = (await session.execute(edges_of(scope).where(GraphEdge.id == edge_id))).one_or_none()
+    if found is None:
+        return None
+    return EdgeDetails(
+        **dict(edge_view(*found)), iteration_id=found[0].iteration_id, step_id=found[0].step_id
+    )
+
+
+async def node_types(
+    session: AsyncSession, scope: Scope, wanted: Wanted, name: str | None = None
+) -> Page[NodeTypeDetails]:
+    """By name; the one of that name where it is given."""
+    statement = select(GraphNodeType).where(GraphNodeType.agent_id == scope.agent())
+    if name is not None:
+        statement = statement.where(GraphNodeType.name == name)
+    found = await slice_of(session, statement, _NODE_TYPES, wanted)
+    return found.page(NodeTypeDetails.model_validate)
+
+
+async def edge_types(
+    session: AsyncSession, scope: Scope, wanted: Wanted, name: str | None = None
+) -> Page[EdgeTypeDetails]:
+    """By name; the one of that name where it is given."""
+    statement = select(GraphEdgeType).where(GraphEdgeType.agent_id == scope.agent())
+    if name is not None:
+        statement = statement.where(GraphEdgeType.name == name)
+    found = await slice_of(session, statement, _EDGE_TYPES, wanted)
+    return found.page(EdgeTypeDetails.model_validate)
+
+
+def edges_of(scope: Scope) -> Select[GraphEdge, str, str]:
+    """Each with its source's and its target's name."""
+    source, target = aliased(GraphNode), aliased(GraphNode)
+    return (
+        select(GraphEdge, source.name, target.name)
+        .join(source, source.id == GraphEdge.source_id)
+        .join(target, target.id == GraphEdge.target_id)
+        .where(GraphEdge.agent_id == scope.agent())
+    )
+
+
+def edge_view(edge: GraphEdge, source_name: str, target_name: str) -> EdgeView:
+    return EdgeView(
+        id=edge.id,
+        type=edge.type,
+        source_id=edge.source_id,
+        source_name=source_name,
+        target_id=edge.target_id,
+        target_name=target_name,
+        properties=edge.properties,
+        created_at=edge.created_at,
+        updated_at=edge.updated_at,
+    )
+
+
+def _is_named(search: str) -> ColumnElement[bool]:
+    """Words as Postgres parts them, which an index has: not any letters within a word."""
+    words = search.split()
+    if not words:
+        return false()
+    return NAME_WORDS.op("@@")(_begun_by(words))
+
+
+def _begun_by(words: Sequence[str]) -> ColumnElement[str]:
+    quoted = ["'" + word.replace("\\", "\\\\").replace("'", "''") + "':*" for word in words]
+    return func.to_tsquery("simple", " & ".join(quoted), type_=TSQUERY)

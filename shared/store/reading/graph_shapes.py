@@ -1,0 +1,52 @@
+"""What people get to see of a graph beyond its overview, as frozen models."""
+
+from datetime import datetime
+from uuid import UUID
+
+from shared.store.reading.page import Page
+from shared.store.reading.shapes import EdgeView, Json, NodeView, View
+
+
+class NodeDetails(NodeView):
+    """A node with who made it, and the first page of its edges, those touched last first."""
+
+    iteration_id: UUID | None
+    step_id: UUID | None
+    edges: Page[EdgeView]
+
+
+class EdgeDetails(EdgeView):
+    iteration_id: UUID | None
+    step_id: UUID | None
+
+
+class NeighbourhoodView(View):
+    """What lies within so many edges of a node, the node itself first, and the edges among all of that.
+
+    `cut` says that there is more: the edges touched last were followed first.
+    """
+
+    depth: int
+    nodes: list[NodeView]
+    edges: list[EdgeView]
+    cut: bool
+
+
+class TypeDetails(View):
+    name: str
+    description: str
+    properties_schema: Json
+    """JSON Schema of the properties; empty allows any."""
+    created_by: str
+    """`system`, or the phase that made it."""
+    created_at: datetime
+
+
+class NodeTypeDetails(TypeDetails):
+    example_properties: Json
+
+
+class EdgeTypeDetails(TypeDetails):
+    source_types: list[str]
+    """Node types that an edge may start from; empty means any."""
+    target_types: list[str]

@@ -1,0 +1,212 @@
+"""One agent with something of everything that the api tells, two of each."""
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID, uuid4
+
+from sqlalchemy import func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import conclusions
+from shared.graph.scope import Scope
+from shared.store import dead_letters
+from shared.store.database import Database
+from shared.store.iterations import Started
+from shared.store.tables import (
+    Agent,
+    Call,
+    DeadLetter,
+    GraphEdge,
+    GraphNode,
+    InboxItem,
+    Interaction,
+    Iteration,
+    Step,
+)
+from shared.store.words import (
+    ADVICE_TYPE,
+    ANALYSIS_TYPE,
+    CallKind,
+    IterationStatus,
+    Phase,
+    Stage,
+    StepStatus,
+)
+from tests.integration.api.rows import advise, row_of
+from tests.integration.making import make_agent, make_iteration
+
+AGENT: Final = "Full"
+PLAN: Final = {
+    "queries": [{"objective": "Who buys lithium?", "reasoning": "Nobody is known.", "search": []}],
+    "insights": [],
+}
+SAID: Final = "It buys lithium."
+
+
+@dataclass(frozen=True)
+class Full:
+    agent_id: UUID
+    iteration_id: UUID
+    """That runs."""
+    ended_iteration_id: UUID
+    interaction_id: UUID
+    """With two answers of the model and two results of a tool, one of them free."""
+    node_id: UUID
+    edge_id: UUID
+    analysis_id: UUID
+    advice_id: UUID
+    item_id: UUID
+    letter_id: UUID
+
+
+async def full_agent(database: Database, name: str = AGENT) -> Full:
+    """Of the owner that an api without other settings serves."""
+    agent = await make_agent(database, name=name)
+    ended = await make_iteration(database, agent)
+    await _end(database, ended)
+    runs = await make_iteration(database, await row_of(database, name))
+    interaction_id = await _spoken(database, ended)
+    await _spoken(database, runs)
+    await advise(database, agent)
+    await _conclude_more(database, agent)
+    await _keep_letters(database, runs)
+    async with database.transaction() as session:
+        return Full(
+            agent_id=agent.id,
+            iteration_id=runs.iteration.id,
+            ended_iteration_id=ended.iteration.id,
+            interaction_id=interaction_id,
+            node_id=await _id(session, GraphNode, agent, GraphNode.type == "Thing"),
+            edge_id=await _id(session, GraphEdge, agent, GraphEdge.type == "buys"),
+            analysis_id=await _id(session, GraphNode, agent, GraphNode.type == ANALYSIS_TYPE),
+            advice_id=await _id(session, GraphNode, agent, GraphNode.type == ADVICE_TYPE),
+            item_id=await _id(session, InboxItem, agent),
+            letter_id=await _letter_id(session, runs.observe.id),
+        )
+
+
+async def _end(database: Database, started: Started) -> None:
+    async with database.transaction() as session:
+        await session.execute(
+            update(Iteration)
+            .where(Iteration.id == started.iteration.id)
+            .values(
+                status=IterationStatus.COMPLETED,
+                stage=Stage.ENDED,
+                ended_at=func.clock_timestamp(),
+                observer_plan=PLAN,
+            )
+        )
+        await session.execute(
+            update(Step)
+            .where(Step.iteration_id == started.iteration.id)
+            .values(status=StepStatus.COMPLETED, result={}, ended_at=func.clock_timestamp())
+        )
+
+
+async def _spoken(database: Database, started: Started) -> UUID:
+    """An interaction in the iteration's first step; its id."""
+    interaction_id, first, search, last = (uuid4() for _ in range(4))
+    asked = {"id": "t1", "function": {"name": "tavilySearch", "arguments": '{"query": "x"}'}}
+    answers = {
+        first: {"role": "assistant", "content": None, "tool_calls": [asked]},
+        last: {"role": "assistant", "content": SAID},
+    }
+    of = {
+        "agent_id": started.iteration.agent_id,
+        "iteration_id": started.iteration.id,
+        "step_id": started.observe.id,
+    }
+    result = {"type": "tool_result", "tool_call_id": "t1"}
+    events = [
+        {"type": "answer", "call_id": str(first)},
+        {**result, "name": "tavilySearch", "call_id": str(search)},
+        {**result, "name": "queryGraph", "result": {"nodes": []}},
+        {"type": "answer", "call_id": str(last)},
+    ]
+    async with database.transaction() as session:
+        session.add(
+            Interaction(
+                **of,
+                id=interaction_id,
+                phase=Phase.OBSERVER,
+                model="m",
+                system_prompt="You plan.",
+                request={"messages": [{"role": "user", "content": "Plan."}], "tools": []},
+                events=events,
+            )
+        )
+        await session.flush()
+        for call_id in (first, search, last):
+            of_model = call_id in answers
+            session.add(
+                Call(
+                    **of,
+                    id=call_id,
+                    interaction_id=interaction_id,
+                    kind=CallKind.LLM if of_model else CallKind.SEARCH,
+                    phase=Phase.OBSERVER,
+                    model="m" if of_model else None,
+                    request_hash=str(call_id),
+                    request={"about": "lithium"},
+                    answer={"message": answers[call_id], "finish_reason": "stop"}
+                    if of_model
+                    else {"results": []},
+                    input_tokens=7 if of_model else None,
+                    answered_at=func.clock_timestamp(),
+                )
+            )
+    return interaction_id
+
+
+async def _conclude_more(database: Database, agent: Agent) -> None:
+    scope = Scope(agent.owner_id, agent.id)
+    async with database.transaction() as session:
+        maker = await _id(session, GraphNode, agent, GraphNode.name == "Halden Cells")
+        analysis = await conclusions.add_analysis(
+            session,
+            scope,
+            name="Halden grows",
+            kind="pattern",
+            summary="It grows.",
+            content=f"Each year [node:{maker}].",
+        )
+        of = {"agent_id": agent.id, "source_id": analysis, "target_id": maker}
+        session.add(GraphEdge(**of, id=uuid4(), type="about"))
+        await conclusions.add_advice(
+            session,
+            scope,
+            name="Buy of Halden",
+            action="BUY",
+            summary="It grows.",
+            content=f"As it grows [node:{analysis}].",
+            confidence=0.5,
+        )
+
+
+async def _keep_letters(database: Database, started: Started) -> None:
+    async with database.transaction() as session:
+        unreadable = b"\xff" + started.iteration.id.bytes
+        readable = f'{{"iteration_id": "{started.iteration.id}"}}'.encode()
+        for payload, step_id in ((unreadable, None), (readable, started.observe.id)):
+            await dead_letters.keep(
+                session,
+                actor="observer",
+                subject="iteration.started",
+                payload=payload,
+                step_id=step_id,
+                code="unreadable_event",
+                error="no event",
+                attempts=1,
+            )
+
+
+async def _id(session: AsyncSession, table: type, agent: Agent, *conditions: object) -> UUID:
+    columns = table.__table__.columns  # type: ignore[attr-defined]  # any of the tables
+    wanted = select(columns.id).where(columns.agent_id == agent.id, *conditions)
+    found: UUID = (await session.scalars(wanted.order_by(columns.created_at).limit(1))).one()
+    return found
+
+
+async def _letter_id(session: AsyncSession, step_id: UUID) -> UUID:
+    return (await session.scalars(select(DeadLetter.id).where(DeadLetter.step_id == step_id))).one()

@@ -1,0 +1,89 @@
+"""Figures of the api and of the installation, for this machine alone."""
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from services.api.app import build
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from tests.integration.api.asking import assert_problem, client_of
+from tests.integration.api.full import AGENT, full_agent
+from tests.integration.api.test_refusing import NOBODY_LISTENS
+
+METRICS = "http://127.0.0.1/metrics"
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+async def samples(api: httpx.AsyncClient) -> Samples:
+    answer = await api.get(METRICS)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+def value(found: Samples, name: str, **labels: str) -> float | None:
+    return found.get((name, frozenset(labels.items())))
+
+
+async def test_requests_are_counted_by_route_and_never_by_address(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    await api.get("/agents")
+    await full_agent(database)
+    for path in (f"/agents/{AGENT}", "/agents/nobody", "/nothing/of/the/kind"):
+        await api.get(path)
+    await api.request("BREW", "/agents")
+    found = await samples(api)
+    requests = "vigil_http_requests_total"
+    for route, status, count in (
+        ("/agents", "200", 1),
+        ("/agents/{agent}", "200", 1),
+        ("/agents/{agent}", "404", 1),
+        ("none", "404", 1),
+    ):
+        assert value(found, requests, method="GET", route=route, status=status) == count, route
+    seconds = value(
+        found, "vigil_http_request_seconds_count", method="GET", route="/agents/{agent}"
+    )
+    assert seconds == 2
+    told = (await api.get(METRICS)).text
+    assert "nobody" not in told
+    assert "BREW" not in told
+
+
+async def test_it_tells_what_is_open(api: httpx.AsyncClient, database: Database) -> None:
+    await api.get("/agents")
+    await full_agent(database)
+    found = await samples(api)
+    assert value(found, "vigil_running_iterations") == 1
+    assert value(found, "vigil_dead_letters") == 2
+    assert value(found, "vigil_open_steps", kind="observe") == 1
+    assert value(found, "vigil_open_steps", kind="query") == 0
+    assert value(found, "vigil_database_up") == 1
+    assert value(found, "vigil_database_connections", use="busy") == 0
+
+
+async def test_two_applications_in_one_process_count_for_themselves(
+    api: httpx.AsyncClient, database_url: str
+) -> None:
+    await api.get("/agents")
+    async with client_of(Settings(database_url=database_url)) as other:
+        labels = {"method": "GET", "route": "/agents", "status": "200"}
+        assert value(await samples(other), "vigil_http_requests_total", **labels) is None
+
+
+async def test_without_postgres_it_tells_of_itself() -> None:
+    async with client_of(Settings(database_url=NOBODY_LISTENS)) as api:
+        assert value(await samples(api), "vigil_database_up") == 0
+
+
+@pytest.mark.parametrize("address", ["10.0.0.7", "fe80::1"])
+async def test_it_is_for_this_machine_alone(database_url: str, address: str) -> None:
+    transport = httpx.ASGITransport(build(Settings(database_url=database_url)), client=(address, 1))
+    async with httpx.AsyncClient(transport=transport) as far:
+        assert_problem(await far.get(METRICS), 403, "this machine")

@@ -1,0 +1,136 @@
+"""Every operation of the api's own document, asked all that it may be asked and much that it may not.
+
+Whatever is asked, the answer is one that the document names, of the shape that it names. Operations that are added are
+asked as well, by themselves; what they are about is found in KNOWN.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+from unittest import SkipTest
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase
+from hypothesis.errors import Unsatisfiable
+from schemathesis import Case
+from schemathesis.core.failures import Failure, FailureGroup
+from schemathesis.generation import GenerationMode
+from schemathesis.schemas import APIOperation, BaseSchema
+from schemathesis.specs.openapi.checks import (
+    missing_required_header,
+    negative_data_rejection,
+    positive_data_acceptance,
+    unsupported_method,
+)
+
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from tests.integration.api.full import AGENT, Full, full_agent
+from tests.integration.api.serving import served
+
+SEED: Final = 5
+EXAMPLES: Final = 12
+"""Right ones, and wrong ones, of each operation."""
+DOOMED: Final = "Doomed"
+"""The agent that is deleted, so that the other stays."""
+
+NOT_ASKED: Final[dict[str, str]] = {}
+"""Paths that cannot be asked so, each with the reason: a stream that never ends, for one."""
+
+NOT_CHECKED: Final = {
+    positive_data_acceptance: "some rules no schema can say: a mission of blanks is none",
+    negative_data_rejection: "numbers and flags may come as text, and what is not asked for is not looked at",
+    missing_required_header: "no header is required",
+    unsupported_method: "what answers elsewhere under the same template counts as unsupported here",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What there is, by the names that path parameters have."""
+
+    kept: dict[str, str]
+    doomed: dict[str, str]
+    """What deletes are about, so that the rest stays."""
+
+
+class Credential:
+    """What the caller shows; nothing, as long as nobody is asked for anything."""
+
+    headers: Final[dict[str, str]] = {}
+
+
+@pytest.fixture
+def known(database_url: str) -> Known:
+    async def make() -> tuple[Full, Full]:
+        database = Database(database_url, name="test")
+        try:
+            return await full_agent(database), await full_agent(database, DOOMED)
+        finally:
+            await database.close()
+
+    kept, doomed = asyncio.run(make())
+    return Known(_by_parameter(kept, AGENT), _by_parameter(doomed, DOOMED))
+
+
+@pytest.fixture
+def document(database_url: str, known: Known) -> Iterator[BaseSchema]:
+    told: dict[str, Any] = {"requests_per_second": 1e6, "requests_burst": 10**6}
+    with served(Settings(database_url=database_url, **told)) as url:
+        yield schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json")
+
+
+def test_every_answer_is_one_that_the_document_names(document: BaseSchema, known: Known) -> None:
+    operations = [each.ok() for each in document.get_all_operations()]
+    assert operations
+    asked = [each for each in operations if each.path not in NOT_ASKED]
+    wrong = {each.label: found for each in asked if (found := _failure(each, known))}
+    assert not wrong, "\n\n".join(f"{label}\n{told}" for label, told in wrong.items())
+
+
+def _failure(operation: APIOperation, known: Known) -> str | None:
+    """What was wrong with its answers, in words that let it be asked again."""
+    for mode in GenerationMode:
+        try:
+            _ask(operation, mode, known)
+        except (Unsatisfiable, SkipTest):
+            continue  # nothing in it can be wrong: it has no parameters
+        except (FailureGroup, Failure) as error:
+            return str(error)
+    return None
+
+
+def _ask(operation: APIOperation, mode: GenerationMode, known: Known) -> None:
+    @hypothesis.seed(SEED)
+    @hypothesis.settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case: Case) -> None:
+        if mode is GenerationMode.POSITIVE:
+            _be_about_what_there_is(case, known)
+        case.call_and_validate(headers=Credential.headers, excluded_checks=list(NOT_CHECKED))
+
+    ask()
+
+
+def _by_parameter(full: Full, agent: str) -> dict[str, str]:
+    ids = {name: str(found) for name, found in asdict(full).items()}
+    ended, letter = ids["ended_iteration_id"], ids["letter_id"]
+    others = {"agent": agent, "number": "1", "name": "AgentAdvice", "letter": letter}
+    return ids | others | {"iteration_id": ended}
+
+
+def _be_about_what_there_is(case: Case, known: Known) -> None:
+    """Else hardly any id would be one."""
+    wanted = known.doomed if case.method == "DELETE" else known.kept
+    for name in case.path_parameters:
+        if name in wanted:
+            case.path_parameters[name] = wanted[name]

@@ -1,0 +1,53 @@
+"""Token buckets, by a clock of the test's own."""
+
+from services.api import rates
+from services.api.rates import Buckets
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_burst_then_the_pace_for_long() -> None:
+    clock = Clock()
+    buckets = Buckets(per_second=2, burst=4, clock=clock)
+    assert [buckets.take("a").allowed for _ in range(6)] == [True] * 4 + [False] * 2
+    clock.now += 0.5
+    assert [buckets.take("a").allowed for _ in range(2)] == [True, False]
+    clock.now += 3600
+    assert [buckets.take("a").allowed for _ in range(5)] == [True] * 4 + [False], (
+        "no more than full"
+    )
+
+
+def test_callers_do_not_stand_in_each_others_way() -> None:
+    buckets = Buckets(per_second=1, burst=1, clock=Clock())
+    assert [buckets.take(caller).allowed for caller in "abab"] == [True, True, False, False]
+
+
+def test_it_says_how_many_are_left_and_how_long_to_wait() -> None:
+    buckets = Buckets(per_second=0.5, burst=2, clock=Clock())
+    first, second, third = (buckets.take("a") for _ in range(3))
+    assert (first.left, first.wait_seconds) == (1, 0)
+    assert (second.left, second.wait_seconds) == (0, 2)
+    assert (third.allowed, third.left, third.wait_seconds) == (False, 0, 2)
+
+
+def test_who_waits_as_long_as_told_may_go_on() -> None:
+    clock = Clock()
+    buckets = Buckets(per_second=0.3, burst=1, clock=clock)
+    buckets.take("a")
+    clock.now += buckets.take("a").wait_seconds
+    assert buckets.take("a").allowed
+
+
+def test_it_remembers_no_more_callers_than_it_has_room_for() -> None:
+    buckets = Buckets(per_second=1, burst=1, clock=Clock())
+    for number in range(rates.MOST_CALLERS + 1):
+        buckets.take(str(number))
+    assert not buckets.take(str(rates.MOST_CALLERS)).allowed
+    assert buckets.take("0").allowed, "forgotten, as it asked longest ago"
