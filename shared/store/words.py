@@ -51,5 +51,14 @@ class CallKind(StrEnum):
     SEARCH = "search"
 
 
+class AccessScope(StrEnum):
+    """What a credential may be used for."""
+
+    READ = "read"
+    WRITE = "write"
+    OPERATOR = "operator"
+    """To look after the installation. Only an operator's credentials can have it."""
+
+
 ANALYSIS_TYPE = "AgentAnalysis"
 ADVICE_TYPE = "AgentAdvice"
