@@ -108,8 +108,16 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Names and addresses by which the api may be called, separated by commas, besides localhost and `host`. To any other
     it does not answer: a page that a browser here shows could have invented it, to reach what has no sign-in."""
+    public_url: str | None = None
+    """By which people reach the api, as sign-in links have it: `https://vigil.example`. None: `http://` and its own
+    address. With `https` a browser's session goes over TLS alone. Its host is one of the allowed."""
+    proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses or networks of proxies, separated by commas, whose X-Forwarded-For is believed; else whoever asks could
+    write there what he likes, and attempts to come in are counted by address."""
     owner: str = "owner"
-    """Name of the user that owns what is made without signing in."""
+    """Name of the user whom the installation belongs to: an operator, made with it."""
+    owner_token: SecretStr | None = None
+    """Where this installation is provisioned: a token by which its owner's commands come in, in place of the last."""
     log_format: Literal["console", "json"] = "json"
     log_level: str = "INFO"
 
@@ -121,6 +129,7 @@ class Settings(BaseSettings):
         "database_password",
         "nats_password",
         "smtp_url",
+        "owner_token",
         mode="before",
     )
     @classmethod
@@ -128,7 +137,7 @@ class Settings(BaseSettings):
         """An empty file of secrets says that there is none."""
         return None if isinstance(given, str) and not given.strip() else given
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "proxies", mode="before")
     @classmethod
     def _separated_by_commas(cls, given: Any) -> Any:
         if not isinstance(given, str):
@@ -169,6 +178,18 @@ class Settings(BaseSettings):
     def sandboxed(self) -> list[str]:
         """Whom the sandbox stands in for, in words."""
         return self._sandboxed
+
+    @property
+    def reached_at(self) -> str:
+        """`public_url`, or where it is none, how this machine reaches the api. Never what a request says of itself."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def is_public_over_tls(self) -> bool:
+        return self.reached_at.startswith("https://")
 
     @property
     def worker_name(self) -> str:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,17 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.sign_in import is_alive
 from shared.store.tables import ApiToken, BrowserSession, User
-from shared.store.words import AccessScope
+from shared.store.words import AccessScope, CredentialKind
 
 NOTED_EVERY: Final = timedelta(minutes=1)
 """How often at most it is written down that a credential is used."""
-
-
-class Kind(StrEnum):
-    """Of credentials."""
-
-    TOKEN = "token"
-    SESSION = "session"
 
 
 @dataclass(frozen=True)
@@ -30,7 +22,7 @@ class Caller:
 
     user_id: UUID
     name: str
-    kind: Kind
+    kind: CredentialKind
     credential_id: UUID
     scopes: frozenset[AccessScope]
     expires_at: datetime | None
@@ -41,9 +33,9 @@ class Caller:
         return AccessScope.OPERATOR in self.scopes
 
 
-async def recognise(session: AsyncSession, kind: Kind, digest: bytes) -> Caller | None:
+async def recognise(session: AsyncSession, kind: CredentialKind, digest: bytes) -> Caller | None:
     """None where no credential of that digest lets anybody in now. One look through an index."""
-    credential = ApiToken if kind is Kind.TOKEN else BrowserSession
+    credential = ApiToken if kind is CredentialKind.TOKEN else BrowserSession
     unnoted = _unnoted(credential)
     found = (
         await session.execute(
@@ -60,11 +52,17 @@ async def recognise(session: AsyncSession, kind: Kind, digest: bytes) -> Caller 
             .values(last_used_at=func.clock_timestamp())
             .execution_options(synchronize_session=False)
         )
-    allowed = _of_user(user)
+    allowed = scopes_of(operator=user.operator)
     if isinstance(row, ApiToken):
         scopes = allowed & frozenset(map(AccessScope, row.scopes))
         return Caller(user.id, user.name, kind, row.id, scopes, row.expires_at)
     return Caller(user.id, user.name, kind, row.id, allowed, row.ends_at)
+
+
+def scopes_of(*, operator: bool) -> frozenset[AccessScope]:
+    """All that a credential can allow, of an operator or of another user."""
+    withheld = set() if operator else {AccessScope.OPERATOR}
+    return frozenset(AccessScope) - withheld
 
 
 def _living(credential: type[ApiToken] | type[BrowserSession]) -> Select[Any, User]:
@@ -81,9 +79,3 @@ def _living(credential: type[ApiToken] | type[BrowserSession]) -> Select[Any, Us
 def _unnoted(credential: type[ApiToken] | type[BrowserSession]) -> ColumnElement[bool]:
     last = credential.last_used_at
     return or_(last.is_(None), last < func.clock_timestamp() - NOTED_EVERY)
-
-
-def _of_user(user: User) -> frozenset[AccessScope]:
-    """All that a credential of the user's can allow at most."""
-    withheld = set() if user.operator else {AccessScope.OPERATOR}
-    return frozenset(AccessScope) - withheld

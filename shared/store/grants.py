@@ -137,9 +137,7 @@ _LETS_IN: Final = {
     "users": Grant(
         ALL, insert=ALL, update=("operator", "disabled_at", "signed_in_at"), delete=True
     ),
-    "api_tokens": Grant(
-        ALL, insert=ALL, update=("digest", "scopes", "expires_at", "last_used_at"), delete=True
-    ),
+    "api_tokens": Grant(ALL, insert=ALL, update=("last_used_at",), delete=True),
     "sign_in_links": Grant(ALL, insert=ALL, delete=True),
     "sessions": Grant(ALL, insert=ALL, update=("last_used_at",), delete=True),
 }

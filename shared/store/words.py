@@ -60,5 +60,12 @@ class AccessScope(StrEnum):
     """To look after the installation. Only an operator's credentials can have it."""
 
 
+class CredentialKind(StrEnum):
+    TOKEN = "token"
+    """Of a program."""
+    SESSION = "session"
+    """Of a browser."""
+
+
 ANALYSIS_TYPE = "AgentAnalysis"
 ADVICE_TYPE = "AgentAdvice"

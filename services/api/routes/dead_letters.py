@@ -36,8 +36,8 @@ async def list_all(
     """The newest first; `before` is the id of the letter after which to go on."""
     if before is not None:
         await _find(access, str(before))
-    return await dead_letters.of_owner(
-        access.session, access.owner_id, actor=actor, before=before, limit=limit
+    return await dead_letters.seen_by(
+        access.session, access.caller, actor=actor, before=before, limit=limit
     )
 
 
@@ -65,7 +65,7 @@ async def discard(access: Owned, found: Found) -> None:
 
 
 async def _find(access: Access, reference: str) -> DeadLetterDetails:
-    found = await dead_letters.find(access.session, access.owner_id, reference)
+    found = await dead_letters.find(access.session, access.caller, reference)
     if not found:
         raise NotFoundError("dead letter", reference)
     if len(found) > 1:

@@ -1,14 +1,15 @@
-"""Dead letters, as their owner sees them.
+"""Dead letters, as those see them who may.
 
-A letter about a step is its agent's owner's. One that is about none is for whoever looks after the installation, and
-as long as nobody signs in that is whoever comes in.
+A letter about a step is its agent's owner's. Operators, who look after the installation, see all of them; those that are
+about no step nobody else sees.
 """
 
 from uuid import UUID
 
-from sqlalchemy import Row, Select, Text, cast, or_, select, tuple_
+from sqlalchemy import Row, Select, Text, cast, select, true, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.store.callers import Caller
 from shared.store.dead_letters import wished
 from shared.store.reading.shapes import DeadLetterDetails, DeadLetterView, LetterStepView
 from shared.store.retrying import FailedStep, refusal
@@ -21,16 +22,16 @@ _Visible = Select[DeadLetter, bool, Step, Iteration, Agent]
 _Found = Row[DeadLetter, bool, Step, Iteration, Agent]
 
 
-async def of_owner(
+async def seen_by(
     session: AsyncSession,
-    owner_id: UUID,
+    caller: Caller,
     *,
     actor: str | None = None,
     before: UUID | None = None,
     limit: int = 50,
 ) -> list[DeadLetterView]:
     """The newest first; of one actor, and older than the letter `before`, where they are given."""
-    statement = _visible(owner_id).order_by(DeadLetter.kept_at.desc(), DeadLetter.id.desc())
+    statement = _visible(caller).order_by(DeadLetter.kept_at.desc(), DeadLetter.id.desc())
     if actor is not None:
         statement = statement.where(DeadLetter.actor == actor)
     if before is not None:
@@ -41,20 +42,20 @@ async def of_owner(
     return [_view(row) for row in rows]
 
 
-async def find(session: AsyncSession, owner_id: UUID, reference: str) -> list[DeadLetterDetails]:
+async def find(session: AsyncSession, caller: Caller, reference: str) -> list[DeadLetterDetails]:
     """Those whose id is or begins with `reference`: at most two, which is to say that it is ambiguous."""
     begins = cast(DeadLetter.id, Text).startswith(reference.strip().lower(), autoescape=True)
-    rows = await session.execute(_visible(owner_id).where(begins).limit(2))
+    rows = await session.execute(_visible(caller).where(begins).limit(2))
     return [_details(row) for row in rows]
 
 
-def _visible(owner_id: UUID) -> _Visible:
+def _visible(caller: Caller) -> _Visible:
     return (
         select(DeadLetter, wished(), Step, Iteration, Agent)
         .outerjoin(Step, Step.id == DeadLetter.step_id)
         .outerjoin(Iteration, Iteration.id == Step.iteration_id)
         .outerjoin(Agent, Agent.id == Step.agent_id)
-        .where(or_(DeadLetter.step_id.is_(None), Agent.owner_id == owner_id))
+        .where(true() if caller.is_operator else Agent.owner_id == caller.user_id)
         .execution_options(populate_existing=True)
     )
 
