@@ -17,7 +17,6 @@ from shared.store.database import Database
 from shared.store.reading.access_shapes import SignInLinkView
 from shared.store.tables import SignInLink, User
 
-LINK_PATH: Final = "/api/v1/sign-in/link"
 MINUTES: Final = sign_in.LINK_LIFETIME // timedelta(minutes=1)
 
 log = logger(__name__)
@@ -97,7 +96,7 @@ class Invitations:
         )
 
     def _url(self, secret: str) -> str:
-        return f"{self._base}{LINK_PATH}?secret={secret}"
+        return sign_in.link_url(self._base, secret)
 
 
 def _letter(name: str, url: str) -> str:

@@ -19,6 +19,12 @@ IDLE_LIFETIME: Final = timedelta(days=7)
 LONGEST_LIFETIME: Final = timedelta(days=30)
 """Of a session, however much it is used."""
 BROWSER_CHARACTERS: Final = 200
+LINK_PATH: Final = "/api/v1/sign-in/link"
+
+
+def link_url(base: str, secret: str) -> str:
+    """`base` is where people reach the api."""
+    return f"{base}{LINK_PATH}?secret={secret}"
 
 
 async def create_link(session: AsyncSession, user_id: UUID) -> tuple[SignInLink, str] | None:

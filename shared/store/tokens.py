@@ -16,6 +16,7 @@ from shared.store.words import AccessScope
 
 LIFETIME: Final = timedelta(days=90)
 """Unless another is asked for."""
+USUAL_SCOPES: Final = frozenset({AccessScope.READ, AccessScope.WRITE})
 OWN_TOKEN: Final = "this installation's own"
 
 

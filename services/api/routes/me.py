@@ -47,7 +47,7 @@ class NewToken(BaseModel):
 
     name: Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_name)]
     """What it is for, so that it is known again when it is to be revoked."""
-    scopes: Annotated[set[AccessScope], Field(min_length=1)] = {AccessScope.READ, AccessScope.WRITE}
+    scopes: Annotated[frozenset[AccessScope], Field(min_length=1)] = tokens.USUAL_SCOPES
     expires_in_days: Annotated[int, Field(ge=1, le=LONGEST_TOKEN_DAYS)] | Literal["never"] = (
         tokens.LIFETIME.days
     )
