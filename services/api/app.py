@@ -75,7 +75,9 @@ def build(settings: Settings) -> FastAPI:
     handle_problems(app)
     app.include_router(health.router)
     for unasked in (about, sign_in):
-        app.include_router(unasked.router, prefix=PREFIX)
+        app.include_router(
+            unasked.router, prefix=PREFIX, responses=dict.fromkeys((400, 403), PROBLEM)
+        )
     for topic in (outside, me, users, agents, iterations, graph, inbox, dead_letters):
         app.include_router(
             topic.router,

@@ -82,7 +82,7 @@ async def make_link(request: Request, response: Response, access: Owned) -> Sign
     A session may do all that its user may, so the credential that asks for one must, too.
     """
     user = await reading.user(access.session, access.owner_id)
-    for scope in scopes_of(operator=user.operator):
+    for scope in sorted(scopes_of(operator=user.operator)):
         demand(access.caller, scope)
     invitations: Invitations = request.app.state.invitations
     response.headers["Cache-Control"] = "no-store"
@@ -116,7 +116,7 @@ async def make_token(
     return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
 
 
-@router.delete("/tokens/{token_id}", status_code=HTTPStatus.NO_CONTENT)
+@router.delete("/tokens/{token_id}", status_code=HTTPStatus.NO_CONTENT, responses={404: PROBLEM})
 async def revoke_token(access: Owned, token_id: UUID) -> None:
     """At once and for good; the one that asks may be the one that goes."""
     if not await tokens.revoke(access.session, access.owner_id, token_id):
@@ -131,7 +131,9 @@ async def list_sessions(access: Owned, paging: Paging) -> Page[SessionView]:
     )
 
 
-@router.delete("/sessions/{session_id}", status_code=HTTPStatus.NO_CONTENT)
+@router.delete(
+    "/sessions/{session_id}", status_code=HTTPStatus.NO_CONTENT, responses={404: PROBLEM}
+)
 async def end_session(access: Owned, session_id: UUID) -> None:
     """Signs that browser out."""
     if not await sign_in.end_session(access.session, access.owner_id, session_id):

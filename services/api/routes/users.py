@@ -98,19 +98,19 @@ async def create(access: Operated, wanted: Annotated[NewUser, Body()]) -> UserVi
     return UserView.model_validate(made)
 
 
-@router.get("/{user}")
+@router.get("/{user}", responses={404: PROBLEM})
 async def show(found: Found) -> UserView:
     return UserView.model_validate(found)
 
 
-@router.delete("/{user}", status_code=HTTPStatus.NO_CONTENT, responses={409: PROBLEM})
+@router.delete("/{user}", status_code=HTTPStatus.NO_CONTENT, responses={404: PROBLEM, 409: PROBLEM})
 async def remove(request: Request, access: Operated, found: Found) -> None:
     """With every agent of its and all that they know; its credentials are refused from now on."""
     await _demand_not_owner(request, found, "removed")
     await users.remove(access.session, found.id)
 
 
-@router.post("/{user}/disable", responses={409: PROBLEM})
+@router.post("/{user}/disable", responses={404: PROBLEM, 409: PROBLEM})
 async def disable(request: Request, access: Operated, found: Found) -> UserView:
     """Comes in by nothing any more, from now on; what its agents do goes on."""
     await _demand_not_owner(request, found, "disabled")
@@ -118,7 +118,7 @@ async def disable(request: Request, access: Operated, found: Found) -> UserView:
     return await reading.user(access.session, found.id)
 
 
-@router.post("/{user}/enable")
+@router.post("/{user}/enable", responses={404: PROBLEM})
 async def enable(access: Operated, found: Found) -> UserView:
     """Its tokens work again; its browsers have to sign in anew."""
     await users.set_disabled(access.session, found.id, disabled=False)
@@ -128,7 +128,7 @@ async def enable(access: Operated, found: Found) -> UserView:
 @router.post(
     "/{user}/sign-in-links",
     status_code=HTTPStatus.CREATED,
-    responses={409: PROBLEM, 429: PROBLEM},
+    responses={404: PROBLEM, 409: PROBLEM, 429: PROBLEM},
 )
 async def make_link(
     request: Request, response: Response, access: Operated, found: Found

@@ -17,9 +17,9 @@ def client_of(settings: Settings, *, user: str | None = None, **headers: str) ->
     return stranger_to(build(settings), auth=SignedIn(settings, user), headers=headers)
 
 
-def stranger_to(app: FastAPI, **options: Any) -> httpx.AsyncClient:
-    """Asks the application without a socket, and shows nothing."""
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+def stranger_to(app: FastAPI, *, address: str = "127.0.0.1", **options: Any) -> httpx.AsyncClient:
+    """Asks the application without a socket, from that address, and shows nothing."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 1))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1", **options)
 
 
