@@ -10,6 +10,7 @@ from uuid import UUID
 import httpx
 from pydantic import TypeAdapter
 
+from cli.api import Api
 from cli.errors import AwayError, CommandError
 from shared.store.reading.graph_shapes import (
     EdgeTypeDetails,
@@ -31,6 +32,7 @@ from shared.store.reading.shapes import (
     IterationDetails,
     IterationView,
     NodeView,
+    OutsideView,
     View,
 )
 
@@ -47,14 +49,18 @@ class ApiError(CommandError):
 class Client:
     """Every call raises ApiError where the api refuses, and AwayError where it cannot answer now."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, api: Api) -> None:
+        self.url = api.url
+        shown = {} if api.token is None else {"Authorization": f"Bearer {api.token}"}
         self._http = httpx.Client(
-            base_url=f"{url}/api/v1", timeout=TIMEOUT_SECONDS, trust_env=False
+            base_url=f"{api.url}/api/v1", headers=shown, timeout=TIMEOUT_SECONDS, trust_env=False
         )
 
     def about(self) -> AboutView:
         return self._ask(AboutView, "GET", "/about")
+
+    def outside(self) -> OutsideView:
+        return self._ask(OutsideView, "GET", "/about/outside")
 
     def agents(
         self, *, state: str | None = None, search: str | None = None, limit: int | None = None
@@ -227,6 +233,11 @@ class Client:
             ) from error
         if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
             raise AwayError(_detail(answer))
+        if answer.status_code == HTTPStatus.UNAUTHORIZED:
+            raise ApiError(
+                f"{self.url} does not let us in. {_detail(answer)} Then `vigil login --url {self.url}`, "
+                "or give the token by VIGIL_TOKEN."
+            )
         if answer.is_error:
             raise ApiError(_detail(answer))
         return answer

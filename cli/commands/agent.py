@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cli.address import Address
 from cli.options import AgentName, AsJson, Data, Url
 
 
@@ -122,7 +123,7 @@ def delete(
     typer.echo(f"{found.name} is deleted.")
 
 
-def _order(agent: str, order: str, told: str, url: str | None, data: Path | None) -> None:
+def _order(agent: str, order: str, told: str, url: Address | None, data: Path | None) -> None:
     from cli.client import Client
     from cli.installation import api_url
 

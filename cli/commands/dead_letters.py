@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from cli.address import Address
 from cli.options import AsJson, Data, Url
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def _each(
     named: list[str] | None,
     everything: bool,
     yes: bool,
-    url: str | None,
+    url: Address | None,
     data: Path | None,
 ) -> None:
     """Carries the order out on every letter that it can; the exit code is 1 where one was refused."""

@@ -14,14 +14,14 @@ def doctor(
     """
     from cli.corpus import chosen_corpus
     from cli.doctor.examine import examine
+    from cli.installation import api_or_none
     from cli.local.datadir import default_data_directory
     from cli.outside import read_settings
     from cli.show.console import out
     from cli.show.doctor import print_findings, show_findings
 
-    findings = list(
-        examine(read_settings(), data or default_data_directory(), url, chosen_corpus(corpus))
-    )
+    settings, directory = read_settings(), data or default_data_directory()
+    findings = list(examine(settings, directory, api_or_none(url, data), chosen_corpus(corpus)))
     if as_json:
         print_findings(findings)
     else:

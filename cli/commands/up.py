@@ -23,13 +23,14 @@ def up(
     """
     import time
 
+    from cli.access_client import AccessClient
     from cli.corpus import check_corpus, chosen_corpus
     from cli.local.datadir import DataDirectory, default_data_directory
     from cli.local.roster import taken, usual_ports
     from cli.local.session import installation
     from cli.outside import Outside, read_settings
     from cli.show.console import out
-    from cli.show.starting import Activity, show_happened, show_ready
+    from cli.show.starting import Activity, show_happened, show_ready, show_sign_in
 
     outside = Outside.from_settings(read_settings(), chosen_corpus(corpus))
     if outside.needs_sandbox:
@@ -45,6 +46,8 @@ def up(
             running = stack.running
             others = taken(running.ports, port)
             show_ready(console, running, directory, outside.sentence(), others)
+            with AccessClient(stack.api) as client:
+                show_sign_in(console, client.make_link())
             while True:
                 show_happened(console, stack.look_after())
                 time.sleep(LOOK_SECONDS)

@@ -91,9 +91,8 @@ def _announce(console: Console, demo: Demo) -> None:
 
 
 def _perform(console: Console, demo: Demo, stack: Stack) -> tuple[Account, str]:
-    running = stack.running
-    with Client(running.api_url) as client, Nudges(running.nats_url) as nudges:
-        model = client.about().model
+    with Client(stack.api) as client, Nudges(stack.running.nats_url) as nudges:
+        model = client.outside().model
         agent = client.create_agent(demo.mission, interval_seconds=INTERVAL_SECONDS)
         console.print(f"\n[title]{escape(agent.name)}[/]\n  {escape(agent.mission)}")
         deadline = demo.started + demo.timeout_seconds

@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from cli.api import Api
 from cli.doctor import installation, machine, outside
 from cli.doctor.finding import Finding, note
 from cli.local.datadir import DataDirectory
@@ -12,19 +13,19 @@ from cli.outside import Outside
 from shared.events.permissions import OPERATOR
 from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import Settings
-from shared.store.reading.shapes import AboutView
+from shared.store.reading.shapes import OutsideView
 
 
 def examine(
-    settings: Settings, data: Path, url: str | None, corpus: Path | None
+    settings: Settings, data: Path, api: Api | None, corpus: Path | None
 ) -> Iterator[Finding]:
-    """`url` is that of an api that runs elsewhere; without it, what runs on `data` is looked at."""
+    """`api` is the one that commands speak to; where that is another's, the engines of `data` are not looked at."""
     directory = DataDirectory(data)
     yield machine.engines()
     yield machine.data_directory(directory)
     yield machine.disk(directory)
     running = directory.running()
-    yield from _running(settings, running, url)
+    yield from _running(settings, running, api)
     yield from outside.keys(settings)
     answering = Outside.from_settings(settings, corpus)
     yield outside.model_server(settings, answering)
@@ -33,19 +34,20 @@ def examine(
         yield machine.corpus(answering.corpus)
 
 
-def _running(settings: Settings, running: Running | None, url: str | None) -> Iterator[Finding]:
-    if running is None and url is None and not _named_elsewhere():
+def _running(settings: Settings, running: Running | None, api: Api | None) -> Iterator[Finding]:
+    if running is None and api is None and not _named_elsewhere():
         yield note("installation", "none runs here", "start one with `vigil up`")
         return
     if running is not None:
         yield installation.process(running)
-    api_url = url or (running.api_url if running else None)
-    if api_url is not None:
-        finding, about = installation.api(api_url)
+    if api is not None:
+        finding, outside_of = installation.api(api)
         yield finding
-        if about is not None:
-            yield _asks(about)
-    here = running if url is None else None
+        if outside_of is not None:
+            yield _asks(outside_of)
+    here = (
+        running if running is not None and api is not None and api.url == running.api_url else None
+    )
     if here is not None or _named_elsewhere():
         yield installation.postgres(
             here.database_url if here else database_url_of(settings, OPERATOR)
@@ -55,7 +57,7 @@ def _running(settings: Settings, running: Running | None, url: str | None) -> It
         yield from installation.actors(running)
 
 
-def _asks(about: AboutView) -> Finding:
+def _asks(about: OutsideView) -> Finding:
     """What the installation itself uses, whatever this shell's environment says."""
     model = f"model {about.model} of {about.model_server or 'OpenAI'}"
     return note("it asks", f"{model}; searches {about.search_server or 'Tavily'}")

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import psycopg
 
+from cli.api import Api
 from cli.client import Client
 from cli.doctor.finding import Finding, bad, good
-from cli.errors import CommandError
+from cli.errors import AwayError, CommandError
 from cli.installation import nats_credentials
 from cli.local.household import ACTORS, SANDBOX
 from cli.local.readiness import unreadiness
@@ -17,7 +18,7 @@ from shared.errors import TransientError
 from shared.events.provision import fault
 from shared.events.tail import listening, stored
 from shared.events.topology import CONSUMERS
-from shared.store.reading.shapes import AboutView
+from shared.store.reading.shapes import OutsideView
 
 CONNECT_SECONDS = 3
 
@@ -26,15 +27,18 @@ def process(running: Running) -> Finding:
     return good("installation", f"process {running.pid}, started {ago(running.started_at)}")
 
 
-def api(url: str) -> tuple[Finding, AboutView | None]:
-    """Also what the installation says of itself, where it answers."""
+def api(named: Api) -> tuple[Finding, OutsideView | None]:
+    """Also whom the installation asks, where it lets us in."""
     try:
-        with Client(url) as client:
-            about = client.about()
+        with Client(named) as client:
+            version = client.about().version
             agents = list(client.agents())
-    except CommandError as error:
+            outside = client.outside()
+    except AwayError as error:
         return bad("api", str(error), "look into api.log in the logs of the data directory"), None
-    return good("api", f"{url}, {counted(len(agents), 'agent')}"), about
+    except CommandError as error:
+        return bad("api", str(error), "`vigil whoami` tells what you come in by"), None
+    return good("api", f"{named.url}, version {version}, {counted(len(agents), 'agent')}"), outside
 
 
 def postgres(url: str) -> Finding:

@@ -12,6 +12,8 @@ from typing import Final
 
 from cli.local.errors import AlreadyRunningError, DataDirectoryError
 from cli.local.running import Running
+from cli.private import write_private
+from shared.store.secrets import new_token
 
 MINIMUM_FREE_BYTES: Final = 256 * 1024**2
 """A new cluster takes some 60 MB, and its log up to 512 MB under load."""
@@ -62,6 +64,7 @@ class DataDirectory:
         self.logs = self.root / "logs"
         self.run_file = self.root / "run.json"
         self.lock_file = self.root / "lock"
+        self.token_file = self.root / "token"
         self._minimum_free_bytes = minimum_free_bytes
 
     def create(self) -> None:
@@ -110,6 +113,20 @@ class DataDirectory:
             yield
         finally:
             self.run_file.unlink(missing_ok=True)
+
+    def renew_token(self) -> str:
+        """A new one in place of the last, by which commands on this directory are to come in. While locked."""
+        token = new_token()
+        with self._explained():
+            write_private(self.token_file, f"{token}\n")
+        return token
+
+    def token(self) -> str | None:
+        """None where there is none, as with an older version, or it is not ours to read."""
+        try:
+            return self.token_file.read_text().strip()
+        except (FileNotFoundError, PermissionError):
+            return None
 
     def running(self) -> Running | None:
         """Who runs here; None where nobody does, whatever a killed run left behind."""

@@ -1,11 +1,12 @@
 """`run.json`: how other commands find the installation that runs on a data directory."""
 
-import os
 from datetime import datetime
 from pathlib import Path
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cli.private import write_private
 
 
 class Running(BaseModel):
@@ -29,9 +30,5 @@ class Running(BaseModel):
             return None
 
     def write(self, path: Path) -> None:
-        """At once or not at all, and for its owner's eyes only: the URLs open every door."""
-        beside = path.with_suffix(".new")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(self.model_dump_json(indent=2) + "\n")
-        beside.replace(path)
+        """For its owner's eyes only: the URLs open every door."""
+        write_private(path, self.model_dump_json(indent=2) + "\n")

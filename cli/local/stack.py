@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from cli.api import Api
 from cli.local.actor import ActorProcess
 from cli.local.datadir import DataDirectory
 from cli.local.engine import Engine
@@ -74,6 +75,7 @@ class Stack:
         )
         self._keepers: list[EngineKeeper] = []
         self._started_at = datetime.now(UTC)
+        self._token = data.renew_token()
 
     @property
     def members(self) -> list[str]:
@@ -94,6 +96,11 @@ class Stack:
             ports=ports,
             started_at=self._started_at,
         )
+
+    @property
+    def api(self) -> Api:
+        """How its owner speaks to it."""
+        return Api(self.running.api_url, self._token)
 
     def start(self, say: Callable[[str], None]) -> None:
         """Returns when everybody is ready; `say` hears what is being done. Raises LocalError."""
@@ -145,7 +152,8 @@ class Stack:
 
     def _provision(self) -> None:
         log = self._data.logs / "provision.log"
-        job = ActorProcess("provision", run_provision, (), self._environment("provision"), log)
+        environment = {**self._environment("provision"), "VIGIL_OWNER_TOKEN": self._token}
+        job = ActorProcess("provision", run_provision, (), environment, log)
         start = log.stat().st_size if log.exists() else 0
         process = multiprocessing.get_context("forkserver").Process(target=job.run, daemon=True)
         with self._uninterrupted():

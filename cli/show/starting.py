@@ -12,6 +12,7 @@ from rich.table import Table
 from cli.local.datadir import DataDirectory
 from cli.local.running import Running
 from cli.show.words import between
+from shared.store.reading.access_shapes import SignInLinkView
 
 
 class Activity:
@@ -55,6 +56,11 @@ def show_ready(
         "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
     )
     console.print("  [quiet]Ctrl-C ends all of it; the data stays.[/]\n")
+
+
+def show_sign_in(console: Console, link: SignInLinkView) -> None:
+    console.print(f"  [quiet]In a browser:[/] [link]{escape(link.url)}[/]", soft_wrap=True)
+    console.print("  [quiet]Once, within 15 minutes; vigil sign-in-link prints another.[/]\n")
 
 
 def show_happened(console: Console, lines: Iterable[str]) -> None:

@@ -1,70 +1,34 @@
-"""What every route is given: a transaction, and whose things it may touch."""
+"""What every route is given: who asks, a transaction, and whose things it may touch.
 
-import asyncio
+Who asks was found out at the door (`services.api.door`), which also sees to it that the credential allows what the
+method does: safe ones need the scope `read`, all others `write`.
+"""
+
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import Depends, Path, Request
-from psycopg.errors import UndefinedTable
-from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.api.door import CALLER, demand
 from services.api.problems import NotFoundError
-from shared.errors import TransientError
 from shared.graph.scope import Scope
-from shared.runtime.logs import logger
-from shared.store import agents
+from shared.store.callers import Caller
 from shared.store.database import Database
 from shared.store.reading import agents as reading_agents
 from shared.store.reading.shapes import AgentDetails
-
-LOOK_AGAIN_SECONDS = 0.5
-
-log = logger(__name__)
+from shared.store.words import AccessScope
 
 
-class Owner:
-    """The one user whose agents these are; known once Postgres answers and has its tables."""
+async def _caller(request: Request) -> Caller:
+    caller: Caller = request.scope[CALLER]
+    return caller
 
-    def __init__(self, database: Database, name: str) -> None:
-        self._database = database
-        self._name = name
-        self._id: UUID | None = None
 
-    async def id(self) -> UUID:
-        """Raises TransientError while Postgres is away or has no tables yet."""
-        if self._id is None:
-            try:
-                async with self._database.transaction() as session:
-                    self._id = await agents.ensure_user(session, self._name)
-            except ProgrammingError as error:
-                if not isinstance(error.orig, UndefinedTable):
-                    raise
-                raise TransientError(
-                    "PostgreSQL: the tables are missing; run `vigil migrate`"
-                ) from error
-        return self._id
-
-    async def fault(self) -> str | None:
-        """Why nothing can be answered, in words, or None."""
-        try:
-            await self.id()
-            await self._database.ping()
-        except TransientError as error:
-            return str(error)
-        return None
-
-    async def wait(self) -> None:
-        """Returns when Postgres is there; says what it waits for, once for each reason."""
-        said: str | None = None
-        while (fault := await self.fault()) is not None:
-            if fault != said:
-                log.warning("waiting for PostgreSQL", reason=fault)
-                said = fault
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        log.info("ready")
+Called = Annotated[Caller, Depends(_caller)]
+"""For routes that need no transaction, or none for as long as they answer."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +36,30 @@ class Access:
     """One request's transaction; it is committed before the answer is sent."""
 
     session: AsyncSession
-    owner_id: UUID
+    caller: Caller
+
+    @property
+    def owner_id(self) -> UUID:
+        """Whose things it may touch."""
+        return self.caller.user_id
 
 
-async def _access(request: Request) -> AsyncIterator[Access]:
-    owner: Owner = request.app.state.owner
+async def _access(request: Request, caller: Called) -> AsyncIterator[Access]:
     database: Database = request.app.state.database
-    owner_id = await owner.id()
     async with database.transaction() as session:
-        yield Access(session, owner_id)
+        yield Access(session, caller)
 
 
 Owned = Annotated[Access, Depends(_access, scope="function")]
+
+
+async def _operated(access: Owned) -> Access:
+    demand(access.caller, AccessScope.OPERATOR)
+    return access
+
+
+Operated = Annotated[Access, Depends(_operated, scope="function")]
+"""For whoever looks after the installation, by a credential that says so."""
 
 
 @dataclass(frozen=True)

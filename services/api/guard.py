@@ -1,4 +1,4 @@
-"""Keeps web pages of others away: without a sign-in, a browser on this machine must not be their way in."""
+"""Keeps web pages of others away, before anybody is asked who he is: a browser must not be their way in."""
 
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -9,6 +9,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from services.api.origin import is_own
 from services.api.problems import problem
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -40,7 +41,7 @@ class Guard:
                 told += f" If that is a name of its own, start it with VIGIL_ALLOWED_HOSTS={name}."
             return problem(403, "foreign-host", told)
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if origin is not None and not is_own(origin, headers):
             return problem(403, "foreign-page", f"Pages of {origin} may not use this api.")
         return None
 

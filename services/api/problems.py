@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
@@ -29,10 +30,18 @@ log = logger(__name__)
 class ProblemError(VigilError):
     """Something the caller did not expect; `kind` is a short stable word, which stands in the problem's type."""
 
-    def __init__(self, status: HTTPStatus, kind: str, detail: str) -> None:
+    def __init__(
+        self,
+        status: HTTPStatus,
+        kind: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.kind = kind
+        self.headers = dict(headers or {})
 
 
 class NotFoundError(ProblemError):
@@ -49,6 +58,35 @@ class NotFoundError(ProblemError):
 class ConflictError(ProblemError):
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(HTTPStatus.CONFLICT, kind, detail)
+
+
+class UnknownCallerError(ProblemError):
+    """Nothing was shown to be let in, or nothing that lets anybody in."""
+
+    def __init__(self, detail: str, *, is_shown: bool = True) -> None:
+        challenge = 'Bearer realm="vigil"' + (', error="invalid_token"' if is_shown else "")
+        headers = {"WWW-Authenticate": challenge}
+        super().__init__(HTTPStatus.UNAUTHORIZED, "unknown-caller", detail, headers=headers)
+
+
+class ForbiddenError(ProblemError):
+    """Who asks is known, and may not."""
+
+    def __init__(self, kind: str, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(HTTPStatus.FORBIDDEN, kind, detail, headers=headers)
+
+
+class TooManyError(ProblemError):
+    """Asked too often; `wait_seconds` is when to ask again."""
+
+    def __init__(self, what: str, wait_seconds: float) -> None:
+        wait = max(1, ceil(wait_seconds))
+        super().__init__(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "too-many-attempts",
+            f"{what} Try again in {wait} s.",
+            headers={"Retry-After": str(wait)},
+        )
 
 
 def problem(
@@ -72,26 +110,29 @@ def problem(
 
 def handle_problems(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
-    app.add_exception_handler(ProblemError, _expected)
-    app.add_exception_handler(TransientError, _away)
+    app.add_exception_handler(ProblemError, _answered)
+    app.add_exception_handler(TransientError, _answered)
     app.add_exception_handler(BadCursorError, _bad_cursor)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
 
 
-async def _expected(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    return problem(error.status, error.kind, str(error))
-
-
-async def _away(_: Request, error: Exception) -> Response:
+def answer_to(error: ProblemError | TransientError) -> Response:
+    """For what stands before the routes, where no handler hears of an error."""
+    if isinstance(error, ProblemError):
+        return problem(error.status, error.kind, str(error), headers=error.headers)
     return problem(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "away",
         f"Vigil cannot answer just now: {error}.",
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
     )
+
+
+async def _answered(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError | TransientError)
+    return answer_to(error)
 
 
 async def _bad_cursor(_: Request, error: Exception) -> Response:

@@ -11,6 +11,7 @@ SCHEMA: Final = "Problem"
 
 OF_EVERY_ROUTE: Final = (
     HTTPStatus.BAD_REQUEST,
+    HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -23,6 +24,7 @@ OF_BODIES: Final = (
 )
 _WHEN: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read.",
+    HTTPStatus.UNAUTHORIZED: "No credential was shown, or none that is known.",
     HTTPStatus.FORBIDDEN: "Not from here, or not with this credential.",
     HTTPStatus.NOT_FOUND: "There is none, or it is another's.",
     HTTPStatus.CONFLICT: "What is there speaks against it.",

@@ -44,3 +44,5 @@ KEYS_GROUP: Final = 10000
 
 NATS_PASSWORD_FILE: Final = "vigil_nats_password"
 DATABASE_PASSWORD_FILE: Final = "vigil_database_password"
+TOKEN_FILE: Final = "vigil_token"
+"""Among the operator's keys: by which the installation's own commands come in at its api."""

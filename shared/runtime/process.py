@@ -99,6 +99,8 @@ def serve(app: object, settings: Settings) -> None:
         port=settings.port,
         log_config=None,
         access_log=False,
+        proxy_headers=bool(settings.proxies),
+        forwarded_allow_ips=list(settings.proxies),
         timeout_graceful_shutdown=2,
     )
     server = uvicorn.Server(config)

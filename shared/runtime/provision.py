@@ -7,20 +7,23 @@ from uuid import UUID
 import psycopg
 
 from shared.errors import PermanentError
+from shared.events.permissions import OPERATOR
 from shared.events.provision import provision as provision_bus
 from shared.runtime.database_url import database_url_of
-from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES
+from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES, TOKEN_FILE
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
-from shared.store import agents, migrate, roles
+from shared.store import migrate, roles, tokens, users
+from shared.store.secrets import is_token
 
 
 async def provision(settings: Settings) -> UUID:
     """Idempotent; brings an older installation up to date. Returns the owner's id.
 
-    Raises PermanentError where keys are asked for and missing, or Postgres does not let roles be made.
+    Raises PermanentError where keys are asked for and missing or unusable, or Postgres does not let roles be made.
     """
     url = database_url_of(settings, MIGRATE)
+    token = _owner_token(settings)
     await asyncio.to_thread(migrate.upgrade, url)
     if settings.keys_dir is not None:
         await asyncio.to_thread(_make_roles, url, settings.keys_dir)
@@ -28,7 +31,10 @@ async def provision(settings: Settings) -> UUID:
     database = database_of(settings, MIGRATE, pool_size=1)
     try:
         async with database.transaction() as session:
-            return await agents.ensure_user(session, settings.owner)
+            owner_id = await users.ensure_owner(session, settings.owner)
+            if token is not None:
+                await tokens.keep_own(session, owner_id, token)
+            return owner_id
     finally:
         await database.close()
 
@@ -60,6 +66,23 @@ def _make_roles(url: str, keys: Path) -> None:
             "roles_refused",
             f"PostgreSQL does not let this role make others: {error}. It must own the database and have CREATEROLE",
         ) from error
+
+
+def _owner_token(settings: Settings) -> str | None:
+    """By which the installation's own commands come in: as it is set, or lies among the operator's keys."""
+    if settings.owner_token is not None:
+        token, where = settings.owner_token.get_secret_value().strip(), "VIGIL_OWNER_TOKEN"
+    elif settings.keys_dir is not None:
+        file = settings.keys_dir / OPERATOR / TOKEN_FILE
+        token, where = _password(file), str(file)
+    else:
+        return None
+    if not is_token(token):
+        raise PermanentError(
+            "no_key",
+            f"{where} holds no token of Vigil: delete it, and run `vigil keys` for another",
+        )
+    return token
 
 
 def _password(file: Path) -> str:

@@ -80,6 +80,12 @@ class Settings(BaseSettings):
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""
 
+    smtp_url: SecretStr | None = None
+    """Of the server that takes Vigil's mail: `smtp://user:password@host:587`, which becomes TLS by STARTTLS, or
+    `smtps://…`, which is TLS from the first byte. User and password are percent-encoded. None: no mail is sent."""
+    mail_from: str | None = None
+    """Whom Vigil's mail comes from: `vigil@example.org`, or `Vigil <vigil@example.org>`."""
+
     slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""
     lease_seconds: float = Field(LEASE_SECONDS, gt=0)
@@ -108,22 +114,36 @@ class Settings(BaseSettings):
     """How fast one caller may ask one api process for long."""
     requests_burst: int = Field(1000, ge=1)
     """How many requests one caller may make at once."""
+    public_url: str | None = None
+    """By which people reach the api, as sign-in links have it: `https://vigil.example`. None: `http://` and its own
+    address. With `https` a browser's session goes over TLS alone. Its host is one of the allowed."""
+    proxies: Annotated[tuple[str, ...], NoDecode] = ()
+    """Addresses or networks of proxies, separated by commas, whose X-Forwarded-For is believed; else whoever asks could
+    write there what he likes, and attempts to come in are counted by address."""
     owner: str = "owner"
-    """Name of the user that owns what is made without signing in."""
+    """Name of the user whom the installation belongs to: an operator, made with it."""
+    owner_token: SecretStr | None = None
+    """Where this installation is provisioned: a token by which its owner's commands come in, in place of the last."""
     log_format: Literal["console", "json"] = "json"
     log_level: str = "INFO"
 
     _sandboxed: list[str] = PrivateAttr(default_factory=list)
 
     @field_validator(
-        "openai_api_key", "tavily_api_key", "database_password", "nats_password", mode="before"
+        "openai_api_key",
+        "tavily_api_key",
+        "database_password",
+        "nats_password",
+        "smtp_url",
+        "owner_token",
+        mode="before",
     )
     @classmethod
     def _nothing_is_none(cls, given: Any) -> Any:
         """An empty file of secrets says that there is none."""
         return None if isinstance(given, str) and not given.strip() else given
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "proxies", mode="before")
     @classmethod
     def _separated_by_commas(cls, given: Any) -> Any:
         if not isinstance(given, str):
@@ -164,6 +184,18 @@ class Settings(BaseSettings):
     def sandboxed(self) -> list[str]:
         """Whom the sandbox stands in for, in words."""
         return self._sandboxed
+
+    @property
+    def reached_at(self) -> str:
+        """`public_url`, or where it is none, how this machine reaches the api. Never what a request says of itself."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    @property
+    def is_public_over_tls(self) -> bool:
+        return self.reached_at.startswith("https://")
 
     @property
     def worker_name(self) -> str:

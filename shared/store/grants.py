@@ -135,6 +135,16 @@ _MAKES_TYPES: Final = {
 _WRITES_EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_MERGED)}
 _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
 
+_LETS_IN: Final = {
+    "users": Grant(
+        ALL, insert=ALL, update=("operator", "disabled_at", "signed_in_at"), delete=True
+    ),
+    "api_tokens": Grant(ALL, insert=ALL, update=("last_used_at",), delete=True),
+    "sign_in_links": Grant(ALL, insert=ALL, delete=True),
+    "sessions": Grant(ALL, insert=ALL, update=("last_used_at",), delete=True),
+}
+"""Nobody but the api can look at these, so that no other actor learns of a credential."""
+
 GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
         "agents": Grant(ALL, update=("next_run_at", "run_requested_at", "iterations_started")),
@@ -216,7 +226,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "api": {
         **_LOOKS,
         **_MAKES_TYPES,
-        "users": Grant(ALL, insert=ALL),
+        **_LETS_IN,
         "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),
         # An agent is deleted with its iterations locked, for which PostgreSQL asks for the right to change something.
         "iterations": Grant(ALL, update=("why",)),

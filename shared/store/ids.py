@@ -52,3 +52,7 @@ def message_id(advice_id: UUID) -> UUID:
 
 def dead_letter_id(subject: str, payload: bytes) -> UUID:
     return _derived("dead_letter", subject, payload.hex())
+
+
+def own_token_id(owner_id: UUID) -> UUID:
+    return _derived("own_token", owner_id)

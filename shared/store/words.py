@@ -55,5 +55,21 @@ class CallKind(StrEnum):
     SEARCH = "search"
 
 
+class AccessScope(StrEnum):
+    """What a credential may be used for."""
+
+    READ = "read"
+    WRITE = "write"
+    OPERATOR = "operator"
+    """To look after the installation. Only an operator's credentials can have it."""
+
+
+class CredentialKind(StrEnum):
+    TOKEN = "token"
+    """Of a program."""
+    SESSION = "session"
+    """Of a browser."""
+
+
 ANALYSIS_TYPE = "AgentAnalysis"
 ADVICE_TYPE = "AgentAdvice"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
+from cli.api import Api
 from cli.client import Client
 from cli.errors import CommandError
 from cli.local.ports import free_ports
@@ -75,7 +76,7 @@ class Stack:
             **(environment or {}),
         }
         self.first_up_seconds: float | None = None
-        self.api = Client(f"http://127.0.0.1:{port}")
+        self.api = Client(Api(f"http://127.0.0.1:{port}"))
         self.sandbox = Sandbox(f"http://127.0.0.1:{sandbox_port}")
 
     def compose(self, *arguments: str, given: str | None = None) -> str:
@@ -101,6 +102,7 @@ class Stack:
         seconds = time.monotonic() - started
         if self.first_up_seconds is None:
             self.first_up_seconds = seconds
+            self._come_in()
         return seconds
 
     def down(self) -> None:
@@ -172,6 +174,13 @@ class Stack:
             return None
 
         return waited_for(look, f"iteration {number} of {agent} to end", seconds)
+
+    def _come_in(self) -> None:
+        """By a token that is made within the api, as on any installation where nobody has one yet."""
+        making = "vigil token create tests --scope read --scope write --scope operator --database"
+        token = self.compose("exec", "-T", "api", *making.split()).strip()
+        self.api.close()
+        self.api = Client(Api(self.api.url, token))
 
     def _tail(self) -> Iterator[dict[str, Any]]:
         command = "docker compose run --rm --no-TTY --no-deps vigil tail --from-start --json"

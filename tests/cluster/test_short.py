@@ -59,7 +59,6 @@ def test_an_iteration_ends_through_all_seven(watch: Watch) -> None:
 
 
 def test_a_researcher_is_kept_from_what_is_not_its_own(stack: Stack) -> None:
-    stack.sql("create table if not exists api_tokens (id int)")
     found = json.loads(stack.python("researcher", TRESPASS.read_text()))
     own = {"sees its consumer", "looks at its agent", "reads its key"}
     assert {what for what, came_of_it in found.items() if came_of_it == "done"} == own

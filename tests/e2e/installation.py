@@ -37,6 +37,7 @@ class Installation:
     """`vigil up` on a data directory, which is started and ended as often as a test wants."""
 
     def __init__(self, home: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.home = home
         self.data = DataDirectory(home / "data")
         self._output = home / "up.log"
         clean = {
@@ -48,6 +49,7 @@ class Installation:
             **clean,
             "VIGIL_DATA": str(self.data.root),
             "XDG_CACHE_HOME": str(home / "cache"),
+            "XDG_CONFIG_HOME": str(home / "config"),
             **(environment or {}),
         }
         self._process: subprocess.Popen[bytes] | None = None

@@ -215,7 +215,7 @@ async def test_letters_about_steps_are_their_agents_owners(
 ) -> None:
     await failed_query(database, bus, settings)
     letter = await one_letter(api)
-    async with client_of(settings.model_copy(update={"owner": "stranger"})) as other:
+    async with client_of(settings, user="stranger") as other:
         assert await listed(other) == []
         for order in (other.get, other.delete):
             assert_problem(await order(f"/dead-letters/{letter['id']}"), 404)

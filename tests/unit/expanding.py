@@ -25,6 +25,7 @@ IN_TWO_RELEASES: Final = (
 )
 REMOVES: Final = (ops.DropTableOp, ops.DropColumnOp, ops.DropConstraintOp, ops.DropIndexOp)
 VOLATILE: Final = re.compile(r"clock_timestamp|random|uuid|nextval", re.IGNORECASE)
+LOWERED: Final = re.compile(r"^lower\((\w+)\)$")
 FILLS: Final = re.compile(r"update (?P<table>\w+) set (?P<column>\w+)\b", re.IGNORECASE)
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
@@ -54,10 +55,12 @@ class _Judge:
         self._done = done
         self._contracts = contracts
         self._new_tables = {each.table_name for each in done if isinstance(each, ops.CreateTableOp)}
-        self._new_columns = {
+        added = [each for each in done if isinstance(each, ops.AddColumnOp)]
+        self._new_columns = {(each.table_name, each.column.name) for each in added}
+        self._left_null = {
             (each.table_name, each.column.name)
-            for each in done
-            if isinstance(each, ops.AddColumnOp)
+            for each in added
+            if each.column.nullable and each.column.server_default is None
         }
 
     def faults(self) -> Iterator[str]:
@@ -112,13 +115,18 @@ class _Judge:
     def _of_index(self, done: ops.CreateIndexOp) -> Iterator[str]:
         if done.table_name in self._new_tables:
             return
-        if done.unique:
+        if done.unique and not self._is_of_unknown_columns(done):
             yield from _of_unique(str(done.index_name))
         if done.table_name not in SMALL and not _is_beside_writers(done):
             yield (
                 f"makes index {done.index_name} of {done.table_name}, which can be large: who writes to it would wait"
                 " until it is made; use shared.store.migrations.indexes.create_index_beside_writers"
             )
+
+    def _is_of_unknown_columns(self, done: ops.CreateIndexOp) -> bool:
+        """Whether older actors leave all of its columns null, which is never the same as another null."""
+        names = [LOWERED.sub(r"\1", str(getattr(each, "name", each))) for each in done.columns]
+        return all((done.table_name, name) in self._left_null for name in names)
 
     def _of_change(self, done: ops.AlterColumnOp) -> Iterator[str]:
         changed = done.modify_type, done.modify_nullable, done.modify_name

@@ -76,6 +76,21 @@ def index_beside_writers() -> None:
     create_index_beside_writers("calls_idx", "calls", ["model"])
 
 
+def unique_index_of_what_nobody_writes() -> None:
+    op.add_column("agents", sa.Column("nick", sa.Text(), nullable=True))
+    op.create_index("agents_nick_idx", "agents", [sa.literal_column("lower(nick)")], unique=True)
+
+
+def unique_index_of_what_is_known_too() -> None:
+    op.add_column("agents", sa.Column("nick", sa.Text(), nullable=True))
+    op.create_index("agents_nick_idx", "agents", ["name", "nick"], unique=True)
+
+
+def unique_index_of_a_default() -> None:
+    op.add_column("agents", sa.Column("nick", sa.Text(), server_default="x", nullable=True))
+    op.create_index("agents_nick_idx", "agents", ["nick"], unique=True)
+
+
 def not_null() -> None:
     op.add_column("calls", sa.Column("mood", sa.Text(), nullable=False))
 
@@ -147,7 +162,15 @@ def overwrite() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [table, nullable_column, column_with_default, small_index, index_beside_writers]
+    "body",
+    [
+        table,
+        nullable_column,
+        column_with_default,
+        small_index,
+        index_beside_writers,
+        unique_index_of_what_nobody_writes,
+    ],
 )
 def test_what_expands_passes(body: object) -> None:
     assert faults(_that(body)) == []
@@ -161,6 +184,8 @@ def test_what_expands_passes(body: object) -> None:
         (unique_column, "makes calls.mood unique"),
         (blocking_index, "makes index calls_idx of calls, which can be large"),
         (unique_index, "makes agents_idx unique"),
+        (unique_index_of_what_is_known_too, "makes agents_nick_idx unique"),
+        (unique_index_of_a_default, "makes agents_nick_idx unique"),
         (two_things, "that index needs a migration of its own"),
         (rename_table, "RenameTable of calls: .* in two releases"),
         (rename_column, "changes calls.model: .* in two releases"),

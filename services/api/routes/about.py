@@ -1,8 +1,7 @@
 """What this installation is."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
-from shared.runtime.settings import Settings
 from shared.store.reading.shapes import AboutView
 from shared.version import vigil_version
 
@@ -10,14 +9,6 @@ router = APIRouter(tags=["about"])
 
 
 @router.get("/about")
-async def about(request: Request) -> AboutView:
-    """Who answers in place of the model and the search service; keys are never told, only whether they are set."""
-    settings: Settings = request.app.state.settings
-    return AboutView(
-        version=vigil_version(),
-        model=settings.model,
-        model_server=settings.openai_base_url,
-        model_key_set=settings.openai_api_key is not None,
-        search_server=settings.tavily_base_url,
-        search_key_set=settings.tavily_api_key is not None,
-    )
+async def about() -> AboutView:
+    """All that is told to whoever asks."""
+    return AboutView(version=vigil_version())

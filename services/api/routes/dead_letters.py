@@ -30,7 +30,7 @@ Found = Annotated[DeadLetterDetails, Depends(_found, scope="function")]
 @router.get("")
 async def list_all(access: Owned, paging: Paging, actor: str | None = None) -> Page[DeadLetterView]:
     """The newest first; of one actor, where it is given."""
-    return await dead_letters.of_owner(access.session, access.owner_id, paging, actor=actor)
+    return await dead_letters.seen_by(access.session, access.caller, paging, actor=actor)
 
 
 @router.get("/{letter}", responses=problems(HTTPStatus.CONFLICT))
@@ -61,7 +61,7 @@ async def discard(access: Owned, found: Found) -> None:
 
 
 async def _find(access: Access, reference: str) -> DeadLetterDetails:
-    found = await dead_letters.find(access.session, access.owner_id, reference)
+    found = await dead_letters.find(access.session, access.caller, reference)
     if not found:
         raise NotFoundError("dead letter", reference)
     if len(found) > 1:

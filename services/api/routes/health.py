@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from services.api.access import Owner
+from services.api.owner import Owner
 from shared.runtime.process import ready_check
 
 router = APIRouter(prefix="/health", tags=["health"])

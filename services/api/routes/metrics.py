@@ -1,18 +1,18 @@
 """Figures for who looks after the installation, in Prometheus' format."""
 
-from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from services.api.access import Called
+from services.api.door import demand
 from services.api.metrics import Metrics
-from services.api.problems import ProblemError
 from shared.errors import TransientError
 from shared.runtime.logs import logger
 from shared.store.database import Database
+from shared.store.words import AccessScope
 
 _TEXT: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
@@ -21,13 +21,8 @@ _TEXT: Final[dict[int | str, dict[str, Any]]] = {
 log = logger(__name__)
 
 
-def for_operators(request: Request) -> None:
-    """Who may look: this machine alone, as long as nobody can sign in as an operator."""
-    client = request.client
-    if client is None or not ip_address(client.host).is_loopback:
-        raise ProblemError(
-            HTTPStatus.FORBIDDEN, "operators-only", "Metrics are for this machine alone."
-        )
+def for_operators(caller: Called) -> None:
+    demand(caller, AccessScope.OPERATOR)
 
 
 router = APIRouter(tags=["metrics"], dependencies=[Depends(for_operators)])

@@ -1,14 +1,13 @@
-"""Dead letters, as their owner sees them.
+"""Dead letters, as those see them who may.
 
-A letter about a step is its agent's owner's. One that is about none is for whoever looks after the installation, and
-as long as nobody signs in that is whoever comes in.
+A letter about a step is its agent's owner's. Operators, who look after the installation, see all of them; those that are
+about no step nobody else sees.
 """
 
-from uuid import UUID
-
-from sqlalchemy import Select, Text, cast, or_, select
+from sqlalchemy import Select, Text, cast, select, true
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.store.callers import Caller
 from shared.store.dead_letters import wished
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.letter_shapes import DeadLetterDetails, DeadLetterView, LetterStepView
@@ -23,31 +22,31 @@ _Visible = Select[DeadLetter, bool, Step, Iteration, Agent]
 _Found = tuple[DeadLetter, bool, Step, Iteration, Agent]
 
 
-async def of_owner(
-    session: AsyncSession, owner_id: UUID, wanted: Wanted, *, actor: str | None = None
+async def seen_by(
+    session: AsyncSession, caller: Caller, wanted: Wanted, *, actor: str | None = None
 ) -> Page[DeadLetterView]:
     """The newest first; of one actor where it is given."""
-    statement = _visible(owner_id)
+    statement = _visible(caller)
     if actor is not None:
         statement = statement.where(DeadLetter.actor == actor)
     found = await slice_of(session, statement, _NEWEST, wanted)
     return found.page(lambda *row: _view(row))
 
 
-async def find(session: AsyncSession, owner_id: UUID, reference: str) -> list[DeadLetterDetails]:
+async def find(session: AsyncSession, caller: Caller, reference: str) -> list[DeadLetterDetails]:
     """Those whose id is or begins with `reference`: at most two, which is to say that it is ambiguous."""
     begins = cast(DeadLetter.id, Text).startswith(reference.strip().lower(), autoescape=True)
-    rows = await session.execute(_visible(owner_id).where(begins).limit(2))
+    rows = await session.execute(_visible(caller).where(begins).limit(2))
     return [_details((*row,)) for row in rows]
 
 
-def _visible(owner_id: UUID) -> _Visible:
+def _visible(caller: Caller) -> _Visible:
     return (
         select(DeadLetter, wished(), Step, Iteration, Agent)
         .outerjoin(Step, Step.id == DeadLetter.step_id)
         .outerjoin(Iteration, Iteration.id == Step.iteration_id)
         .outerjoin(Agent, Agent.id == Step.agent_id)
-        .where(or_(DeadLetter.step_id.is_(None), Agent.owner_id == owner_id))
+        .where(true() if caller.is_operator else Agent.owner_id == caller.user_id)
         .execution_options(populate_existing=True)
     )
 

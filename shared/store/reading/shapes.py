@@ -253,9 +253,14 @@ class ConclusionView(View):
 
 
 class AboutView(View):
-    """The installation: its version, and who answers outside. Addresses are None for the makers' own."""
+    """The installation, as it is told to whoever asks."""
 
     version: str
+
+
+class OutsideView(View):
+    """Who answers outside. Addresses are None for the makers' own."""
+
     model: str
     model_server: str | None
     model_key_set: bool

@@ -1,5 +1,6 @@
 """The tables, by who they serve. Importing this package registers all of them on `Base.metadata`."""
 
+from shared.store.tables.access import ApiToken, BrowserSession, SignInLink
 from shared.store.tables.agents import Agent, User
 from shared.store.tables.base import Base
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
@@ -10,7 +11,9 @@ from shared.store.tables.ledger import Call, Interaction
 
 __all__ = [
     "Agent",
+    "ApiToken",
     "Base",
+    "BrowserSession",
     "Call",
     "Conversation",
     "DeadLetter",
@@ -23,6 +26,7 @@ __all__ = [
     "Interaction",
     "Iteration",
     "Message",
+    "SignInLink",
     "Step",
     "User",
 ]

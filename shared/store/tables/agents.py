@@ -14,9 +14,17 @@ class User(Base):
     """Who may own agents. Written by the api."""
 
     __tablename__ = "users"
+    __table_args__ = (Index("users_email_key", text("lower(email)"), unique=True),)
 
     id: Mapped[Id]
     name: Mapped[str] = mapped_column(unique=True)
+    email: Mapped[str | None]
+    operator: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Looks after the installation: makes users, and sees every dead letter."""
+    disabled_at: Mapped[datetime | None]
+    """Set: comes in by nothing any more."""
+    signed_in_at: Mapped[datetime | None]
+    """When a browser last was signed in; None: never."""
     created_at: Mapped[Created]
 
 

@@ -78,8 +78,7 @@ async def test_what_is_anothers_is_not_there(
 ) -> None:
     agent = await created(api, name="Lithium")
     iteration = await an_iteration(database, "Lithium")
-    stranger = Settings(database_url=database_url, owner="stranger")
-    async with client_of(stranger) as other:
+    async with client_of(Settings(database_url=database_url), user="stranger") as other:
         assert (await other.get("/agents")).json()["items"] == []
         for path in ("", "/iterations", "/graph", "/analyses", "/advice", "/calls"):
             assert_problem(await other.get(f"/agents/{agent['id']}{path}"), 404)

@@ -64,6 +64,9 @@ DENIED = [
             "select * from inbox_items",
             "select * from messages",
             "select * from users",
+            "select * from api_tokens",
+            "select * from sign_in_links",
+            "select * from sessions",
             "select * from pg_authid",
             "select * from alembic_version",
             "truncate graph_nodes",
@@ -109,6 +112,14 @@ DENIED = [
     ("api", "update iterations set status = 'completed'"),
     ("api", "update dead_letters set payload = ''"),
     ("api", LETTER.format("api")),
+    ("api", "update api_tokens set user_id = gen_random_uuid()"),
+    ("api", "update sessions set user_id = gen_random_uuid()"),
+    ("api", "update users set id = gen_random_uuid()"),
+    *(
+        (actor, f"select * from {table}")
+        for actor in ("scheduler", "observer", "aggregator", "analyzer", "adviser", "operator")
+        for table in ("users", "api_tokens", "sign_in_links", "sessions")
+    ),
     ("operator", "select mission from agents"),
     ("operator", "select * from graph_nodes"),
     ("operator", "select * from llm_interactions"),
@@ -131,13 +142,13 @@ def test_who_makes_calls_may_note_their_references(closed: Guarded, actor: str) 
 @pytest.mark.parametrize("actor", ROLES)
 def test_a_table_that_is_added_later_is_denied_to_all(closed: Guarded, actor: str) -> None:
     with closed.connect("migrate") as owner:
-        owner.execute("create table if not exists api_tokens (hash text)")
+        owner.execute("create table if not exists added_later (word text)")
     roles.apply(
         database_url_of(closed.migrator(), "migrate"),
         {name: closed.settings(name).database_password.get_secret_value() for name in ROLES},  # type: ignore[union-attr]  # there is one for each
     )
     with closed.connect(actor) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        connection.execute("select * from api_tokens")
+        connection.execute("select * from added_later")
 
 
 async def test_steps_and_conclusions_of_others_cannot_be_touched(

@@ -12,6 +12,7 @@ import pytest
 from cli.errors import BadInputError
 from cli.keys import Keys
 from shared.runtime.identity import SERVICES
+from shared.store.secrets import is_token
 
 
 def make(home: Path, *routes: str) -> int:
@@ -31,7 +32,7 @@ def section(home: Path, name: str) -> Any:
 
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
-    assert make(tmp_path, "nats-1:6222") == 21
+    assert make(tmp_path, "nats-1:6222") == 22
     before = contents(tmp_path)
     assert make(tmp_path, "nats-1:6222") == 0
     assert contents(tmp_path) == before
@@ -44,6 +45,13 @@ def test_each_password_is_its_own_and_long(tmp_path: Path) -> None:
     }
     assert all(re.fullmatch(r"[\w-]{43}", password) for password in passwords.values())
     assert len(set(passwords.values())) == len(passwords)
+
+
+def test_the_installations_own_commands_have_a_token(tmp_path: Path) -> None:
+    make(tmp_path)
+    tokens = {file: text for file, text in contents(tmp_path).items() if "token" in file}
+    assert list(tokens) == ["keys/operator/vigil_token"]
+    assert all(map(is_token, tokens.values()))
 
 
 def test_the_superusers_password_is_known_to_postgres_and_migrate_only(tmp_path: Path) -> None:

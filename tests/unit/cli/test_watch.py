@@ -7,6 +7,7 @@ from uuid import UUID
 
 from rich.console import Console
 
+from cli.api import Api
 from cli.client import Client
 from cli.errors import AwayError
 from cli.show.console import THEME
@@ -21,7 +22,7 @@ class FlakyClient(Client):
     """An api that is away for its first answers."""
 
     def __init__(self, away: int, told: IterationDetails) -> None:
-        super().__init__("http://127.0.0.1:1")
+        super().__init__(Api("http://127.0.0.1:1"))
         self._away = away
         self._told = told
 

@@ -1,0 +1,81 @@
+"""Credentials made straight in the database, for whoever cannot come in by the api yet.
+
+Who holds the database's password holds all of it, so nothing is opened that was closed. The role of the api is enough.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from cli.errors import BadInputError, CommandError
+from cli.outside import read_settings
+from shared.runtime.reaching import database_of
+from shared.runtime.settings import Settings
+from shared.store import sign_in, tokens, users
+from shared.store.callers import scopes_of
+from shared.store.reading.access_shapes import NewTokenView, SignInLinkView, TokenView
+from shared.store.tables import User
+from shared.store.words import AccessScope
+
+API: Final = "api"
+
+T = TypeVar("T")
+
+
+def create_token(
+    user: str | None, name: str, *, scopes: Sequence[str], lifetime: timedelta | None
+) -> NewTokenView:
+    """Of that user, or of the installation's owner. Raises BadInputError where the user can have no such token."""
+
+    async def make(session: AsyncSession, settings: Settings) -> NewTokenView:
+        owner = await _user(session, settings, user)
+        allowed = scopes_of(operator=owner.operator)
+        wanted = frozenset(map(AccessScope, scopes)) or tokens.USUAL_SCOPES
+        if beyond := wanted - allowed:
+            raise BadInputError(f"{owner.name} is no operator: leave out {', '.join(beyond)}")
+        row, token = await tokens.create(
+            session, owner.id, name=name, scopes=wanted, lifetime=lifetime
+        )
+        return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
+
+    return _in_database(make)
+
+
+def make_link(user: str | None) -> SignInLinkView:
+    async def make(session: AsyncSession, settings: Settings) -> SignInLinkView:
+        made = await sign_in.create_link(session, (await _user(session, settings, user)).id)
+        if made is None:
+            raise CommandError(
+                f"there are {sign_in.MOST_LINKS} sign-in links that were not used: use one of them"
+            )
+        link, secret = made
+        return SignInLinkView(
+            url=sign_in.link_url(settings.reached_at, secret), expires_at=link.expires_at
+        )
+
+    return _in_database(make)
+
+
+def _in_database(make: Callable[[AsyncSession, Settings], Awaitable[T]]) -> T:
+    async def made() -> T:
+        settings = read_settings()
+        database = database_of(settings, API, pool_size=1)
+        try:
+            async with database.transaction() as session:
+                return await make(session, settings)
+        finally:
+            await database.close()
+
+    return asyncio.run(made())
+
+
+async def _user(session: AsyncSession, settings: Settings, name: str | None) -> User:
+    if name is None:
+        return await session.get_one(User, await users.ensure_owner(session, settings.owner))
+    found = await users.find(session, name)
+    if found is None:
+        raise BadInputError(f"there is no user {name!r}")
+    return found

@@ -1,0 +1,130 @@
+"""Nobody comes in who is not known: every path but a few asks for a credential, before anything else is looked at.
+
+It stands before the routes, so that a route cannot forget to ask, and a body is not read for a stranger.
+"""
+
+from collections.abc import Collection
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import unquote
+
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from services.api.attempts import Attempts, Known, counted_as
+from services.api.credential import Shown, shown
+from services.api.origin import demand_own_page
+from services.api.owner import Owner
+from services.api.problems import (
+    ForbiddenError,
+    ProblemError,
+    TooManyError,
+    UnknownCallerError,
+    answer_to,
+)
+from shared.errors import TransientError
+from shared.runtime.logs import logger
+from shared.store import callers
+from shared.store.callers import Caller
+from shared.store.database import Database
+from shared.store.words import AccessScope, CredentialKind
+
+MOST_BAD_ATTEMPTS: Final = 60
+"""Of one address, in a minute, that are looked up."""
+CALLER: Final = "vigil.caller"
+"""Under which a request's ASGI scope holds the Caller."""
+SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+POLICY_VIOLATION: Final = 1008
+
+log = logger(__name__)
+
+
+class Door:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        owner: Owner,
+        database: Database,
+        cookie: str,
+        open_paths: Collection[str],
+    ) -> None:
+        """`open_paths` are let through unasked, written exactly so; they look after themselves."""
+        self._app = app
+        self._owner = owner
+        self._database = database
+        self._cookie = cookie
+        self._open = frozenset(open_paths)
+        self._bad = Attempts(MOST_BAD_ATTEMPTS)
+        self._known = Known()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION})
+            return
+        if scope["type"] == "http":
+            try:
+                _demand_storable(scope)
+                if scope["path"] not in self._open:
+                    scope[CALLER] = await self._let_in(HTTPConnection(scope), scope["method"])
+            except (ProblemError, TransientError) as error:
+                await answer_to(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _let_in(self, connection: HTTPConnection, method: str) -> Caller:
+        credential = shown(connection, self._cookie)
+        if credential is None:
+            raise UnknownCallerError(
+                "This asks for a credential: a token (`Authorization: Bearer vgl_…`) or a browser that is signed in.",
+                is_shown=False,
+            )
+        caller = await self._recognised(credential, address_of(connection))
+        if caller.kind is CredentialKind.SESSION and method not in SAFE:
+            demand_own_page(connection.headers)
+        demand(caller, AccessScope.READ if method in SAFE else AccessScope.WRITE)
+        return caller
+
+    async def _recognised(self, credential: Shown, address: str) -> Caller:
+        if credential.digest not in self._known and (wait := self._bad.wait_seconds(address)) > 0:
+            raise TooManyError("Too many bad credentials came from this address.", wait)
+        await self._owner.id()
+        async with self._database.transaction() as session:
+            caller = await callers.recognise(session, credential.kind, credential.digest)
+        if caller is not None:
+            self._known.add(credential.digest)
+            return caller
+        self._known.discard(credential.digest)
+        self._bad.add(address)
+        if self._bad.wait_seconds(address) > 0:
+            log.warning("too many bad credentials; no more are looked at for now", address=address)
+        raise UnknownCallerError(
+            "This credential is not known: it was revoked, has expired, or never was. "
+            "Make another with `vigil token create`, or sign in again."
+        )
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """What the attempts of a request are counted by."""
+    return counted_as(connection.client.host if connection.client else "")
+
+
+def demand(caller: Caller, scope: AccessScope) -> None:
+    """Raises ForbiddenError where the caller's credential does not allow that."""
+    if scope not in caller.scopes:
+        allowed = ", ".join(sorted(caller.scopes)) or "nothing"
+        raise ForbiddenError(
+            "insufficient-scope",
+            f"This needs the scope {scope.value!r}, and the credential that was shown allows {allowed}.",
+            headers={
+                "WWW-Authenticate": f'Bearer realm="vigil", error="insufficient_scope", scope="{scope.value}"'
+            },
+        )
+
+
+def _demand_storable(scope: Scope) -> None:
+    """PostgreSQL holds no NUL: what asks for one cannot be there, and need not be looked for."""
+    if "\x00" in scope["path"] or "\x00" in unquote(scope["query_string"].decode("latin-1")):
+        raise ProblemError(
+            HTTPStatus.BAD_REQUEST, "nul", "The address holds the character NUL: leave it out."
+        )

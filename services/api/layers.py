@@ -1,0 +1,46 @@
+"""What a request goes through before it comes to a route."""
+
+from urllib.parse import urlsplit
+
+from starlette.middleware import Middleware
+from starlette.types import Scope
+
+from services.api.bodies import BodyLimit
+from services.api.credential import cookie_name
+from services.api.door import CALLER, Door
+from services.api.guard import Guard
+from services.api.metrics import Measured
+from services.api.parts import Parts
+from services.api.paths import OPEN_PATHS
+from services.api.rates import Rates, by_address
+from shared.store.callers import Caller
+
+
+def layers(parts: Parts) -> list[Middleware]:
+    """The first is the outermost."""
+    settings = parts.settings
+    hosts = [settings.host, *settings.allowed_hosts, urlsplit(settings.reached_at).hostname or ""]
+    return [
+        Middleware(Measured, metrics=parts.metrics),
+        Middleware(Guard, hosts=hosts),
+        Middleware(
+            Door,
+            owner=parts.owner,
+            database=parts.database,
+            cookie=cookie_name(settings),
+            open_paths=OPEN_PATHS,
+        ),
+        Middleware(
+            Rates,
+            per_second=settings.requests_per_second,
+            burst=settings.requests_burst,
+            caller_of=_by_user,
+        ),
+        Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
+    ]
+
+
+def _by_user(scope: Scope) -> str:
+    """Whom the door has let in, whatever they came in by; where it asked nobody, the address."""
+    caller: Caller | None = scope.get(CALLER)
+    return by_address(scope) if caller is None else str(caller.user_id)

@@ -1,0 +1,84 @@
+"""What the api is made of, and lives with from its start to its end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from fastapi import FastAPI
+from starlette.datastructures import State
+
+from services.api.attempts import Attempts
+from services.api.hints import Hints
+from services.api.invitation import Invitations
+from services.api.metrics import Metrics
+from services.api.owner import Owner
+from shared.errors import PermanentError
+from shared.mail.mailer import Mailer
+from shared.runtime.bus import Bus
+from shared.runtime.logs import logger
+from shared.runtime.reaching import bus_of, database_of
+from shared.runtime.rhythm import whatever_happens
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+
+POOL_SIZE: Final = 5
+MOST_LINK_REQUESTS: Final = 10
+MOST_BAD_LINKS: Final = 20
+"""Both of one address, in a minute."""
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Parts:
+    settings: Settings
+    database: Database
+    owner: Owner
+    bus: Bus
+    invitations: Invitations
+    metrics: Metrics = field(default_factory=Metrics)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Nothing of it is connected yet."""
+        database = database_of(settings, "api", pool_size=POOL_SIZE)
+        owner = Owner(database, settings.owner)
+        invitations = Invitations(settings, database, owner, Mailer(settings))
+        return cls(settings, database, owner, bus_of(settings, "api"), invitations)
+
+    def put_on(self, state: State) -> None:
+        """For the routes, each of which takes what it needs."""
+        state.settings = self.settings
+        state.database = self.database
+        state.owner = self.owner
+        state.metrics = self.metrics
+        state.hints = Hints(self.bus)
+        state.invitations = self.invitations
+        state.link_requests = Attempts(MOST_LINK_REQUESTS)
+        state.link_attempts = Attempts(MOST_BAD_LINKS)
+
+    @asynccontextmanager
+    async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
+        """Whoever of Postgres and NATS is away is waited for beside the requests."""
+        tasks = [asyncio.create_task(work()) for work in (self._welcome, self._reach_bus)]
+        yield
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        await self.bus.close()
+        await self.database.close()
+
+    async def _welcome(self) -> None:
+        await self.owner.wait()
+        await whatever_happens(
+            self.invitations.welcome, "the owner's sign-in link could not be made"
+        )
+
+    async def _reach_bus(self) -> None:
+        try:
+            await self.bus.connect()
+        except PermanentError as error:
+            log.error("orders begin only when the reconciler looks", reason=str(error))

@@ -1,0 +1,106 @@
+"""How a browser comes in: it asks for a link, and opens it."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, BackgroundTasks, Body, Query, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.responses import HTMLResponse
+
+from services.api import sign_in_page
+from services.api.attempts import Attempts
+from services.api.credential import cookie_name
+from services.api.door import address_of
+from services.api.invitation import Invitations
+from services.api.origin import refuse_other_pages
+from services.api.owner import Owner
+from services.api.problems import TooManyError
+from shared.runtime.settings import Settings
+from shared.store import sign_in
+from shared.store.database import Database
+from shared.store.secrets import is_secret
+
+router = APIRouter(tags=["sign-in"])
+
+HTML: Final[dict[str, Any]] = {"content": {"text/html": {"schema": {"type": "string"}}}}
+Secret = Annotated[str, Query(max_length=200, description="As the link has it")]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a name or mail address is one line of text")
+    return text
+
+
+class SignIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    user: Annotated[str, Field(min_length=1, max_length=320), AfterValidator(_printable)]
+    """Name or mail address."""
+
+
+@router.post("/sign-in", status_code=HTTPStatus.ACCEPTED)
+async def ask(
+    request: Request, wanted: Annotated[SignIn, Body()], after: BackgroundTasks
+) -> dict[str, str]:
+    """Sends that user a sign-in link by mail; without a mail server it is printed to the api's log.
+
+    The answer is the same, as soon, whether there is such a user or not.
+    """
+    refuse_other_pages(request.headers)
+    _count(request)
+    invitations: Invitations = request.app.state.invitations
+    after.add_task(invitations.bring, wanted.user)
+    return {"detail": "If there is such a user, a sign-in link is on its way."}
+
+
+@router.get("/sign-in/link", response_class=HTMLResponse, responses={200: HTML})
+async def look(secret: Secret) -> HTMLResponse:
+    """A page with a button. To open it uses nothing up, and tells nothing of the link."""
+    return sign_in_page.ask()
+
+
+@router.post(
+    "/sign-in/link",
+    response_class=HTMLResponse,
+    responses={200: HTML, 410: HTML},
+)
+async def enter(request: Request, secret: Secret) -> HTMLResponse:
+    """Uses the link up, and signs this browser in."""
+    refuse_other_pages(request.headers)
+    attempts: Attempts = request.app.state.link_attempts
+    if (wait := attempts.wait_seconds(address_of(request))) > 0:
+        raise TooManyError("Too many bad sign-in links came from this address.", wait)
+    session_secret = await _opened(request, secret) if is_secret(secret) else None
+    if session_secret is None:
+        attempts.add(address_of(request))
+        return sign_in_page.refused()
+    page = sign_in_page.signed_in()
+    settings: Settings = request.app.state.settings
+    page.set_cookie(
+        cookie_name(settings),
+        session_secret,
+        max_age=int(sign_in.LONGEST_LIFETIME.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=settings.is_public_over_tls,
+    )
+    return page
+
+
+def _count(request: Request) -> None:
+    """Raises TooManyError where that address has asked for many links."""
+    asked: Attempts = request.app.state.link_requests
+    if (wait := asked.wait_seconds(address_of(request))) > 0:
+        raise TooManyError("Too many sign-in links were asked for from this address.", wait)
+    asked.add(address_of(request))
+
+
+async def _opened(request: Request, secret: str) -> str | None:
+    owner: Owner = request.app.state.owner
+    database: Database = request.app.state.database
+    await owner.id()
+    async with database.transaction() as session:
+        return await sign_in.open_session(
+            session, secret, request.headers.get("user-agent", "unknown")
+        )

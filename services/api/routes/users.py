@@ -1,0 +1,156 @@
+"""Users, for operators."""
+
+import re
+from http import HTTPStatus
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Body, Depends, Path, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict
+from sqlalchemy.exc import IntegrityError
+
+from services.api.access import Operated
+from services.api.door import demand
+from services.api.invitation import Invitations
+from services.api.owner import Owner
+from services.api.pages import Page, Paging
+from services.api.problems import ConflictError, NotFoundError
+from services.api.responses import problems
+from shared.errors import PermanentError
+from shared.mail.letter import address
+from shared.store import users
+from shared.store.reading import access as reading
+from shared.store.reading.access_shapes import SignInLinkView, UserView
+from shared.store.tables import User
+from shared.store.words import AccessScope
+
+router = APIRouter(prefix="/users", tags=["users"])
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+MOST_ADDRESS_CHARACTERS: Final = 254
+
+
+def _name(text: str) -> str:
+    if _NAME.fullmatch(text) is None or _is_id(text):
+        raise ValueError(
+            "a user's name has 1 to 64 small letters, digits, dots, dashes and underscores, and begins with a letter "
+            "or digit"
+        )
+    return text
+
+
+def _is_id(text: str) -> bool:
+    """It would stand for another in addresses."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _email(text: str) -> str:
+    """Without the name that may stand before it."""
+    try:
+        plain = address(text).addr_spec
+    except PermanentError as error:
+        raise ValueError(str(error)) from error
+    if plain != text or len(text) > MOST_ADDRESS_CHARACTERS:
+        raise ValueError(f"{text!r} is no mail address: write name@host")
+    return text
+
+
+class NewUser(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, AfterValidator(_name)]
+    email: Annotated[str, AfterValidator(_email)] | None = None
+    operator: bool = False
+
+
+async def _found(
+    access: Operated, user: Annotated[str, Path(description="The user's name, id or mail address")]
+) -> User:
+    found = await users.find(access.session, user)
+    if found is None:
+        raise NotFoundError("user", user)
+    return found
+
+
+Found = Annotated[User, Depends(_found, scope="function")]
+
+
+@router.get("")
+async def list_all(access: Operated, paging: Paging) -> Page[UserView]:
+    """By name."""
+    return await reading.users(access.session, paging)
+
+
+@router.post("", status_code=HTTPStatus.CREATED, responses=problems(HTTPStatus.CONFLICT))
+async def create(access: Operated, wanted: Annotated[NewUser, Body()]) -> UserView:
+    """Who comes in first by a sign-in link: asked for at `/sign-in`, or handed over by an operator."""
+    try:
+        made = await users.create(
+            access.session, name=wanted.name, email=wanted.email, operator=wanted.operator
+        )
+    except IntegrityError as error:
+        raise ConflictError(
+            "user-taken", "There is a user of that name or with that mail address already."
+        ) from error
+    return UserView.model_validate(made)
+
+
+@router.get("/{user}")
+async def show(found: Found) -> UserView:
+    return UserView.model_validate(found)
+
+
+@router.delete(
+    "/{user}", status_code=HTTPStatus.NO_CONTENT, responses=problems(HTTPStatus.CONFLICT)
+)
+async def remove(request: Request, access: Operated, found: Found) -> None:
+    """With every agent of its and all that they know; its credentials are refused from now on."""
+    await _demand_not_owner(request, found, "removed")
+    await users.remove(access.session, found.id)
+
+
+@router.post("/{user}/disable", responses=problems(HTTPStatus.CONFLICT))
+async def disable(request: Request, access: Operated, found: Found) -> UserView:
+    """Comes in by nothing any more, from now on; what its agents do goes on."""
+    await _demand_not_owner(request, found, "disabled")
+    await users.set_disabled(access.session, found.id, disabled=True)
+    return await reading.user(access.session, found.id)
+
+
+@router.post("/{user}/enable")
+async def enable(access: Operated, found: Found) -> UserView:
+    """Its tokens work again; its browsers have to sign in anew."""
+    await users.set_disabled(access.session, found.id, disabled=False)
+    return await reading.user(access.session, found.id)
+
+
+@router.post(
+    "/{user}/sign-in-links",
+    status_code=HTTPStatus.CREATED,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def make_link(
+    request: Request, response: Response, access: Operated, found: Found
+) -> SignInLinkView:
+    """To be handed to that user, where no mail is sent.
+
+    A session may do all that its user may, so the credential that asks for one must, too.
+    """
+    for scope in AccessScope:
+        demand(access.caller, scope)
+    if found.disabled_at is not None:
+        raise ConflictError("disabled", f"{found.name} is disabled: enable that user first.")
+    invitations: Invitations = request.app.state.invitations
+    response.headers["Cache-Control"] = "no-store"
+    return await invitations.make(access.session, found.id)
+
+
+async def _demand_not_owner(request: Request, found: User, what: str) -> None:
+    """Or nobody might be left who can make users."""
+    owner: Owner = request.app.state.owner
+    if found.id == await owner.id():
+        raise ConflictError("owner", f"{found.name} owns this installation and cannot be {what}.")

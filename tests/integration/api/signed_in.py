@@ -1,0 +1,63 @@
+"""Credentials for tests: made in the database, as the api would make them."""
+
+from collections.abc import AsyncGenerator, Iterable
+from datetime import timedelta
+from uuid import UUID
+
+import httpx
+from sqlalchemy.exc import ProgrammingError
+
+from shared.errors import TransientError
+from shared.runtime.reaching import database_of
+from shared.runtime.settings import Settings
+from shared.store import agents, tokens, users
+from shared.store.secrets import new_token
+from shared.store.words import AccessScope
+
+
+async def token_of(
+    settings: Settings,
+    user: str | None = None,
+    scopes: Iterable[AccessScope] = tuple(AccessScope),
+    lifetime: timedelta | None = None,
+) -> str:
+    """A token of that user, who is made where there is none; of the installation's owner where none is named."""
+    database = database_of(settings, "api", pool_size=1)
+    try:
+        async with database.transaction() as session:
+            user_id: UUID = (
+                await users.ensure_owner(session, settings.owner)
+                if user is None
+                else await agents.ensure_user(session, user)
+            )
+            _, token = await tokens.create(
+                session, user_id, name="test", scopes=scopes, lifetime=lifetime
+            )
+            return token
+    finally:
+        await database.close()
+
+
+class SignedIn(httpx.Auth):
+    """Shows a token of that user, which is made when it is first needed."""
+
+    def __init__(self, settings: Settings, user: str | None = None) -> None:
+        self._settings = settings
+        self._user = user
+        self._token: str | None = None
+
+    async def async_auth_flow(
+        self, request: httpx.Request
+    ) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        request.headers["authorization"] = f"Bearer {await self._shown()}"
+        yield request
+
+    async def _shown(self) -> str:
+        if self._token is None:
+            try:
+                self._token = await token_of(self._settings, self._user)
+            except (TransientError, ProgrammingError):
+                return (
+                    new_token()
+                )  # without Postgres or its tables nobody knows whether it is a good one
+        return self._token

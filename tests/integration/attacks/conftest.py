@@ -1,0 +1,18 @@
+"""A world for the tests of a file, which none of them may change unless it makes its own."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.conftest import cloned
+from tests.engines import Postgres
+from tests.integration.attacks.world import World, made_world
+
+
+@pytest.fixture(scope="module")
+async def world(postgres: Postgres) -> AsyncIterator[World]:
+    with cloned(postgres) as url:
+        made = await made_world(url)
+        yield made
+        await made.app.state.database.close()
+        await made.database.close()

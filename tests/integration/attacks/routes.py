@@ -1,0 +1,97 @@
+"""Every route there is, as the OpenAPI document has it: whoever adds one has it attacked."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from services.api.app import build
+from shared.runtime.settings import Settings
+
+SAFE: Final = ("GET", "HEAD")
+OPEN: Final = {
+    ("GET", "/health/live"): "a supervisor asks before anything works; says that the process lives",
+    ("GET", "/health/ready"): "a supervisor asks; says what is waited for",
+    ("GET", "/api/v1/about"): "says which version answers, and nothing else",
+    ("POST", "/api/v1/sign-in"): "who asks has nothing to show yet; answers the same to everybody",
+    ("GET", "/api/v1/sign-in/link"): "the link is what is shown; the page tells nothing of it",
+    ("POST", "/api/v1/sign-in/link"): "the link is what is shown",
+}
+"""What is answered to strangers, and why. openapi.json, which tells of itself nowhere, is open too."""
+OPERATED: Final = "/api/v1/users"
+"""Routes that begin so are for operators alone: others are told so, whoever they ask for."""
+BODIES: Final[dict[tuple[str, str], Any]] = {
+    ("POST", "/api/v1/agents"): {"mission": "Watch the lithium supply of Europe"},
+    ("POST", "/api/v1/users"): {"name": "made-by-attack"},
+    ("POST", "/api/v1/tokens"): {"name": "made-by-attack", "scopes": ["read"]},
+}
+"""For routes whose body cannot be made up from its schema."""
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    body: Any
+    """One that the route understands; None where it takes none."""
+
+    @property
+    def is_safe(self) -> bool:
+        return self.method in SAFE
+
+    @property
+    def parameters(self) -> list[str]:
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
+
+    def url(self, values: dict[str, str]) -> str:
+        """With its parameters filled in. Fails where nobody has taught the attacks what one of them is."""
+        unknown = set(self.parameters) - set(values)
+        assert not unknown, f"{self}: say in tests/integration/attacks/world.py what {unknown} is"
+        return self.path.format_map(values)
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+def document() -> dict[str, Any]:
+    return build(Settings()).openapi()
+
+
+def routes() -> list[Route]:
+    found = document()
+    return [
+        Route(method.upper(), path, BODIES.get((method.upper(), path), _body(operation, found)))
+        for path, operations in found["paths"].items()
+        for method, operation in operations.items()
+    ]
+
+
+def guarded() -> list[Route]:
+    """All but those that are open."""
+    return [route for route in routes() if (route.method, route.path) not in OPEN]
+
+
+def _body(operation: dict[str, Any], found: dict[str, Any]) -> Any:
+    content = operation.get("requestBody", {}).get("content", {})
+    return _example(content["application/json"]["schema"], found) if content else None
+
+
+def _example(schema: dict[str, Any], found: dict[str, Any]) -> Any:
+    """The least that is of that schema."""
+    if "$ref" in schema:
+        return _example(found["components"]["schemas"][schema["$ref"].rpartition("/")[2]], found)
+    for chosen in ("anyOf", "oneOf", "allOf"):
+        if chosen in schema:
+            return _example(schema[chosen][0], found)
+    if "enum" in schema:
+        return schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            required = schema.get("required", [])
+            return {name: _example(schema["properties"][name], found) for name in required}
+        case "array":
+            return [_example(schema["items"], found)] * schema.get("minItems", 0)
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return False
+        case _:
+            return "x" * schema.get("minLength", 1)

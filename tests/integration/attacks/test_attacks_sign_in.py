@@ -1,0 +1,312 @@
+"""Sign-in links and sessions: replayed, altered, expired, and used by pages of others."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import func, select, update
+from structlog.testing import capture_logs
+
+from services.api.app import build
+from shared.runtime.settings import Settings
+from shared.store import agents, users
+from shared.store.database import Database
+from shared.store.sign_in import IDLE_LIFETIME, MOST_LINKS
+from shared.store.tables import BrowserSession, SignInLink, User
+from tests.integration.api.asking import MISSION, assert_problem
+from tests.integration.attacks.routes import Route, guarded
+from tests.integration.attacks.world import SECRETS, World, from_anywhere, session_of
+from tests.postbox import open_postbox
+
+LINK = "/sign-in/link"
+OWN_PAGE = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
+UNSAFE = [route for route in guarded() if not route.is_safe]
+FOREIGN = {
+    "another site": {"sec-fetch-site": "cross-site", "origin": "https://evil.example"},
+    "a neighbour": {"sec-fetch-site": "same-site", "origin": "http://127.0.0.1:8081"},
+    "a sandboxed frame": {"sec-fetch-site": "cross-site", "origin": "null"},
+    "an old browser": {"origin": "https://evil.example"},
+    "without an origin": {"sec-fetch-site": "cross-site"},
+    "a neighbour without an origin": {"sec-fetch-site": "same-site"},
+    "by hand": {"sec-fetch-site": "none"},
+    "something unheard of": {"sec-fetch-site": "same-origin, cross-site"},
+    "nothing at all": {},
+}
+
+
+@pytest.fixture
+async def settings(database_url: str) -> Settings:
+    return Settings(database_url=database_url)
+
+
+@pytest.fixture
+async def browser(settings: Settings, database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    """Of somebody who is not signed in; there is a user `anna`."""
+    async with database.transaction() as session:
+        await agents.ensure_user(session, "anna")
+    async with from_anywhere(build(settings)) as client:
+        yield client
+
+
+async def link_for(browser: httpx.AsyncClient, user: str = "anna") -> str:
+    """The secret of the link that is printed to the log."""
+    with capture_logs() as lines:
+        assert (await browser.post("/sign-in", json={"user": user})).status_code == 202
+    (url,) = [line["sign_in_link"] for line in lines if "sign_in_link" in line]
+    (secret,) = parse_qs(urlsplit(url).query)["secret"]
+    return secret
+
+
+async def entered(browser: httpx.AsyncClient, secret: str, **headers: str) -> httpx.Response:
+    return await browser.post(LINK, params={"secret": secret}, headers=headers or OWN_PAGE)
+
+
+async def count(database: Database, table: type[Any]) -> int:
+    async with database.transaction() as session:
+        return int(await session.scalar(select(func.count()).select_from(table)) or 0)
+
+
+async def test_a_link_works_once_and_looking_at_it_uses_nothing_up(
+    browser: httpx.AsyncClient,
+) -> None:
+    secret = await link_for(browser)
+    for _ in range(3):
+        page = await browser.get(LINK, params={"secret": secret})
+        assert (page.status_code, secret in page.text, "set-cookie" in page.headers) == (
+            200,
+            False,
+            False,
+        )
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script" not in page.text + policy
+        await browser.head(LINK, params={"secret": secret})
+    answer = await entered(browser, secret)
+    assert answer.status_code == 200
+    cookie = answer.headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "secure" not in cookie.replace(secret.lower(), "")
+    assert (await browser.get("/me")).json()["user"]["name"] == "anna"
+    browser.cookies.clear()
+    assert (await entered(browser, secret)).status_code == 410
+    assert (await browser.get("/me")).status_code == 401
+
+
+async def test_of_many_at_once_one_comes_in(browser: httpx.AsyncClient, database: Database) -> None:
+    secret = await link_for(browser)
+    answers = await asyncio.gather(*(entered(browser, secret) for _ in range(16)))
+    assert sorted(answer.status_code for answer in answers) == [200] + [410] * 15
+    assert await count(database, BrowserSession) == 1
+
+
+@pytest.mark.parametrize("change", ["cut", "longer", "last letter", "case", "empty", "token"])
+async def test_an_altered_link_lets_nobody_in(
+    browser: httpx.AsyncClient, database: Database, change: str
+) -> None:
+    secret = await link_for(browser)
+    bad = {
+        "cut": secret[:-1],
+        "longer": f"{secret}A",
+        "last letter": f"{secret[:-1]}{'A' if secret[-1] != 'A' else 'B'}",
+        "case": secret.swapcase(),
+        "empty": "",
+        "token": f"vgl_{secret}",
+    }[change]
+    assert (await entered(browser, bad)).status_code == 410
+    assert await count(database, BrowserSession) == 0
+    assert (await entered(browser, secret)).status_code == 200
+
+
+@pytest.mark.parametrize("why", ["expired", "disabled", "removed"])
+async def test_a_dead_link_lets_nobody_in(
+    browser: httpx.AsyncClient, database: Database, why: str
+) -> None:
+    secret = await link_for(browser)
+    async with database.transaction() as session:
+        anna = await users.find(session, "anna")
+        assert anna is not None
+        if why == "expired":
+            passed = SignInLink.created_at - timedelta(seconds=1)
+            await session.execute(update(SignInLink).values(expires_at=passed))
+        elif why == "disabled":
+            # By another hand than the api's, which takes the links away as well.
+            await session.execute(update(User).values(disabled_at=func.clock_timestamp()))
+        else:
+            await users.remove(session, anna.id)
+    assert (await entered(browser, secret)).status_code == 410
+    assert await count(database, BrowserSession) == 0
+
+
+async def test_nobody_learns_who_there_is(browser: httpx.AsyncClient, database: Database) -> None:
+    await link_for(browser)
+    async with database.transaction() as session:
+        made = await users.create(session, name="gone", email=None, operator=False)
+        await users.set_disabled(session, made.id, disabled=True)
+    answers = []
+    for user in ("anna", "nobody", "gone", "anna@example.org", "' or true --"):
+        async with from_anywhere(browser._transport.app) as other:  # type: ignore[attr-defined]  # the same application
+            answers.append(await other.post("/sign-in", json={"user": user}))
+    assert {(answer.status_code, answer.text) for answer in answers} == {(202, answers[0].text)}
+    assert len({tuple(sorted(answer.headers.items())) for answer in answers}) == 1
+
+
+async def test_links_go_by_mail_where_the_server_says_and_never_where_the_request_says(
+    database_url: str, database: Database
+) -> None:
+    async with database.transaction() as session:
+        await users.create(session, name="anna", email="Anna@example.org", operator=False)
+    async with open_postbox() as box:
+        settings = Settings(
+            database_url=database_url,
+            smtp_url=SecretStr(f"smtp://{box.address}"),
+            mail_from="vigil@example.org",
+            public_url="https://vigil.example/",
+        )
+        evil = {
+            "host": "127.0.0.1:6666",
+            "x-forwarded-host": "evil.example",
+            "forwarded": "host=evil",
+        }
+        async with from_anywhere(build(settings), headers=evil) as browser:
+            with capture_logs() as lines:
+                for user in ("anna@EXAMPLE.org", "bert@example.org"):
+                    await browser.post("/sign-in", json={"user": user})
+        (mail,) = box.mails
+    assert mail.recipients == ["Anna@example.org"]
+    assert "https://vigil.example/api/v1/sign-in/link?secret=" in mail.text
+    assert "evil" not in mail.text + mail.message.as_string()
+    assert not SECRETS.search(str(lines))
+
+
+async def test_over_tls_the_cookie_is_this_hosts_alone(
+    database_url: str, database: Database
+) -> None:
+    app = build(Settings(database_url=database_url, public_url="https://vigil.example"))
+    async with database.transaction() as session:
+        await agents.ensure_user(session, "anna")
+    async with from_anywhere(app, follow_redirects=False) as browser:
+        answer = await entered(
+            browser, await link_for(browser), **{"sec-fetch-site": "same-origin"}
+        )
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-vigil_session=")
+        assert {"Secure", "HttpOnly", "Path=/"} <= {part.strip() for part in cookie.split(";")}
+        assert "domain" not in cookie.lower()
+        secret = cookie.partition("=")[2].partition(";")[0]
+        plain = await browser.get("/me", headers={"cookie": f"vigil_session={secret}"})
+        assert plain.status_code == 401
+        own = await browser.get("/me", headers={"cookie": f"__Host-vigil_session={secret}"})
+        assert own.status_code == 200
+
+
+async def test_who_asks_in_anothers_name_keeps_nobody_out(
+    browser: httpx.AsyncClient, database: Database
+) -> None:
+    first = await link_for(browser)
+    for _ in range(3 * MOST_LINKS):
+        async with from_anywhere(browser._transport.app) as other:  # type: ignore[attr-defined]  # the same application
+            await other.post("/sign-in", json={"user": "anna"})
+    assert await count(database, SignInLink) == MOST_LINKS
+    assert (await entered(browser, first)).status_code == 200
+
+
+async def test_one_address_asks_for_few_links(browser: httpx.AsyncClient) -> None:
+    asked = [await browser.post("/sign-in", json={"user": "anna"}) for _ in range(30)]
+    assert {answer.status_code for answer in asked[:10]} == {202}
+    for answer in asked[10:]:
+        assert_problem(answer, 429)
+        assert int(answer.headers["retry-after"]) <= 60
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in FOREIGN if page not in ("by hand", "nothing at all")]
+)
+async def test_a_page_of_others_signs_nobody_in(browser: httpx.AsyncClient, page: str) -> None:
+    """Or it would make its own user of whoever looks at it."""
+    secret = await link_for(browser)
+    answer = await browser.post(LINK, params={"secret": secret}, headers=FOREIGN[page])
+    assert_problem(answer, 403)
+    asked = await browser.post("/sign-in", json={"user": "anna"}, headers=FOREIGN[page])
+    assert_problem(asked, 403)
+    assert (await entered(browser, secret)).status_code == 200
+
+
+@pytest.mark.parametrize("page", FOREIGN)
+async def test_no_page_of_others_changes_anything(world: World, page: str) -> None:
+    before = await world.state()
+    for route in UNSAFE:
+        answer = await _by_session(world, route, FOREIGN[page])
+        assert_problem(answer, 403)
+        assert answer.json()["type"] == "urn:vigil:problem:foreign-page"
+    assert await world.state() == before
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
+)
+async def test_no_form_of_others_changes_anything(world: World, content_type: str) -> None:
+    before = await world.state()
+    headers = {**FOREIGN["another site"], **world.victim.cookie, "content-type": content_type}
+    async with from_anywhere(world.app, headers=headers) as client:
+        for route in UNSAFE:
+            url = f"http://127.0.0.1{route.url(world.victim.values)}"
+            assert (await client.request(route.method, url, content=b"{}")).status_code == 403
+    assert await world.state() == before
+
+
+@pytest.mark.parametrize(
+    "page",
+    [OWN_PAGE, {"sec-fetch-site": "same-origin"}, {"origin": "http://127.0.0.1"}],
+    ids=["both", "fetch metadata", "origin"],
+)
+async def test_its_own_pages_may(world: World, page: dict[str, str]) -> None:
+    headers = {**world.victim.cookie, **page}
+    async with from_anywhere(world.app, headers=headers) as client:
+        made = await client.post("/agents", json={"mission": MISSION})
+        assert made.status_code == 201
+        assert (await client.delete(f"/agents/{made.json()['id']}")).status_code == 204
+
+
+@pytest.mark.parametrize("why", ["signed out", "ended elsewhere", "idle", "too old", "disabled"])
+async def test_an_ended_session_lets_nobody_in(
+    settings: Settings, database: Database, why: str
+) -> None:
+    cookie = {"cookie": f"vigil_session={await session_of(database, 'anna')}"}
+    other = {"cookie": f"vigil_session={await session_of(database, 'anna')}", **OWN_PAGE}
+    async with from_anywhere(build(settings), headers={**cookie, **OWN_PAGE}) as client:
+        assert (await client.get("/me")).status_code == 200
+        if why == "signed out":
+            left = await client.post("/sign-out")
+            assert (left.status_code, "Max-Age=0" in left.headers["set-cookie"]) == (204, True)
+        elif why == "ended elsewhere":
+            (mine, another) = (await client.get("/sessions", headers=other)).json()["items"]
+            assert (mine["current"], another["current"]) == (True, False)
+            ended = await client.delete(f"/sessions/{another['id']}", headers=other)
+            assert ended.status_code == 204
+        else:
+            await _end(database, why)
+        assert (await client.get("/me")).status_code == 401
+
+
+async def _by_session(world: World, route: Route, page: dict[str, str]) -> httpx.Response:
+    async with from_anywhere(world.app, headers={**world.victim.cookie, **page}) as client:
+        url = f"http://127.0.0.1{route.url(world.victim.values)}"
+        return await client.request(route.method, url, json=route.body)
+
+
+async def _end(database: Database, why: str) -> None:
+    async with database.transaction() as session:
+        if why == "disabled":
+            await session.execute(update(User).values(disabled_at=func.clock_timestamp()))
+        elif why == "idle":
+            unused = func.clock_timestamp() - IDLE_LIFETIME - timedelta(minutes=1)
+            await session.execute(update(BrowserSession).values(last_used_at=unused))
+        else:
+            await session.execute(update(BrowserSession).values(ends_at=func.clock_timestamp()))
