@@ -80,6 +80,12 @@ class Settings(BaseSettings):
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""
 
+    smtp_url: SecretStr | None = None
+    """Of the server that takes Vigil's mail: `smtp://user:password@host:587`, which becomes TLS by STARTTLS, or
+    `smtps://…`, which is TLS from the first byte. User and password are percent-encoded. None: no mail is sent."""
+    mail_from: str | None = None
+    """Whom Vigil's mail comes from: `vigil@example.org`, or `Vigil <vigil@example.org>`."""
+
     slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""
     lease_seconds: float = Field(LEASE_SECONDS, gt=0)
@@ -110,7 +116,12 @@ class Settings(BaseSettings):
     _sandboxed: list[str] = PrivateAttr(default_factory=list)
 
     @field_validator(
-        "openai_api_key", "tavily_api_key", "database_password", "nats_password", mode="before"
+        "openai_api_key",
+        "tavily_api_key",
+        "database_password",
+        "nats_password",
+        "smtp_url",
+        mode="before",
     )
     @classmethod
     def _nothing_is_none(cls, given: Any) -> Any:

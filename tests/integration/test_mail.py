@@ -1,0 +1,233 @@
+"""Mail goes out as plain text, over TLS where a password is sent, and its failures are sorted."""
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.local.ports import free_port
+from shared.errors import PermanentError, TransientError
+from shared.mail import mailer as mailer_module
+from shared.mail.letter import address
+from shared.mail.mailer import Mailer
+from shared.mail.server import MailServer
+from shared.runtime.settings import Settings
+from tests.integration.certificates import authority, signed
+from tests.postbox import Postbox, open_postbox
+
+PASSWORD = "p@ss/wörd"
+LOGIN = "vigil:p%40ss%2Fw%C3%B6rd"
+
+
+def mailer(url: str | None, sender: str | None = "Vigil <vigil@example.org>") -> Mailer:
+    return Mailer(Settings.model_validate({"smtp_url": url, "mail_from": sender}))
+
+
+async def send(box: Postbox, *, scheme: str = "smtp", login: str = "", **given: Any) -> None:
+    wanted = {"to": "you@example.org", "subject": "Advice", "text": "Hold.\n", **given}
+    at = f"{login}@" if login else ""
+    await mailer(f"{scheme}://{at}{box.address}").send(**wanted)
+
+
+@pytest.fixture
+def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """Of a server on loopback whose CA this process trusts."""
+    ca = authority(tmp_path)
+    pair = signed(tmp_path, ca, "postbox")
+    monkeypatch.setenv("SSL_CERT_FILE", str(ca.certificate))
+    return served(pair.certificate, pair.key)
+
+
+def served(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def test_a_mail_arrives_as_it_was_written() -> None:
+    async with open_postbox() as box:
+        text = "Halden Cells — hält.\n\n.\nline after a lone dot\n"
+        await send(box, subject="HOLD: Müller & Söhne", text=text, message_id="delivery-7")
+        (mail,) = box.mails
+    assert (mail.sender, mail.recipients) == ("vigil@example.org", ["you@example.org"])
+    assert mail.message["Subject"] == "HOLD: Müller & Söhne"
+    assert mail.message["From"] == "Vigil <vigil@example.org>"
+    assert mail.message["Message-ID"] == "<delivery-7@example.org>"
+    assert mail.message["Auto-Submitted"] == "auto-generated"
+    assert mail.message.get_content_type() == "text/plain"
+    assert mail.text.replace("\r\n", "\n") == text
+
+
+async def test_two_mails_have_ids_of_their_own() -> None:
+    async with open_postbox() as box:
+        await send(box)
+        await send(box)
+        assert len({mail.message["Message-ID"] for mail in box.mails}) == 2
+
+
+async def test_a_subject_cannot_become_a_header() -> None:
+    async with open_postbox() as box:
+        await send(box, subject="Advice\r\nBcc: other@example.org\r\n\r\nanother text\x00")
+        (mail,) = box.mails
+    assert mail.message["Bcc"] is None
+    assert mail.message["Subject"] == "Advice Bcc: other@example.org another text"
+    assert mail.recipients == ["you@example.org"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "you@example.org\r\nBcc: other@example.org",
+        "you@example.org, other@example.org",
+        "you@example.org>\r\nRCPT TO:<other@example.org",
+        "you",
+        "@example.org",
+        "you@",
+        "",
+        "two words@example.org",
+        "you@example.org\x00",
+    ],
+)
+async def test_what_is_no_single_address_is_not_sent_to(given: str) -> None:
+    async with open_postbox() as box:
+        with pytest.raises(PermanentError, match="no mail address") as refused:
+            await send(box, to=given)
+        assert refused.value.code == "mail_address"
+        assert box.mails == []
+
+
+def test_an_address_may_have_a_name_before_it() -> None:
+    assert address("Vigil <vigil@example.org>").addr_spec == "vigil@example.org"
+
+
+async def test_starttls_is_used_where_it_is_offered(tls: ssl.SSLContext) -> None:
+    async with open_postbox(tls=tls) as box:
+        await send(box, login=LOGIN)
+        (mail,) = box.mails
+        assert mail.over_tls
+        assert box.logins == [("vigil", PASSWORD)]
+
+
+async def test_smtps_speaks_tls_from_the_first_byte(tls: ssl.SSLContext) -> None:
+    async with open_postbox(tls=tls, tls_first=True) as box:
+        await send(box, scheme="smtps", login=LOGIN)
+        assert len(box.mails) == 1
+        assert box.logins == [("vigil", PASSWORD)]
+
+
+@pytest.mark.parametrize("scheme", ["smtp", "smtps"])
+async def test_a_certificate_of_nobody_known_is_refused(
+    scheme: str, tmp_path: Path, tls: ssl.SSLContext
+) -> None:
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    pair = signed(stranger, authority(stranger), "postbox")
+    theirs = served(pair.certificate, pair.key)
+    async with open_postbox(tls=theirs, tls_first=scheme == "smtps") as box:
+        with pytest.raises(PermanentError, match="cannot be trusted") as refused:
+            await send(box, scheme=scheme, login=LOGIN)
+        assert refused.value.code == "smtp_settings"
+        assert (box.mails, box.logins) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("host", "user", "start_tls"),
+    [
+        ("mail.example.org", "vigil", True),
+        ("mail.example.org", None, None),
+        ("127.0.0.1", "vigil", None),
+        ("::1", "vigil", None),
+        ("localhost", "vigil", None),
+    ],
+)
+def test_a_password_leaves_this_machine_by_tls_alone(
+    host: str, user: str | None, start_tls: bool | None
+) -> None:
+    server = MailServer(host, 587, user, "secret" if user else None, tls_first=False)
+    assert server.start_tls is start_tls
+
+
+Arrange = Callable[[Postbox], None]
+
+
+def _answering(recipient: str = "250 OK", text: str = "250 OK") -> Arrange:
+    def arrange(box: Postbox) -> None:
+        box.answer_to_recipient, box.answer_to_text = recipient, text
+
+    return arrange
+
+
+@pytest.mark.parametrize(
+    ("arrange", "code"),
+    [
+        (_answering(recipient="451 4.3.0 later"), None),
+        (_answering(text="452 4.2.2 no room now"), None),
+        (_answering(text="421 4.4.2 closing"), None),
+        (_answering(recipient="550 5.1.1 nobody here"), "mail_refused"),
+        (_answering(text="554 5.7.1 spam"), "mail_refused"),
+    ],
+)
+async def test_what_the_server_says_is_sorted(arrange: Arrange, code: str | None) -> None:
+    async with open_postbox() as box:
+        arrange(box)
+        with pytest.raises((PermanentError, TransientError)) as failed:
+            await send(box)
+        assert box.mails == []
+    assert getattr(failed.value, "code", None) == code
+    assert any(each in str(failed.value) for each in ("451", "452", "421", "550", "554"))
+
+
+async def test_a_refused_login_names_the_setting_and_not_the_password(tls: ssl.SSLContext) -> None:
+    async with open_postbox(tls=tls) as box:
+        box.lets_in = False
+        with pytest.raises(PermanentError, match="VIGIL_SMTP_URL") as refused:
+            await send(box, login=LOGIN)
+    assert refused.value.code == "smtp_login"
+    settings = Settings.model_validate({"smtp_url": f"smtp://{LOGIN}@mail"})
+    for shown in (str(refused.value), repr(refused.value), repr(settings)):
+        assert PASSWORD not in shown
+        assert "p%40ss" not in shown
+
+
+async def test_a_server_that_is_away_may_come_back() -> None:
+    away = mailer(f"smtp://127.0.0.1:{free_port()}")
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1"):
+        await away.send(to="you@example.org", subject="x", text="x")
+
+
+async def test_a_server_that_says_nothing_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mailer_module, "SENDING_SECONDS", 0.2)
+    async with open_postbox() as box:
+        box.answer_to_text_seconds = 5.0
+        with pytest.raises(TransientError, match="no answer"):
+            await send(box)
+
+
+async def test_without_a_server_nothing_is_sent() -> None:
+    off = mailer(None)
+    assert not off.enabled
+    with pytest.raises(PermanentError, match="VIGIL_SMTP_URL") as refused:
+        await off.send(to="you@example.org", subject="x", text="x")
+    assert refused.value.code == "mail_off"
+
+
+@pytest.mark.parametrize(
+    ("url", "sender", "words"),
+    [
+        ("http://user:hidden@mail", "vigil@example.org", "VIGIL_SMTP_URL"),
+        ("smtp://user:hidden@", "vigil@example.org", "VIGIL_SMTP_URL"),
+        ("smtp://user:hidden@mail:port", "vigil@example.org", "VIGIL_SMTP_URL"),
+        ("smtp://user:hidden@mail", None, "VIGIL_MAIL_FROM"),
+        ("smtp://user:hidden@mail", "vigil", "no mail address"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_named_and_not_repeated(
+    url: str, sender: str | None, words: str
+) -> None:
+    with pytest.raises(PermanentError, match=words) as refused:
+        mailer(url, sender)
+    assert "hidden" not in str(refused.value)
