@@ -51,6 +51,7 @@ CONSUMERS: Final[dict[str, Consumer]] = {
         ),
         Consumer("analyzer", (models.InsightRequested,)),
         Consumer("adviser", (models.AnalysisProduced,)),
+        Consumer("courier", (models.AdviceProduced,)),
     )
 }
 
@@ -67,6 +68,7 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
     ),
     "analyzer": (models.InsightCompleted, models.InsightFailed),
     "adviser": (models.AdviceProduced, models.AdviceCompleted, models.AdviceFailed),
+    "courier": (),
 }
 
 

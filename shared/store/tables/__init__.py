@@ -2,6 +2,7 @@
 
 from shared.store.tables.agents import Agent, User
 from shared.store.tables.base import Base
+from shared.store.tables.destinations import Delivery, Destination, WebhookSecret
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.inbox import Conversation, DeadLetter, InboxItem, Message
 from shared.store.tables.iterations import Iteration, Step
@@ -13,6 +14,8 @@ __all__ = [
     "Call",
     "Conversation",
     "DeadLetter",
+    "Delivery",
+    "Destination",
     "GraphEdge",
     "GraphEdgeType",
     "GraphNode",
@@ -23,4 +26,5 @@ __all__ = [
     "Message",
     "Step",
     "User",
+    "WebhookSecret",
 ]

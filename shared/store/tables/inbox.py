@@ -13,7 +13,14 @@ class InboxItem(Base):
     """Advice that its owner should see. Written by the Adviser, marked read by the api."""
 
     __tablename__ = "inbox_items"
-    __table_args__ = (Index("inbox_items_owner_idx", "owner_id", "created_at"),)
+    __table_args__ = (
+        Index("inbox_items_owner_idx", "owner_id", "created_at"),
+        Index(
+            "inbox_items_undispatched_idx",
+            "created_at",
+            postgresql_where=text("dispatched_at is null"),
+        ),
+    )
 
     id: Mapped[Id]
     owner_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
@@ -24,6 +31,8 @@ class InboxItem(Base):
     title: Mapped[str]
     summary: Mapped[str]
     read_at: Mapped[datetime | None]
+    dispatched_at: Mapped[datetime | None]
+    """When the courier made a delivery of it for each destination that its owner then had."""
     created_at: Mapped[Created]
 
 
