@@ -85,6 +85,11 @@ class Settings(BaseSettings):
     `smtps://…`, which is TLS from the first byte. User and password are percent-encoded. None: no mail is sent."""
     mail_from: str | None = None
     """Whom Vigil's mail comes from: `vigil@example.org`, or `Vigil <vigil@example.org>`."""
+    public_url: str | None = None
+    """Where people reach the api from their machines (`https://vigil.example.org`): it stands in what is sent to them."""
+    webhook_private: bool = False
+    """Whether webhooks may be sent to this machine and to private networks. Where not all who may make one are trusted with
+    what listens there, leave it off."""
 
     slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""
