@@ -85,13 +85,14 @@ async def _of_item(session: AsyncSession, item_id: UUID, public_url: str | None)
             .where(InboxItem.id == item_id)
         )
     ).one_or_none()
-    return None if found is None else _message(*found, public_url)
+    return None if found is None else message_of(*found, public_url)
 
 
-def _message(
+def message_of(
     item: InboxItem, agent_name: str, advice: GraphNode | None, public_url: str | None
 ) -> Message:
-    link = f"{public_url.rstrip('/')}/api/v1/agents/{item.agent_id}/advice" if public_url else None
+    """Without advice the item is a notice."""
+    link = f"{public_url.rstrip('/')}/api/v1/inbox/{item.id}" if public_url else None
     told = {} if advice is None else advice.properties
     data = ItemData(
         inbox_item_id=item.id,
