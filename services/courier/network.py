@@ -46,7 +46,9 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         self._private = private
         # A connection for each delivery: one that is kept would be closed by the other side just when it is needed.
         self._transport = httpx.AsyncHTTPTransport(
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0), trust_env=False
+            verify=httpx.create_ssl_context(),  # heeds SSL_CERT_FILE
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            trust_env=False,
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

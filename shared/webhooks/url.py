@@ -3,6 +3,8 @@
 from typing import Final
 from urllib.parse import urlsplit
 
+import httpx
+
 from shared.errors import PermanentError
 from shared.webhooks.addresses import parsed, refusal
 
@@ -20,7 +22,8 @@ def checked(given: str, *, private: bool) -> str:
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port
-    except ValueError as error:
+        httpx.URL(url)  # that it will be sent by, which takes less
+    except (ValueError, httpx.InvalidURL) as error:
         raise _unusable(f"cannot be read: {error}") from error
     if parts.scheme not in ("http", "https") or not host:
         raise _unusable("begins with https:// or http:// and the receiver's name")

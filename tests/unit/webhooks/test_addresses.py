@@ -96,6 +96,7 @@ def test_a_usable_address_is_taken_as_it_is(url: str) -> None:
         ("https://example.org:port/", "cannot be read"),
         ("https://example.org:99999/", "cannot be read"),
         ("https://[::1/", "cannot be read"),
+        ("http://0177.0.0.1/", "cannot be read"),
         ("https://exam ple.org/", "no spaces"),
         ("https://example.org/\r\nhost: x", "no spaces"),
         ("https://exämple.org/", "ASCII"),
