@@ -64,6 +64,9 @@ class Receiver:
     def of(self, path: str) -> list[Hit]:
         return [hit for hit in self.hits if hit.path == path]
 
+    def with_id(self, message_id: str) -> list[Hit]:
+        return [hit for hit in self.hits if hit.id == message_id]
+
     def hit(self, times: int = 1, path: str = "/hook") -> Callable[[], Any]:
         """For `until`."""
 
