@@ -12,6 +12,13 @@ from pydantic import TypeAdapter
 
 from cli.api import Api
 from cli.errors import AwayError, CommandError
+from shared.store.reading.destination_shapes import (
+    CreatedDestination,
+    DeliveryView,
+    DestinationDetails,
+    DestinationView,
+    NewSecret,
+)
 from shared.store.reading.graph_shapes import (
     EdgeTypeDetails,
     NeighbourhoodView,
@@ -188,6 +195,53 @@ class Client:
     def discard(self, reference: str) -> None:
         self._send("DELETE", _letter(reference))
 
+    def destinations(self) -> list[DestinationView]:
+        """All of them: an owner has few."""
+        params = {"limit": LARGEST_PAGE}
+        return self._ask(Page[DestinationView], "GET", "/destinations", params=params).items
+
+    def destination(self, destination_id: UUID) -> DestinationDetails:
+        return self._ask(DestinationDetails, "GET", _destination(destination_id))
+
+    def create_destination(
+        self, kind: str, address: str, *, agent: str | None = None
+    ) -> CreatedDestination:
+        given = {"kind": kind, "address": address, "agent": agent}
+        return self._ask(CreatedDestination, "POST", "/destinations", json=given)
+
+    def activate_destination(self, destination_id: UUID, *, active: bool) -> DestinationDetails:
+        path = _destination(destination_id)
+        return self._ask(DestinationDetails, "PATCH", path, json={"active": active})
+
+    def rotate_secret(self, destination_id: UUID) -> NewSecret:
+        return self._ask(NewSecret, "POST", f"{_destination(destination_id)}/rotate-secret")
+
+    def test_destination(self, destination_id: UUID) -> DeliveryView:
+        return self._ask(DeliveryView, "POST", f"{_destination(destination_id)}/test")
+
+    def delete_destination(self, destination_id: UUID) -> None:
+        self._send("DELETE", _destination(destination_id))
+
+    def delivery(self, known: DeliveryView) -> DeliveryView:
+        """As it is now."""
+        return self._ask(DeliveryView, "GET", _delivery(known))
+
+    def failed_deliveries(self, destination_id: UUID) -> list[DeliveryView]:
+        """All of them, page by page."""
+        path, found, cursor = f"{_destination(destination_id)}/deliveries", [], ""
+        while True:
+            params = {"status": "failed", "limit": LARGEST_PAGE} | (
+                {"cursor": cursor} if cursor else {}
+            )
+            page = self._ask(Page[DeliveryView], "GET", path, params=params)
+            found += page.items
+            if page.next is None:
+                return found
+            cursor = page.next
+
+    def retry_delivery(self, known: DeliveryView) -> DeliveryView:
+        return self._ask(DeliveryView, "POST", f"{_delivery(known)}/retry")
+
     def close(self) -> None:
         self._http.close()
 
@@ -249,6 +303,14 @@ def _agent(reference: str) -> str:
 
 def _letter(reference: str) -> str:
     return f"/dead-letters/{quote(reference, safe='')}"
+
+
+def _destination(destination_id: UUID) -> str:
+    return f"/destinations/{destination_id}"
+
+
+def _delivery(known: DeliveryView) -> str:
+    return f"{_destination(known.destination_id)}/deliveries/{known.id}"
 
 
 def _detail(answer: httpx.Response) -> str:

@@ -1,4 +1,4 @@
-"""The keys of the model and the search service, handed on to those services that use them and to no others."""
+"""The keys of the model, the search service and the mail server, handed on to who uses them and to nobody else."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -7,10 +7,12 @@ from typing import Final
 
 MODEL_KEY: Final = "openai_api_key"
 SEARCH_KEY: Final = "tavily_api_key"
+MAIL_URL: Final = "vigil_smtp_url"
 
 USED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     MODEL_KEY: ("observer", "researcher", "analyzer", "adviser", "concierge", "api"),
     SEARCH_KEY: ("researcher", "concierge", "api"),
+    MAIL_URL: ("courier", "api"),
 }
 
 

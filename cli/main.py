@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.address import with_credentials
-from cli.commands import access, agent, dead_letters, token, user
+from cli.commands import access, agent, dead_letters, destination, token, user
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
@@ -52,6 +52,7 @@ def build_app() -> typer.Typer:
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
     for of_agents in (run, tail, top, graph, inbox):
         app.command(rich_help_panel=AGENTS)(of_agents)
+    app.add_typer(_destinations(), name="destination", rich_help_panel=AGENTS)
     letters = _group("dead-letters", "What could not be handled: look at it, retry or discard it.")
     letters.command("list")(dead_letters.list_all)
     for of_letters in (dead_letters.show, dead_letters.retry, dead_letters.discard):
@@ -70,6 +71,24 @@ def build_app() -> typer.Typer:
         users.command()(of_users)
     app.add_typer(users, name="user", rich_help_panel=ACCESS)
     return app
+
+
+def _destinations() -> typer.Typer:
+    told = "Have advice sent to webhooks and mail addresses, besides the inbox."
+    group = _group("destination", told)
+    group.command("list")(destination.list_all)
+    group.command("test")(destination.try_out)
+    group.command("rotate-secret")(destination.rotate_secret)
+    for order in (
+        destination.add,
+        destination.show,
+        destination.pause,
+        destination.resume,
+        destination.retry,
+        destination.remove,
+    ):
+        group.command()(order)
+    return group
 
 
 class _Commands(typer.Typer):

@@ -24,8 +24,8 @@ def keys(
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Where openai_api_key and tavily_api_key lie, to be handed to the services that use them, "
-            "and ca.pem, nats.pem, nats.key, postgres.pem and postgres.key, where TLS is to be spoken.",
+            help="Where openai_api_key, tavily_api_key and vigil_smtp_url lie, to be handed to the services that use "
+            "them, and ca.pem, nats.pem, nats.key, postgres.pem and postgres.key, where TLS is to be spoken.",
         ),
     ] = None,
 ) -> None:

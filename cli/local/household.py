@@ -13,6 +13,7 @@ ACTORS: Final = (
     "analyzer",
     "adviser",
     "concierge",
+    "courier",
 )
 API: Final = "api"
 SANDBOX: Final = "sandbox"

@@ -1,6 +1,7 @@
 """A whole installation on one machine: engines, actors, api, and the sandbox where it stands in."""
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -174,6 +175,9 @@ class Stack:
             "VIGIL_HOST": LOOPBACK,
             "VIGIL_PORT": str(self._ports.get(member, 0)),
             "VIGIL_DRAIN_SECONDS": str(DRAIN_SECONDS),
+            "VIGIL_PUBLIC_URL": os.environ.get("VIGIL_PUBLIC_URL") or self.running.api_url,
+            # Who may make a webhook here is whose machine this is, and receivers often run beside it.
+            "VIGIL_WEBHOOK_PRIVATE": os.environ.get("VIGIL_WEBHOOK_PRIVATE") or "true",
             **self._outside.environment(f"http://{LOOPBACK}:{self._ports[SANDBOX]}"),
         }
 

@@ -17,6 +17,7 @@ from services.api.routes import (
     calls,
     conclusions,
     dead_letters,
+    destinations,
     edges,
     graph,
     health,
@@ -49,6 +50,7 @@ TOPICS: Final = (
     types,
     conclusions,
     inbox,
+    destinations,
     calls,
     dead_letters,
 )

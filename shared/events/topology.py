@@ -55,6 +55,7 @@ CONSUMERS: Final[dict[str, Consumer]] = {
         Consumer("analyzer", (models.InsightRequested,)),
         Consumer("adviser", (models.AnalysisProduced,)),
         Consumer("concierge", (models.ConfigurationRequested, models.AnswerRequested)),
+        Consumer("courier", (models.AdviceProduced,)),
     )
 }
 
@@ -79,6 +80,7 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
     ),
     # What people order is told as a hint, once it is committed.
     "api": (models.ConfigurationRequested, models.AnswerRequested),
+    "courier": (),
 }
 
 

@@ -17,8 +17,8 @@ from shared.store.storable import error_text
 
 ANSWER_SECONDS: Final = 15.0
 """Of the server, to any one command."""
-SENDING_SECONDS: Final = 60.0
-"""For one whole mail: a server that answers each command late would else hold its sender for minutes."""
+SENDING_SECONDS: Final = 30.0
+"""For one whole mail, from connecting to the goodbye: a server that answers each command late holds nobody for longer."""
 
 LOGIN_CODES: Final = (530, 534, 535, 538)
 
@@ -94,9 +94,15 @@ async def _send(server: MailServer, message: EmailMessage) -> None:
         timeout=ANSWER_SECONDS,
         local_hostname=socket.gethostname(),
     )
-    # What fails after the server has taken the mail, at the goodbye, is nobody's concern: `client` lets it pass.
-    async with client, asyncio.timeout(SENDING_SECONDS):
-        await client.send_message(message)
+    taken = False
+    try:
+        async with asyncio.timeout(SENDING_SECONDS), client:
+            await client.send_message(message)
+            taken = True
+    except TimeoutError:
+        # Where the server has taken the mail, a slow goodbye must not have it sent twice; other failures there pass.
+        if not taken:
+            raise
 
 
 def _refused(error: aiosmtplib.SMTPResponseException) -> PermanentError | TransientError:

@@ -37,6 +37,7 @@ SERVICES: Final = (
     Service("operator", 10008),
     Service("sandbox", 10009),
     Service("concierge", 10010),
+    Service("courier", 10011),
 )
 
 KEYS_GROUP: Final = 10000

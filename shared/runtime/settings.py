@@ -85,6 +85,9 @@ class Settings(BaseSettings):
     `smtps://…`, which is TLS from the first byte. User and password are percent-encoded. None: no mail is sent."""
     mail_from: str | None = None
     """Whom Vigil's mail comes from: `vigil@example.org`, or `Vigil <vigil@example.org>`."""
+    webhook_private: bool = False
+    """Whether webhooks may be sent to this machine and to private networks. Where not all who may make one are trusted with
+    what listens there, leave it off."""
 
     slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""

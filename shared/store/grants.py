@@ -144,6 +144,33 @@ _LETS_IN: Final = {
     "sessions": Grant(ALL, insert=ALL, update=("last_used_at",), delete=True),
 }
 """Nobody but the api can look at these, so that no other actor learns of a credential."""
+_DELIVERED: Final = (
+    "status",
+    "attempts",
+    "next_attempt_at",
+    "give_up_at",
+    "lease_owner",
+    "epoch",
+    "status_code",
+    "error",
+    "ended_at",
+    "retry_requested_at",
+)
+_STOPPED: Final = ("active", "stopped_because")
+_MAKES_DESTINATIONS: Final = {
+    "destinations": Grant(ALL, insert=ALL, update=_STOPPED, delete=True),
+    # Shown once, when they are made: the api cannot read a secret again.
+    "webhook_secrets": Grant(
+        ("id", "destination_id", "created_at", "expires_at"),
+        insert=ALL,
+        update=("expires_at",),
+        delete=True,
+    ),
+    # Tests, which are of no inbox item, and the wish that one that failed be tried again.
+    "deliveries": Grant(
+        ALL, insert=("id", "destination_id", "give_up_at"), update=("retry_requested_at",)
+    ),
+}
 
 GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
@@ -223,10 +250,20 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_asks(Phase.CONFIGURATION, Phase.CONVERSATION),
         **_letters("concierge"),
     },
+    "courier": {
+        "inbox_items": Grant(ALL, update=("dispatched_at",)),
+        "agents": Grant(("id", "name")),
+        "graph_nodes": READ,
+        "destinations": Grant(ALL, update=_STOPPED),
+        "webhook_secrets": READ,
+        "deliveries": Grant(ALL, insert=ALL, update=_DELIVERED),
+        **_letters("courier"),
+    },
     "api": {
         **_LOOKS,
         **_MAKES_TYPES,
         **_LETS_IN,
+        **_MAKES_DESTINATIONS,
         "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),
         # An agent is deleted with its iterations locked, for which PostgreSQL asks for the right to change something.
         "iterations": Grant(ALL, update=("why",)),

@@ -42,6 +42,10 @@ def inbox_item_id(advice_id: UUID) -> UUID:
     return _derived("inbox_item", advice_id)
 
 
+def delivery_id(destination_id: UUID, inbox_item: UUID) -> UUID:
+    return _derived("delivery", destination_id, inbox_item)
+
+
 def conversation_id(agent_id: UUID) -> UUID:
     return _derived("conversation", agent_id)
 

@@ -50,6 +50,18 @@ class Phase(StrEnum):
     CONFIGURATION = "configuration"
 
 
+class DestinationKind(StrEnum):
+    WEBHOOK = "webhook"
+    MAIL = "mail"
+
+
+class DeliveryStatus(StrEnum):
+    PENDING = "pending"
+    """To be sent, being sent, or resting after a failed attempt."""
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
 class CallKind(StrEnum):
     LLM = "llm"
     SEARCH = "search"

@@ -27,6 +27,7 @@ ACTORS: Final = (
     "analyzer",
     "adviser",
     "concierge",
+    "courier",
 )
 SERVICES: Final = ("nats", "postgres", *ACTORS, "api", "sandbox")
 PATIENCE_SECONDS: Final = 300.0

@@ -11,6 +11,7 @@ from services.adviser import app as adviser
 from services.aggregator import app as aggregator
 from services.analyzer import app as analyzer
 from services.concierge import app as concierge
+from services.courier import app as courier
 from services.observer import app as observer
 from services.researcher import app as researcher
 from services.scheduler import app as scheduler
@@ -33,6 +34,7 @@ BUILDERS: dict[str, Callable[[Settings], Actor]] = {
     "analyzer": analyzer.build,
     "adviser": adviser.build,
     "concierge": concierge.build,
+    "courier": courier.build,
 }
 
 

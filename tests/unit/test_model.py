@@ -22,6 +22,7 @@ MODEL = ["model"]
         ("aggregator", NOBODY),
         ("analyzer", MODEL),
         ("adviser", MODEL),
+        ("courier", NOBODY),
         ("api", NOBODY),
     ],
 )

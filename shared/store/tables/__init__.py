@@ -3,6 +3,7 @@
 from shared.store.tables.access import ApiToken, BrowserSession, SignInLink
 from shared.store.tables.agents import Agent, User
 from shared.store.tables.base import Base
+from shared.store.tables.destinations import Delivery, Destination, WebhookSecret
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.idempotency import IdempotencyKey
 from shared.store.tables.inbox import Conversation, DeadLetter, InboxItem, Message
@@ -17,6 +18,8 @@ __all__ = [
     "Call",
     "Conversation",
     "DeadLetter",
+    "Delivery",
+    "Destination",
     "GraphEdge",
     "GraphEdgeType",
     "GraphNode",
@@ -29,4 +32,5 @@ __all__ = [
     "SignInLink",
     "Step",
     "User",
+    "WebhookSecret",
 ]

@@ -21,6 +21,11 @@ class InboxItem(Base):
             "created_at",
             postgresql_where=text("read_at is null"),
         ),
+        Index(
+            "inbox_items_undispatched_idx",
+            "created_at",
+            postgresql_where=text("dispatched_at is null"),
+        ),
     )
 
     id: Mapped[Id]
@@ -32,6 +37,8 @@ class InboxItem(Base):
     title: Mapped[str]
     summary: Mapped[str]
     read_at: Mapped[datetime | None]
+    dispatched_at: Mapped[datetime | None]
+    """When the courier made a delivery of it for each destination that its owner then had."""
     created_at: Mapped[Created]
 
 

@@ -24,6 +24,16 @@ COMMANDS = [
     "dead-letters show",
     "dead-letters retry",
     "dead-letters discard",
+    "destination",
+    "destination list",
+    "destination add",
+    "destination show",
+    "destination test",
+    "destination pause",
+    "destination resume",
+    "destination rotate-secret",
+    "destination retry",
+    "destination remove",
 ]
 
 
@@ -63,6 +73,8 @@ def test_where_nothing_runs_it_says_how_to_begin(tmp_path: Path) -> None:
         ["inbox"],
         ["graph", "x"],
         ["dead-letters", "retry", "--all"],
+        ["destination", "list"],
+        ["destination", "add", "https://example.org"],
     )
     for arguments in nowhere:
         told = vigil(*arguments, VIGIL_DATA=str(tmp_path))

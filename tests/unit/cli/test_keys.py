@@ -32,7 +32,7 @@ def section(home: Path, name: str) -> Any:
 
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
-    assert make(tmp_path, "nats-1:6222") == 22
+    assert make(tmp_path, "nats-1:6222") == 24
     before = contents(tmp_path)
     assert make(tmp_path, "nats-1:6222") == 0
     assert contents(tmp_path) == before

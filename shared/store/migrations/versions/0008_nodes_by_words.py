@@ -1,7 +1,7 @@
 """nodes by the words of their names
 
-Revision ID: 0102_routes
-Revises: 0101_routes
+Revision ID: 0008
+Revises: 0007
 """
 
 import sqlalchemy as sa
@@ -9,8 +9,8 @@ from alembic import op
 
 from shared.store.migrations.indexes import create_index_beside_writers
 
-revision = "0102_routes"
-down_revision = "0101_routes"
+revision = "0008"
+down_revision = "0007"
 branch_labels = None
 depends_on = None
 

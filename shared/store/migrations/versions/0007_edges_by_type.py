@@ -1,15 +1,15 @@
 """edges of one type, those touched last first
 
-Revision ID: 0101_routes
-Revises: 0100_routes
+Revision ID: 0007
+Revises: 0006
 """
 
 from alembic import op
 
 from shared.store.migrations.indexes import create_index_beside_writers
 
-revision = "0101_routes"
-down_revision = "0100_routes"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 

@@ -1,13 +1,13 @@
 """what was made under a key of its maker's
 
-Revision ID: 0100_routes
-Revises: 0004
+Revision ID: 0006
+Revises: 0005
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0100_routes"
+revision = "0006"
 down_revision = "0005"
 branch_labels = None
 depends_on = None

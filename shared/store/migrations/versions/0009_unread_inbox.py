@@ -1,7 +1,7 @@
 """what is unread in an inbox, the newest first
 
-Revision ID: 0103_routes
-Revises: 0102_routes
+Revision ID: 0009
+Revises: 0008
 """
 
 import sqlalchemy as sa
@@ -9,8 +9,8 @@ from alembic import op
 
 from shared.store.migrations.indexes import create_index_beside_writers
 
-revision = "0103_routes"
-down_revision = "0102_routes"
+revision = "0009"
+down_revision = "0008"
 branch_labels = None
 depends_on = None
 

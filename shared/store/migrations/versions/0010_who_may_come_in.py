@@ -1,15 +1,15 @@
 """who may come in: tokens, sign-in links, sessions
 
-Revision ID: 0100
-Revises: 0004
+Revision ID: 0010
+Revises: 0009
 """
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0100"
-down_revision = "0004"
+revision = "0010"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 

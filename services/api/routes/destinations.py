@@ -1,0 +1,131 @@
+"""Where inbox items are sent besides the page, and how far each has come there."""
+
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+
+from services.api import destinations as command
+from services.api.access import Owned
+from services.api.destinations import DestinationChange, NewDestination
+from services.api.pages import Page, Paging
+from services.api.problems import ConflictError, NotFoundError
+from shared.runtime.settings import Settings
+from shared.store import deliveries, destinations
+from shared.store.reading import destinations as reading
+from shared.store.reading.destination_shapes import (
+    CreatedDestination,
+    DeliveryView,
+    DestinationDetails,
+    DestinationView,
+    NewSecret,
+)
+from shared.store.words import DeliveryStatus
+
+router = APIRouter(prefix="/destinations", tags=["destinations"])
+
+NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {404: {"description": "There is none"}}
+CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
+    409: {"description": "Not as things stand; the detail says why"}
+}
+
+
+async def _found(access: Owned, destination_id: UUID) -> DestinationDetails:
+    return await command.find(access.session, access.owner_id, destination_id)
+
+
+Found = Annotated[DestinationDetails, Depends(_found, scope="function")]
+
+
+@router.get("")
+async def list_all(access: Owned, paging: Paging) -> Page[DestinationView]:
+    """The newest first, each with its last delivery."""
+    return await reading.of_owner(access.session, access.owner_id, paging)
+
+
+@router.post("", status_code=HTTPStatus.CREATED, responses=NOT_FOUND | CONFLICT)
+async def create(
+    request: Request, access: Owned, wanted: Annotated[NewDestination, Body()]
+) -> CreatedDestination:
+    """A webhook's secret is told here, and never again. What is in the inbox already is not sent there."""
+    settings: Settings = request.app.state.settings
+    return await command.create(access.session, access.owner_id, wanted, settings)
+
+
+@router.get("/{destination_id}", responses=NOT_FOUND)
+async def show(found: Found) -> DestinationDetails:
+    """With its newest deliveries."""
+    return found
+
+
+@router.patch("/{destination_id}", responses=NOT_FOUND)
+async def change(
+    access: Owned, found: Found, wanted: Annotated[DestinationChange, Body()]
+) -> DestinationDetails:
+    """While it is not active nothing is sent there, or put aside for it."""
+    await destinations.activate(access.session, found.id, active=wanted.active)
+    return await command.find(access.session, access.owner_id, found.id)
+
+
+@router.delete("/{destination_id}", status_code=HTTPStatus.NO_CONTENT, responses=NOT_FOUND)
+async def delete(access: Owned, found: Found) -> None:
+    """With the record of its deliveries. What is being sent just now may still arrive."""
+    await destinations.delete(access.session, found.id)
+
+
+@router.post(
+    "/{destination_id}/test", status_code=HTTPStatus.ACCEPTED, responses=NOT_FOUND | CONFLICT
+)
+async def test(access: Owned, found: Found) -> DeliveryView:
+    """Asks for a delivery that says it is a test. It is tried once, as any other; read it again to see what became of it."""
+    if not found.active:
+        raise ConflictError(
+            "not-active", "It is not active, so nothing is sent there: activate it."
+        )
+    made = await deliveries.make_test(access.session, found.id)
+    return await _delivery(access, found, made)
+
+
+@router.post("/{destination_id}/rotate-secret", responses=NOT_FOUND | CONFLICT)
+async def rotate_secret(access: Owned, found: Found) -> NewSecret:
+    """A new secret, told here once. For a day deliveries carry a signature by the old one too."""
+    return await command.rotate_secret(access.session, found)
+
+
+@router.get("/{destination_id}/deliveries", responses=NOT_FOUND)
+async def list_deliveries(
+    access: Owned,
+    found: Found,
+    paging: Paging,
+    status: Annotated[DeliveryStatus | None, Query(description="Of this status only")] = None,
+) -> Page[DeliveryView]:
+    """The newest first."""
+    return await reading.deliveries(access.session, found.id, paging, status=status)
+
+
+@router.get("/{destination_id}/deliveries/{delivery_id}", responses=NOT_FOUND)
+async def show_delivery(access: Owned, found: Found, delivery_id: UUID) -> DeliveryView:
+    return await _delivery(access, found, delivery_id)
+
+
+@router.post(
+    "/{destination_id}/deliveries/{delivery_id}/retry",
+    status_code=HTTPStatus.ACCEPTED,
+    responses=NOT_FOUND | CONFLICT,
+)
+async def retry(access: Owned, found: Found, delivery_id: UUID) -> DeliveryView:
+    """Asks that one which failed be tried again from the beginning, under the same id."""
+    there = await _delivery(access, found, delivery_id)
+    if not await deliveries.ask_for_retry(access.session, there.id):
+        raise ConflictError("not-failed", f"It has not failed, it is {there.status}.")
+    return await _delivery(access, found, delivery_id)
+
+
+async def _delivery(
+    access: Owned, destination: DestinationDetails, delivery_id: UUID
+) -> DeliveryView:
+    found = await reading.delivery(access.session, destination.id, delivery_id)
+    if found is None:
+        raise NotFoundError("delivery", delivery_id)
+    return found

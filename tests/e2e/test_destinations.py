@@ -1,0 +1,78 @@
+"""`vigil destination` as a person uses it, on a whole installation, with a receiver beside it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.installation import Installation, installed
+from tests.receiver import Hit
+
+
+@pytest.fixture
+def vigil(tmp_path: Path) -> Iterator[Installation]:
+    with installed(tmp_path) as installation:
+        installation.up()
+        yield installation
+
+
+@contextmanager
+def receiving(hits: list[Hit]) -> Iterator[str]:
+    """Answers 204 to everything but `/broken`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            hits.append(Hit(self.path, headers, body))
+            self.send_response(500 if self.path == "/broken" else 204)
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_webhook_is_made_tried_stopped_and_removed(vigil: Installation) -> None:
+    hits: list[Hit] = []
+    with receiving(hits) as url:
+        made = vigil.json("destination", "add", f"{url}/hook")
+        tested = vigil.json("destination", "test", "/hook")
+        assert (tested["status"], tested["status_code"], tested["attempts"]) == (
+            "delivered",
+            204,
+            1,
+        )
+        (hit,) = hits
+        assert hit.id == tested["id"]
+        assert hit.signed_by(made["secret"])
+        rotated = vigil.json("destination", "rotate-secret", made["id"])
+        assert "delivered (204)" in vigil.vigil("destination", "test", made["id"][:8]).stdout
+        assert hits[-1].signed_by(made["secret"])
+        assert hits[-1].signed_by(rotated["secret"])
+        vigil.json("destination", "add", f"{url}/broken")
+        broken = vigil.vigil("destination", "test", "broken")
+        assert broken.returncode == 1
+        assert "500 Internal Server Error" in broken.stdout
+    assert "paused" not in vigil.vigil("destination", "list").stdout
+    vigil.vigil("destination", "pause", "/hook")
+    assert "paused" in vigil.vigil("destination", "list").stdout
+    refused = vigil.vigil("destination", "test", "/hook")
+    assert (refused.returncode, "not active" in refused.stderr) == (1, True)
+    assert vigil.json("destination", "resume", "/hook")["active"]
+    several = vigil.vigil("destination", "show", "127.0.0.1")
+    assert (several.returncode, "several destinations" in several.stderr) == (1, True)
+    assert "no destination" in vigil.vigil("destination", "show", "elsewhere").stderr
+    assert made["secret"] not in vigil.vigil("destination", "show", "/hook", "--json").stdout
+    assert vigil.json("destination", "retry", "broken")
+    mail = vigil.vigil("destination", "add", "you@example.org")
+    assert (mail.returncode, "VIGIL_SMTP_URL" in mail.stderr) == (1, True)
+    vigil.vigil("destination", "remove", "/hook", "--yes")
+    vigil.vigil("destination", "remove", "broken", "--yes")
+    assert vigil.json("destination", "list") == []

@@ -1,0 +1,72 @@
+"""Advice makes one inbox item and one message in the conversation, however often its step is begun anew."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select, update
+
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.store import ids, steps, telling
+from shared.store.database import Database
+from shared.store.tables import Conversation, GraphNode, InboxItem, Message, Step
+from shared.store.words import ADVICE_TYPE, StepKind, StepStatus
+from tests.integration.cluster import ended_iteration, running
+from tests.integration.levers import Sandbox
+from tests.integration.mission import Mission
+from tests.waiting import until
+
+
+async def test_advice_is_told_once_however_often_its_step_is_begun(
+    sandbox_settings: Settings, database: Database, bus: Bus, sandbox: str
+) -> None:
+    mission = await Mission.begin(database, Sandbox(sandbox), "once")
+    async with running(sandbox_settings):
+        await ended_iteration(database, mission.agent, 1)
+    first = await told(database)
+    advice = await advice_of(database)
+    assert len(advice) == 2
+    assert {item.id for item in first[0]} == {ids.inbox_item_id(node.id) for node in advice}
+    assert {message.id for message in first[1]} == {ids.message_id(node.id) for node in advice}
+    for again in (1, 2):
+        await begin_anew(database, bus, again)
+        async with running(sandbox_settings, ("adviser",)):
+            await until(lambda: all_ended(database), what="the step to end once more")
+    assert [[row.id for row in rows] for rows in await told(database)] == [
+        [row.id for row in rows] for rows in first
+    ]
+
+
+async def told(database: Database) -> tuple[Sequence[InboxItem], Sequence[Message]]:
+    async with database.transaction() as session:
+        items = await session.scalars(select(InboxItem).order_by(InboxItem.id))
+        messages = await session.scalars(
+            select(Message)
+            .join(Conversation, Conversation.id == Message.conversation_id)
+            .where(Message.content.contains("**BUY: ") | Message.content.contains("**SELL: "))
+            .order_by(Message.id)
+        )
+        return items.all(), messages.all()
+
+
+async def advice_of(database: Database) -> Sequence[GraphNode]:
+    async with database.transaction() as session:
+        return (await session.scalars(select(GraphNode).where(GraphNode.type == ADVICE_TYPE))).all()
+
+
+async def begin_anew(database: Database, bus: Bus, number: int) -> None:
+    """As after a kill between the effects of the step and its end: it is claimed again, and its message comes again."""
+    async with database.transaction() as session:
+        await session.execute(
+            update(Step)
+            .where(Step.kind == StepKind.ADVISE)
+            .values(status=StepStatus.PENDING, result=None, ended_at=None)
+        )
+        step = (await session.scalars(select(Step).where(Step.kind == StepKind.ADVISE))).one()
+        request = telling.request(await steps.iteration_of(session, step), step)
+    await bus.publish(request, resend=number)
+
+
+async def all_ended(database: Database) -> bool:
+    async with database.transaction() as session:
+        statuses = await session.scalars(select(Step.status))
+        return {*statuses} <= {StepStatus.COMPLETED, StepStatus.FAILED}

@@ -1,0 +1,123 @@
+"""Where a webhook may go: public addresses, private ones where the installation says so, others never."""
+
+from ipaddress import ip_address
+
+import pytest
+
+from shared.errors import PermanentError
+from shared.webhooks.addresses import refusal
+from shared.webhooks.url import checked
+
+PUBLIC = ("8.8.8.8", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808")
+PRIVATE = (
+    "127.0.0.1",
+    "127.8.9.10",
+    "10.0.0.1",
+    "172.16.0.1",
+    "192.168.1.1",
+    "100.64.0.1",
+    "198.18.0.1",
+    "192.0.2.1",
+    "240.0.0.1",
+    "::1",
+    "fd12:3456::1",
+    "fec0::1",
+    "2001:db8::1",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "::127.0.0.1",
+    "2002:7f00:1::",
+    "64:ff9b::7f00:1",
+    "64:ff9b::a00:1",
+    "4000::1",
+)
+NEVER = (
+    "169.254.169.254",
+    "169.254.0.1",
+    "100.100.100.200",
+    "192.0.0.192",
+    "fd00:ec2::254",
+    "fe80::1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::",
+    "0.0.0.0",
+    "::",
+    "224.0.0.1",
+    "255.255.255.255",
+    "ff02::1",
+)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_public_addresses_are_allowed(address: str) -> None:
+    assert refusal(ip_address(address), private=False) is None
+    assert refusal(ip_address(address), private=True) is None
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_private_addresses_are_allowed_where_the_installation_says_so(address: str) -> None:
+    assert refusal(ip_address(address), private=False) is not None
+    assert refusal(ip_address(address), private=True) is None
+
+
+@pytest.mark.parametrize("address", NEVER)
+def test_some_addresses_are_nobodys_receiver(address: str) -> None:
+    assert refusal(ip_address(address), private=False) is not None
+    assert refusal(ip_address(address), private=True) is not None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.org/hook",
+        "http://example.org:8080/a?b=c",
+        "https://8.8.8.8/",
+        "https://[2606:4700::1111]:8443/hook",
+        "  https://example.org/hook  ",
+        "HTTPS://Example.org",
+    ],
+)
+def test_a_usable_address_is_taken_as_it_is(url: str) -> None:
+    assert checked(url, private=False) == url.strip()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("ftp://example.org/", "https://"),
+        ("file:///etc/passwd", "https://"),
+        ("example.org/hook", "https://"),
+        ("https:///hook", "https://"),
+        ("", "https://"),
+        ("https://user:secret@example.org/", "no user and password"),
+        ("https://user@example.org/", "no user and password"),
+        ("https://example.org/#part", "fragment"),
+        ("https://example.org:port/", "cannot be read"),
+        ("https://example.org:99999/", "cannot be read"),
+        ("https://[::1/", "cannot be read"),
+        ("http://0177.0.0.1/", "cannot be read"),
+        ("https://exam ple.org/", "no spaces"),
+        ("https://example.org/\r\nhost: x", "no spaces"),
+        ("https://exämple.org/", "ASCII"),
+        ("https://example.org/" + "a" * 2000, "2000"),
+        ("http://127.0.0.1:5432/", "127.0.0.1"),
+        ("http://localhost/", "localhost"),
+        ("http://db.localhost/", "localhost"),
+        ("http://[::1]/", "::1"),
+        ("http://169.254.169.254/latest/meta-data", "169.254.169.254"),
+        ("http://[fe80::1%25eth0]/", "fe80"),
+    ],
+)
+def test_an_unusable_address_is_refused_with_the_reason(url: str, words: str) -> None:
+    with pytest.raises(PermanentError, match=".*".join(words.split("*"))) as refused:
+        checked(url, private=False)
+    assert refused.value.code == "webhook_url"
+    assert "secret" not in str(refused.value)
+
+
+def test_this_machine_is_allowed_where_the_installation_says_so() -> None:
+    for url in ("http://127.0.0.1:9/", "http://localhost/", "http://10.0.0.1/"):
+        assert checked(url, private=True) == url
+    with pytest.raises(PermanentError, match=r"169\.254"):
+        checked("http://169.254.169.254/", private=True)

@@ -1,0 +1,29 @@
+"""Webhooks are signed as the Standard Webhooks specification has it."""
+
+import base64
+
+from shared.webhooks.signing import new_secret, signed
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def test_the_signature_is_that_of_the_specifications_libraries() -> None:
+    headers = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [SECRET])
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_each_key_signs() -> None:
+    both = signed("id", 1, b"{}", [SECRET, new_secret()])["webhook-signature"].split(" ")
+    assert both[0] == signed("id", 1, b"{}", [SECRET])["webhook-signature"]
+    assert len(set(both)) == 2
+
+
+def test_secrets_are_long_and_differ() -> None:
+    made = {new_secret() for _ in range(10)}
+    assert len(made) == 10
+    assert all(secret.startswith("whsec_") for secret in made)
+    assert {len(base64.b64decode(secret.removeprefix("whsec_"))) for secret in made} == {32}
