@@ -1,5 +1,6 @@
 """Deterministic ids: the same thing made twice is the same row (promise: effects happen once)."""
 
+from datetime import date
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from shared.store.words import Phase, StepKind
@@ -39,6 +40,10 @@ def edge_id(agent_id: UUID, type_name: str, source_id: UUID, target_id: UUID) ->
 
 def inbox_item_id(advice_id: UUID) -> UUID:
     return _derived("inbox_item", advice_id)
+
+
+def notice_id(agent_id: UUID, cause: str, day: date) -> UUID:
+    return _derived("notice", agent_id, cause, day.isoformat())
 
 
 def conversation_id(agent_id: UUID) -> UUID:

@@ -51,5 +51,11 @@ class CallKind(StrEnum):
     SEARCH = "search"
 
 
+class InboxKind(StrEnum):
+    ADVICE = "advice"
+    NOTICE = "notice"
+    """Something about the agent itself that its owner may want to mend."""
+
+
 ANALYSIS_TYPE = "AgentAnalysis"
 ADVICE_TYPE = "AgentAdvice"

@@ -2,6 +2,7 @@
 
 from shared.store.tables.agents import Agent, User
 from shared.store.tables.base import Base
+from shared.store.tables.budgets import BudgetDay, InstallationBudget
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.inbox import Conversation, DeadLetter, InboxItem, Message
 from shared.store.tables.iterations import Iteration, Step
@@ -10,6 +11,7 @@ from shared.store.tables.ledger import Call, Interaction
 __all__ = [
     "Agent",
     "Base",
+    "BudgetDay",
     "Call",
     "Conversation",
     "DeadLetter",
@@ -18,6 +20,7 @@ __all__ = [
     "GraphNode",
     "GraphNodeType",
     "InboxItem",
+    "InstallationBudget",
     "Interaction",
     "Iteration",
     "Message",
