@@ -2,7 +2,6 @@
 
 from typing import TypeVar
 
-
 E = TypeVar("E", bound="VigilError")
 
 

@@ -148,8 +148,7 @@ class PhaseRun:
         while True:
             try:
                 async with self.transaction() as session:
-                    written = await write(session)
-                return written
+                    return await write(session)
             except LeaseLostError:
                 raise
             except TransientError as error:

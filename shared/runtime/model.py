@@ -30,8 +30,7 @@ def model_of(settings: Settings, database: Database) -> Model:
         database,
         _prices(settings),
         settings.model,
-        {phase: settings.most_output_tokens for phase in Phase}
-        | settings.most_output_tokens_of_phase,
+        dict.fromkeys(Phase, settings.most_output_tokens) | settings.most_output_tokens_of_phase,
     )
 
 
