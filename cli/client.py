@@ -1,5 +1,6 @@
 """The api, as the commands use it."""
 
+from datetime import date
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -10,6 +11,7 @@ import httpx
 from pydantic import TypeAdapter
 
 from cli.errors import AwayError, CommandError
+from shared.store.reading.cost_shapes import AllowanceView, BudgetView, CostsBy, CostsView
 from shared.store.reading.shapes import (
     AboutView,
     AgentDetails,
@@ -96,6 +98,28 @@ class Client:
 
     def calls(self, reference: str) -> CallsView:
         return self._ask(CallsView, "GET", f"{_agent(reference)}/calls")
+
+    def costs(self, reference: str | None, *, by: CostsBy, since: date | None) -> CostsView:
+        """Of one agent or all, with every group."""
+        path = "/costs" if reference is None else f"{_agent(reference)}/costs"
+        params = {"by": by} | ({} if since is None else {"since": since.isoformat()})
+        told = self._ask(CostsView, "GET", path, params=params)
+        while told.next is not None:
+            more = self._ask(CostsView, "GET", path, params={**params, "cursor": told.next})
+            told = more.model_copy(update={"groups": [*told.groups, *more.groups]})
+        return told
+
+    def budget(self, reference: str) -> BudgetView:
+        return self._ask(BudgetView, "GET", f"{_agent(reference)}/budget")
+
+    def set_budget(self, reference: str, caps: dict[str, float | int | None]) -> BudgetView:
+        return self._ask(BudgetView, "PUT", f"{_agent(reference)}/budget", json=caps)
+
+    def installation_budget(self) -> AllowanceView:
+        return self._ask(AllowanceView, "GET", "/budget")
+
+    def set_installation_budget(self, caps: dict[str, float | int | None]) -> AllowanceView:
+        return self._ask(AllowanceView, "PUT", "/budget", json=caps)
 
     def inbox(self, *, unread: bool) -> list[InboxItemView]:
         return self._ask(list[InboxItemView], "GET", "/inbox", params={"unread": unread})

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.commands import agent, dead_letters
+from cli.commands.budget import budget
+from cli.commands.costs import costs
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
@@ -47,7 +49,7 @@ def build_app() -> typer.Typer:
     for order in (agent.create, agent.show, agent.pause, agent.resume, agent.delete):
         agents.command()(order)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
-    for of_agents in (run, tail, top, graph, inbox):
+    for of_agents in (run, tail, top, graph, inbox, costs, budget):
         app.command(rich_help_panel=AGENTS)(of_agents)
     letters = _group("dead-letters", "What could not be handled: look at it, retry or discard it.")
     letters.command("list")(dead_letters.list_all)

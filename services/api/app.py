@@ -11,7 +11,17 @@ from starlette.middleware import Middleware
 from services.api.access import Owner
 from services.api.guard import Guard
 from services.api.problems import handle_problems
-from services.api.routes import about, agents, dead_letters, graph, health, inbox, iterations
+from services.api.routes import (
+    about,
+    agents,
+    budgets,
+    costs,
+    dead_letters,
+    graph,
+    health,
+    inbox,
+    iterations,
+)
 from shared.runtime import process
 from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
@@ -54,6 +64,6 @@ def build(settings: Settings) -> FastAPI:
     app.state.owner = owner
     handle_problems(app)
     app.include_router(health.router)
-    for topic in (about, agents, iterations, graph, inbox, dead_letters):
+    for topic in (about, agents, iterations, graph, inbox, budgets, costs, dead_letters):
         app.include_router(topic.router, prefix=PREFIX)
     return app

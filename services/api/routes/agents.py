@@ -3,12 +3,14 @@
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Request
 
 from services.api import command
 from services.api.access import Owned, OwnedAgent
 from services.api.command import NewAgent
+from shared.runtime.settings import Settings
 from shared.store import agents as store
+from shared.store.budgets.standings import Caps
 from shared.store.reading import agents, calls
 from shared.store.reading.shapes import AgentDetails, AgentView, CallsView
 
@@ -16,9 +18,13 @@ router = APIRouter(prefix="/agents", tags=["agents"])
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
-async def create(access: Owned, wanted: Annotated[NewAgent, Body()]) -> AgentDetails:
+async def create(
+    request: Request, access: Owned, wanted: Annotated[NewAgent, Body()]
+) -> AgentDetails:
     """A new agent, which runs at once and then at its interval."""
-    return await command.create(access.session, access.owner_id, wanted)
+    settings: Settings = request.app.state.settings
+    caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
+    return await command.create(access.session, access.owner_id, wanted, caps)
 
 
 @router.get("")
@@ -51,7 +57,10 @@ async def resume(access: OwnedAgent) -> AgentDetails:
 
 @router.post("/{agent}/run", status_code=HTTPStatus.ACCEPTED)
 async def run(access: OwnedAgent) -> AgentDetails:
-    """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one."""
+    """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one.
+
+    An agent that rests because a budget is used up is not asked.
+    """
     return await command.run_now(access.session, access.owner_id, access.agent.id)
 
 

@@ -99,6 +99,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         models=agent.models,
         next_run_at=agent.next_run_at,
         run_requested_at=agent.run_requested_at,
+        resting_until=agent.resting_until,
         iterations_started=agent.iterations_started,
         created_at=agent.created_at,
         last_iteration=None if iteration is None else IterationView.model_validate(iteration),

@@ -23,7 +23,7 @@ async def of_owner(
     statement = (
         select(InboxItem, Agent.name, GraphNode.properties)
         .join(Agent, Agent.id == InboxItem.agent_id)
-        .join(GraphNode, GraphNode.id == InboxItem.node_id)
+        .outerjoin(GraphNode, GraphNode.id == InboxItem.node_id)
         .where(InboxItem.owner_id == owner_id)
         .order_by(InboxItem.created_at.desc(), InboxItem.id)
         .limit(max(0, min(limit, MAX_LIMIT)))
@@ -37,13 +37,14 @@ async def of_owner(
     return [
         InboxItemView(
             id=item.id,
+            kind=item.kind,
             agent_id=item.agent_id,
             agent_name=agent_name,
             node_id=item.node_id,
-            action=advice["action"],
+            action=None if advice is None else advice["action"],
             title=item.title,
             summary=item.summary,
-            content=advice["content"],
+            content="" if advice is None else advice["content"],
             read_at=item.read_at,
             created_at=item.created_at,
         )
