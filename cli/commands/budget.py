@@ -9,7 +9,7 @@ from cli.options import AsJson, Data, Url
 
 def budget(
     agent: Annotated[
-        str | None, typer.Argument(metavar="[AGENT]", help="Name or id of the agent.")
+        str | None, typer.Argument(metavar="AGENT", help="Name or id of the agent.")
     ] = None,
     of_installation: Annotated[
         bool, typer.Option("--installation", help="Of all agents together, in place of one.")

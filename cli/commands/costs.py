@@ -18,7 +18,7 @@ class By(StrEnum):
 def costs(
     agent: Annotated[
         str | None,
-        typer.Argument(metavar="[AGENT]", help="Name or id of the agent; without it, all agents."),
+        typer.Argument(metavar="AGENT", help="Name or id of the agent; without it, all agents."),
     ] = None,
     by: Annotated[By, typer.Option(help="What to sum up by.")] = By.DAY,
     since: Annotated[
