@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Final, TypeVar
 
-import httpx
+import httpx2
 import openai
 from openai import AsyncOpenAI
 
@@ -15,7 +15,7 @@ from shared.store.storable import error_text
 
 T = TypeVar("T")
 
-NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 QUICK_TRIES = 3
 LONGEST_QUICK_WAIT_SECONDS = 5.0
 """Short trouble is waited out here. For longer waits the step is given back, so that they hold up no slot and no lease;
