@@ -1,6 +1,7 @@
 """The api, as the commands use it."""
 
 from collections.abc import Iterable, Iterator
+from datetime import date
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter
 
 from cli.api import Api
 from cli.errors import AwayError, CommandError
+from shared.store.reading.cost_shapes import AllowanceView, BudgetView, CostsBy, CostsView
 from shared.store.reading.destination_shapes import (
     CreatedDestination,
     DeliveryView,
@@ -164,6 +166,28 @@ class Client:
 
     def calls(self, reference: str) -> CallsView:
         return self._ask(CallsView, "GET", f"{_agent(reference)}/calls/summary")
+
+    def costs(self, reference: str | None, *, by: CostsBy, since: date | None) -> CostsView:
+        """Of one agent or all, with every group."""
+        path = "/costs" if reference is None else f"{_agent(reference)}/costs"
+        params = {"by": by} | ({} if since is None else {"since": since.isoformat()})
+        told = self._ask(CostsView, "GET", path, params=params)
+        while told.next is not None:
+            more = self._ask(CostsView, "GET", path, params={**params, "cursor": told.next})
+            told = more.model_copy(update={"groups": [*told.groups, *more.groups]})
+        return told
+
+    def budget(self, reference: str) -> BudgetView:
+        return self._ask(BudgetView, "GET", f"{_agent(reference)}/budget")
+
+    def set_budget(self, reference: str, caps: dict[str, float | int | None]) -> BudgetView:
+        return self._ask(BudgetView, "PUT", f"{_agent(reference)}/budget", json=caps)
+
+    def installation_budget(self) -> AllowanceView:
+        return self._ask(AllowanceView, "GET", "/budget")
+
+    def set_installation_budget(self, caps: dict[str, float | int | None]) -> AllowanceView:
+        return self._ask(AllowanceView, "PUT", "/budget", json=caps)
 
     def inbox(
         self, *, unread: bool, agent_id: UUID | None = None, limit: int | None = 50

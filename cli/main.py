@@ -8,6 +8,8 @@ import typer
 
 from cli.address import with_credentials
 from cli.commands import access, agent, dead_letters, destination, token, user
+from cli.commands.budget import budget
+from cli.commands.costs import costs
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
@@ -50,7 +52,7 @@ def build_app() -> typer.Typer:
     for order in (agent.create, agent.show, agent.pause, agent.resume, agent.delete):
         agents.command()(order)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
-    for of_agents in (run, tail, top, graph, inbox):
+    for of_agents in (run, tail, top, graph, inbox, costs, budget):
         app.command(rich_help_panel=AGENTS)(of_agents)
     app.add_typer(_destinations(), name="destination", rich_help_panel=AGENTS)
     letters = _group("dead-letters", "What could not be handled: look at it, retry or discard it.")

@@ -1,8 +1,15 @@
 """The two ways work can go wrong, as types; `shared.runtime` alone decides what follows from them."""
 
+from typing import TypeVar
+
+E = TypeVar("E", bound="VigilError")
+
 
 class VigilError(Exception):
     """Base of every error that Vigil raises on purpose."""
+
+    unbilled = False
+    """True where the other side certainly charges nothing for what failed: it refused it, or was never reached."""
 
 
 class TransientError(VigilError):
@@ -30,3 +37,9 @@ class PermanentError(VigilError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+def unbilled(error: E) -> E:
+    """`error`, known to have cost nothing."""
+    error.unbilled = True
+    return error

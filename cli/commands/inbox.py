@@ -1,4 +1,4 @@
-"""`vigil inbox`: advice."""
+"""`vigil inbox`: advice, and notices."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ def inbox(
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Show the advice that has not been read yet."""
+    """Show the advice and notices that have not been read yet."""
     from cli.client import Client
     from cli.installation import api_url
     from cli.show.console import out

@@ -1,6 +1,7 @@
 """Agents in a terminal."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.markup import escape
@@ -77,6 +78,8 @@ def _asked(calls: CallTotals) -> str:
 
 
 def _next(agent: AgentView) -> str:
+    if agent.resting_until is not None and agent.resting_until > datetime.now(UTC):
+        return f"[warn]{ago(agent.resting_until)}: it rests, for a budget is used up[/]"
     if agent.run_requested_at is not None:
         return "now, as asked"
     if not agent.active:

@@ -23,4 +23,5 @@ def show_inbox(console: Console, items: Sequence[InboxItemView], *, everything: 
             soft_wrap=True,
         )
         console.print(Padding(escape(item.summary), (0, 0, 0, 2), expand=False))
-        console.print(Padding(f"[quiet]{escape(item.content)}[/]", (0, 0, 1, 2), expand=False))
+        told = f"[quiet]{escape(item.content)}[/]" if item.content else ""
+        console.print(Padding(told, (0, 0, 1, 2), expand=False))

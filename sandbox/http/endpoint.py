@@ -74,7 +74,7 @@ class BilledEndpoint:
             raise
         cut = is_cut(faults)
         there = not await request.is_disconnected()
-        meter.record(call, received, 200, delivered=there and not cut)
+        meter.record(call, received, 200, delivered=there and not cut, usd=reply.usd)
         return PiecesResponse(reply, cut=cut)
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, deque
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from sandbox.http.call import Call, CallKind
@@ -44,6 +45,7 @@ class Meter:
         self._answered = 0
         self._billed: Counter[CallKind] = Counter()
         self._repeated: Counter[CallKind] = Counter()
+        self._usd = Decimal(0)
         self._seen: dict[str, None] = {}
         self._calls: deque[MeteredCall] = deque(maxlen=KEPT_CALLS)
 
@@ -52,8 +54,17 @@ class Meter:
         self._received += 1
         return self._received
 
-    def record(self, call: Call, received: int, status: int, *, delivered: bool) -> None:
-        """Note how it ended."""
+    def record(
+        self,
+        call: Call,
+        received: int,
+        status: int,
+        *,
+        delivered: bool,
+        usd: Decimal = Decimal(0),
+    ) -> None:
+        """Note how it ended, and what was charged."""
+        self._usd += usd
         self._answered += 1
         request_hash = call.request_hash
         if status == 200:
@@ -76,10 +87,14 @@ class Meter:
         )
 
     def described(self, *, detail: bool) -> dict[str, Any]:
-        """`billed` and `repeated` (billed before for the very same request) by kind, and each call where wanted."""
+        """`billed` and `repeated` (billed before for the very same request) by kind, and each call where wanted.
+
+        `usd` is what all of it was charged at, as a text, so that nothing of it is lost.
+        """
         counts: dict[str, Any] = {
             "billed": {kind: self._billed[kind] for kind in KINDS},
             "repeated": {kind: self._repeated[kind] for kind in KINDS},
             "total": self._billed.total(),
+            "usd": f"{self._usd:f}",
         }
         return counts | ({"calls": [call.described() for call in self._calls]} if detail else {})

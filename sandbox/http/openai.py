@@ -11,7 +11,8 @@ from starlette.routing import Route
 from sandbox.http.call import Call, RefusedError, bearer_key, key_is_refused, read_body
 from sandbox.http.endpoint import BilledEndpoint, Levers
 from sandbox.http.faults import FaultKind
-from sandbox.http.openai_shapes import chunks, completion, error_body, usage_of
+from sandbox.http.openai_shapes import chunks, completion, error_body, usage_of, within
+from sandbox.http.prices import tokens_usd
 from sandbox.http.reply import Reply
 from sandbox.http.spoil import spoiled
 from sandbox.reader import ChatRequest, phase_of, read
@@ -42,11 +43,11 @@ class _Chat:
         model = str(call.body["model"])
         if not call.body.get("stream"):
             whole = completion(model, call.request_hash, answer, usage)
-            return Reply((json.dumps(whole, ensure_ascii=False).encode(),))
+            return Reply((json.dumps(whole, ensure_ascii=False).encode(),), usd=tokens_usd(usage))
         options = call.body.get("stream_options")
         counted = isinstance(options, dict) and options.get("include_usage")
         parts = chunks(model, call.request_hash, answer, usage if counted else None)
-        return Reply(tuple(_events(parts)), "text/event-stream")
+        return Reply(tuple(_events(parts)), "text/event-stream", tokens_usd(usage))
 
 
 def answered(
@@ -60,6 +61,7 @@ def answered(
     request = ChatRequest(call.body)
     answer = script.answer() if script else read(request)
     answer = spoiled(answer, sorted(faults), request.offered)
+    answer = within(call.body.get("max_completion_tokens"), answer)
     return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
 
 

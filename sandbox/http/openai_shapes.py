@@ -56,13 +56,25 @@ def usage_of(messages: list[Any], tools: list[Any], answer: Answer) -> dict[str,
         TOKENS_PER_MESSAGE + count_tokens(json.dumps(message, ensure_ascii=False))
         for message in messages
     ) + sum(count_tokens(json.dumps(tool, ensure_ascii=False)) for tool in tools)
-    calls = "".join(call.name + call.arguments for call in answer.calls)
-    answered = TOKENS_PER_MESSAGE + count_tokens(answer.text) + count_tokens(calls)
+    answered = _answered_tokens(answer)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": answered,
         "total_tokens": prompt + answered,
     }
+
+
+def within(limit: object, answer: Answer) -> Answer:
+    """`answer` in no more tokens than that, where it is a number: cut off, and its calls with it."""
+    if not isinstance(limit, int) or _answered_tokens(answer) <= limit:
+        return answer
+    characters = max(limit - TOKENS_PER_MESSAGE, 0) * CHARS_PER_TOKEN
+    return Answer(answer.text[:characters], is_cut=True)
+
+
+def _answered_tokens(answer: Answer) -> int:
+    calls = "".join(call.name + call.arguments for call in answer.calls)
+    return TOKENS_PER_MESSAGE + count_tokens(answer.text) + count_tokens(calls)
 
 
 def tool_calls(request_hash: str, answer: Answer) -> list[dict[str, Any]]:
@@ -120,6 +132,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _finish(answer: Answer) -> str:
+    if answer.is_cut:
+        return "length"
     return "tool_calls" if answer.calls else "stop"
 
 

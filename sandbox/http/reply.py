@@ -1,6 +1,7 @@
 """What is sent back."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Self
 
 from starlette.responses import JSONResponse, Response
@@ -15,6 +16,8 @@ class Reply:
 
     pieces: tuple[bytes, ...]
     media_type: str = "application/json"
+    usd: Decimal = Decimal(0)
+    """What it is billed at."""
 
     @property
     def streamed(self) -> bool:

@@ -23,6 +23,7 @@ from sandbox.http.openai import (
     server_error,
 )
 from sandbox.http.openai_shapes import error_body
+from sandbox.http.prices import tokens_usd
 from sandbox.http.reply import PiecesResponse, Reply, refusal
 from sandbox.http.responses_shapes import as_chat, output, response, usage_as_told
 
@@ -101,9 +102,15 @@ class _Responses:
             code = "server_error" if error.status >= 500 else "invalid_prompt"
             failure = {"code": code, "message": error.body["error"]["message"]}
             return response(response_id, model, "failed", error=failure)
-        meter.record(call, received, 200, delivered=True)
-        items, told = output(call.request_hash, answer), usage_as_told(usage)
-        return response(response_id, model, "completed", output=items, usage=told)
+        meter.record(call, received, 200, delivered=True, usd=tokens_usd(usage))
+        ended: dict[str, Any] = {
+            "output": output(call.request_hash, answer),
+            "usage": usage_as_told(usage),
+        }
+        if answer.is_cut:
+            cut = {"reason": "max_output_tokens"}
+            return response(response_id, model, "incomplete", incomplete_details=cut, **ended)
+        return response(response_id, model, "completed", **ended)
 
 
 async def _read_call(request: Request) -> Call:

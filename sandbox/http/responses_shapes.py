@@ -15,6 +15,8 @@ def as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
     tools = [_tool(tool) for tool in body.get("tools") or []]
     if tools:
         chat["tools"] = tools
+    if "max_output_tokens" in body:
+        chat["max_completion_tokens"] = body["max_output_tokens"]
     wanted = (body.get("text") or {}).get("format") or {}
     if wanted.get("type") == "json_schema":
         schema = {key: value for key, value in wanted.items() if key != "type"}

@@ -21,6 +21,7 @@ from sandbox.http.call import (
 )
 from sandbox.http.endpoint import BilledEndpoint, Levers, ReadCall, Respond
 from sandbox.http.faults import FaultKind
+from sandbox.http.prices import operation_usd
 from sandbox.http.reply import Reply
 from sandbox.http.shelf import CorpusShelf
 from sandbox.http.tavily_fields import search_query, urls_of
@@ -65,7 +66,7 @@ class _Tavily:
             "response_time": 0.0,
             "request_id": call.request_hash[:32],
         }
-        return _reply(body, faults)
+        return _reply(call, body, faults)
 
     async def extract(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
         index = await self._shelf.index()
@@ -80,7 +81,7 @@ class _Tavily:
             "response_time": 0.0,
             "request_id": call.request_hash[:32],
         }
-        return _reply(body, faults)
+        return _reply(call, body, faults)
 
     async def research(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
         """Done at once, and told as Tavily tells it: pending first, to be asked for afterwards."""
@@ -97,7 +98,7 @@ class _Tavily:
         while len(self._research) > KEPT_RESEARCH:
             self._research.popitem(last=False)
         pending = {"status": "pending", "input": question, "model": "mini", "response_time": 0}
-        return _reply(task | pending, faults)
+        return _reply(call, task | pending, faults)
 
     async def research_result(self, request: Request) -> Response:
         """Not billed: the question was."""
@@ -157,10 +158,11 @@ def _findings(question: str, hits: list[Hit]) -> dict[str, Any]:
     }
 
 
-def _reply(body: Mapping[str, Any], faults: frozenset[FaultKind]) -> Reply:
+def _reply(call: Call, body: Mapping[str, Any], faults: frozenset[FaultKind]) -> Reply:
     encoded = json.dumps(body, ensure_ascii=False).encode()
     broken = FaultKind.MALFORMED_JSON in faults
-    return Reply((encoded[: len(encoded) // 2] if broken else encoded,))
+    piece = encoded[: len(encoded) // 2] if broken else encoded
+    return Reply((piece,), usd=operation_usd(call.kind, call.body))
 
 
 def _error(message: str) -> dict[str, Any]:

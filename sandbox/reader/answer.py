@@ -32,3 +32,5 @@ class Answer:
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
+    is_cut: bool = False
+    """It was to be longer than it may be."""

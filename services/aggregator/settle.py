@@ -21,6 +21,7 @@ from services.aggregator.join import (
 )
 from shared.crash_points import CrashPoint, reach
 from shared.store import ids, iterations, steps
+from shared.store.budgets import books
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
 
@@ -99,6 +100,8 @@ async def _abandon(session: AsyncSession, step_ids: Sequence[UUID], error: str) 
         )
         .execution_options(synchronize_session=False)
     )
+    for step_id in step_ids:
+        await books.presume_step(session, step_id)
 
 
 async def _end(

@@ -14,8 +14,10 @@ from services.api.problems import handle_problems
 from services.api.routes import (
     about,
     agents,
+    budgets,
     calls,
     conclusions,
+    costs,
     dead_letters,
     destinations,
     edges,
@@ -52,6 +54,8 @@ TOPICS: Final = (
     inbox,
     destinations,
     calls,
+    budgets,
+    costs,
     dead_letters,
 )
 """All that the door lets in who is known."""

@@ -14,6 +14,7 @@ from services.api.naming import name_for, names_after
 from services.api.problems import ConflictError
 from services.api.prompts import default_prompts
 from shared.store import agents
+from shared.store.budgets.standings import Caps
 from shared.store.reading import agents as reading
 from shared.store.reading.shapes import AgentDetails
 from shared.store.tables import Agent
@@ -85,8 +86,13 @@ class ChangedAgent(BaseModel):
     active: bool = Field(default_factory=bool)
 
 
-async def create(session: AsyncSession, owner_id: UUID, wanted: NewAgent) -> AgentDetails:
-    """Raises ConflictError where the owner has an agent of that name."""
+async def create(
+    session: AsyncSession, owner_id: UUID, wanted: NewAgent, caps: Caps
+) -> AgentDetails:
+    """`caps` is what the agent may spend until somebody says otherwise.
+
+    Raises ConflictError where the owner has an agent of that name.
+    """
     name = wanted.name or await _free_name(session, owner_id, wanted.mission)
     prompts = default_prompts(wanted.mission, name, wanted.interval_seconds)
     try:
@@ -101,6 +107,7 @@ async def create(session: AsyncSession, owner_id: UUID, wanted: NewAgent) -> Age
     except IntegrityError as error:
         raise _taken(name) from error
     agent.models = {phase.value: model for phase, model in wanted.models.items()}
+    agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     await session.flush()
     return await _details(session, owner_id, agent.id)
 
@@ -140,7 +147,18 @@ async def set_active(
 
 
 async def run_now(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """The scheduler finds it, whether the agent is paused or not."""
+    """The scheduler finds it, whether the agent is paused or not. Raises ConflictError while the agent rests."""
+    rests_until = await session.scalar(
+        select(Agent.resting_until).where(
+            Agent.id == agent_id, Agent.resting_until > func.statement_timestamp()
+        )
+    )
+    if rests_until is not None:
+        raise ConflictError(
+            "agent-rests",
+            f"The agent rests until {rests_until:%Y-%m-%d %H:%M} (UTC), for a budget is used up: its inbox says which."
+            " A higher budget ends the rest at once.",
+        )
     return await _changed(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
 
 

@@ -26,18 +26,19 @@ class BackgroundProvider:
     async def complete(self, request: ChatRequest, in_flight: InFlight) -> ChatAnswer:
         """Ends when the answer does, however long that takes. Cancelled, it leaves the answer to whoever resumes."""
         return await in_flight.found_or_ordered(
-            partial(self._order, request), partial(self._collect, request.model)
+            partial(self._order, request, in_flight), partial(self._collect, request.model)
         )
 
-    async def _order(self, request: ChatRequest, key: str) -> str:
+    async def _order(self, request: ChatRequest, in_flight: InFlight, key: str) -> str:
         async def order_once() -> Response:
-            sent = self._server.client.responses.create(
-                **body_of(request),
-                background=True,
-                store=True,
-                extra_headers={IDEMPOTENCY_KEY: key},
-            )
-            return await self._server.asked(sent, request.model)
+            async with in_flight.sending():
+                sent = self._server.client.responses.create(
+                    **body_of(request),
+                    background=True,
+                    store=True,
+                    extra_headers={IDEMPOTENCY_KEY: key},
+                )
+                return await self._server.asked(sent, request.model)
 
         return (await self._server.patiently(order_once)).id
 

@@ -50,6 +50,8 @@ class ChatRequest:
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...] = field(default=())
     response_format: dict[str, Any] | None = None
+    most_output_tokens: int | None = None
+    """Sent with it, and no part of what it asks: a call is the same where this was changed since."""
 
     def following(self, *messages: Message) -> "ChatRequest":
         return replace(self, messages=(*self.messages, *messages))
@@ -59,13 +61,20 @@ class ChatRequest:
 
     @property
     def body(self) -> dict[str, Any]:
-        """As chat completions take it."""
+        """As chat completions take it, but for the limit of its answer."""
         body: dict[str, Any] = {"model": self.model, "messages": list(self.messages)}
         if self.tools:
             body["tools"] = list(self.tools)
         if self.response_format is not None:
             body["response_format"] = self.response_format
         return body
+
+    @property
+    def sent_body(self) -> dict[str, Any]:
+        """What is sent to chat completions."""
+        if self.most_output_tokens is None:
+            return self.body
+        return {**self.body, "max_completion_tokens": self.most_output_tokens}
 
     def as_call(self) -> CallRequest:
         summary = {

@@ -1,26 +1,33 @@
 """One run of a phase, resumable at any instant: what was answered is taken from the ledger, never asked again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from functools import partial
+from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
-from shared.errors import TransientError
+from shared.errors import TransientError, VigilError
 from shared.llm.chat import ChatAnswer, ChatRequest
-from shared.llm.costs import Prices, cost_usd
+from shared.llm.prices import Prices
 from shared.llm.provider import Provider
+from shared.llm.purse import Purse
 from shared.store import agents, interactions, ledger
+from shared.store.budgets.books import Sending
 from shared.store.database import Database
 from shared.store.in_flight import InFlight
 from shared.store.leases import Lease, LeaseLostError, leased_transaction
 from shared.store.ledger import CallAnswer, CallRequest
 from shared.store.tables import Agent, Call, Interaction
 from shared.store.words import Phase
+from shared.tools import Json
+
+T = TypeVar("T")
 
 RECORD_AGAIN_SECONDS = 0.5
 
@@ -34,6 +41,8 @@ class Model:
     prices: Prices
     default_name: str
     """Used for every phase for which the agent names no other."""
+    most_output_tokens: Mapping[Phase, int]
+    """Sent with each request, so that what it can cost is known before; thoughts count among them."""
 
 
 class PhaseRun:
@@ -49,6 +58,7 @@ class PhaseRun:
         self._user_message = user_message
         self._interaction: Interaction | None = None
         self._opened: dict[str, Call] = {}
+        self._purse = Purse(model.database, lease, self.transaction)
 
     @property
     def interaction(self) -> Interaction:
@@ -81,8 +91,10 @@ class PhaseRun:
                 ),
                 tuple(tools),
                 response_format,
+                self._model.most_output_tokens[self.phase],
             )
-            await self.open_call(session, request.as_call())
+            reserved = await self.open_calls(session, [request.as_call()])
+        self.may_send(reserved)
         return request
 
     async def answer_to(
@@ -99,34 +111,44 @@ class PhaseRun:
         call = await self.opened(request.as_call())
         if call.answered_at is not None:
             return call.id, _restored(call)
-        reach(CrashPoint.CALL_UNSENT)
-        answer = await self._model.provider.complete(request, self.in_flight(call))
-        reach(CrashPoint.CALL_ANSWERED)
+        answer = await self.sent(call, partial(self._model.provider.complete, request))
+        recorded = self._as_recorded(request, answer)
 
-        async def write(session: AsyncSession) -> None:
-            await ledger.answer_call(session, call.id, self._as_recorded(request, answer))
+        async def write(session: AsyncSession) -> Sequence[Sending]:
+            await ledger.answer_call(session, call.id, recorded)
             await interactions.append(
                 session, self.interaction, {"type": "answer", "call_id": str(call.id)}
             )
-            for paid in paid_calls(answer):
-                await self.open_call(session, paid)
             if is_last(answer):
                 await interactions.complete(session, self.interaction)
+            opened = [await self._open(session, paid) for paid in paid_calls(answer)]
+            await self._purse.settle(session, call, recorded.cost_usd)
+            return await self._purse.reserve(session, opened)
 
-        await self.record(write)
+        self.may_send(await self.record(write))
         reach(CrashPoint.CALL_RECORDED)
         return call.id, answer
 
-    async def record(self, write: Callable[[AsyncSession], Awaitable[None]]) -> None:
+    async def sent(self, call: Call, ask: Callable[[InFlight], Awaitable[T]]) -> T:
+        """What `ask` gives, which sends `call`. Raises what it does."""
+        reach(CrashPoint.CALL_UNSENT)
+        try:
+            answer = await ask(self._in_flight(call))
+        except VigilError:
+            await self._purse.give_up(call)
+            raise
+        reach(CrashPoint.CALL_ANSWERED)
+        return answer
+
+    async def record(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
         """Commits what was paid for, waiting for Postgres where it is away: to give up would be to pay again.
 
-        `write` may run more than once. Raises LeaseLostError.
+        `write` may run more than once; what it gave last is returned. Raises LeaseLostError.
         """
         while True:
             try:
                 async with self.transaction() as session:
-                    await write(session)
-                return
+                    return await write(session)
             except LeaseLostError:
                 raise
             except TransientError as error:
@@ -134,26 +156,59 @@ class PhaseRun:
                     raise
                 await asyncio.sleep(RECORD_AGAIN_SECONDS)
 
-    async def open_call(self, session: AsyncSession, request: CallRequest) -> Call:
-        """Writes the call into the ledger with whatever else `session` commits."""
-        call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
-        self._opened[request.hash] = call
-        return call
+    async def open_calls(
+        self, session: AsyncSession, requests: Sequence[CallRequest]
+    ) -> Sequence[Sending]:
+        """Writes the calls into the ledger with whatever else `session` commits, last in it, and reserves what they can
+        cost. Give what it returns to `may_send` when that is committed.
+        """
+        return await self._purse.reserve(
+            session, [await self._open(session, request) for request in requests]
+        )
+
+    def may_send(self, reserved: Sequence[Sending]) -> None:
+        """What was reserved for these is there."""
+        self._purse.keep(reserved)
 
     async def opened(self, request: CallRequest) -> Call:
         """The call's record, which mostly rode in an earlier commit."""
-        if request.hash in self._opened:
-            return self._opened[request.hash]
-        async with self.transaction() as session:
-            return await self.open_call(session, request)
+        if request.hash not in self._opened:
+            async with self.transaction() as session:
+                reserved = await self.open_calls(session, [request])
+            self.may_send(reserved)
+        return self._opened[request.hash]
 
-    def in_flight(self, call: Call) -> InFlight:
+    async def answered(
+        self, session: AsyncSession, call: Call, request: CallRequest, content: Json
+    ) -> None:
+        """Records what a search gave, last in `session`; one that was refused has cost nothing."""
+        assert request.operation is not None
+        billed = self._purse.was_billed(call)
+        cost_usd = self._model.prices.of_operation(request.operation) if billed else Decimal(0)
+        await ledger.answer_call(session, call.id, CallAnswer(content, cost_usd=cost_usd))
+        await self._purse.settle(session, call, cost_usd)
+
+    async def _open(self, session: AsyncSession, request: CallRequest) -> Call:
+        call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
+        self._purse.price(call, self._most_usd(request))
+        self._opened[request.hash] = call
+        return call
+
+    def _most_usd(self, request: CallRequest) -> Decimal:
+        prices = self._model.prices
+        if request.operation is not None:
+            return prices.of_operation(request.operation)
+        most_output = self._model.most_output_tokens[self.phase]
+        return prices.most_usd(request.model or "", len(request.canonical), most_output)
+
+    def _in_flight(self, call: Call) -> InFlight:
         """`call` as whoever sends it needs it."""
 
         async def keep(reference: str) -> None:
             await self.record(lambda session: ledger.refer_call(session, call.id, reference))
 
-        return InFlight(str(call.id), call.provider_ref, keep)
+        sending = partial(self._purse.sending, call)
+        return InFlight(str(call.id), call.provider_ref, keep, sending)
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """A transaction that only the holder of this step can begin."""
@@ -164,7 +219,7 @@ class PhaseRun:
             {"message": answer.message, "finish_reason": answer.finish_reason},
             answer.input_tokens,
             answer.output_tokens,
-            cost_usd(self._model.prices, request.model, answer.input_tokens, answer.output_tokens),
+            self._model.prices.tokens_usd(request.model, answer.input_tokens, answer.output_tokens),
         )
 
 

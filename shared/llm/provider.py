@@ -18,7 +18,8 @@ class Provider(Protocol):
     async def complete(self, request: ChatRequest, in_flight: InFlight) -> ChatAnswer:
         """Sends `request`, or finds it where it was sent before and can be found, and returns the answer.
 
-        Raises PermanentError for what another try cannot mend (key, model, request), TransientError for the rest.
+        Every sending stands in `in_flight.sending()`. Raises PermanentError for what another try cannot mend (key, model,
+        request, budget), TransientError for the rest.
         """
 
     async def close(self) -> None: ...
@@ -32,13 +33,14 @@ class ChatProvider:
         self.close = server.close
 
     async def complete(self, request: ChatRequest, in_flight: InFlight) -> ChatAnswer:
-        return await self._server.patiently(lambda: self._complete_once(request, in_flight.key))
+        return await self._server.patiently(lambda: self._complete_once(request, in_flight))
 
-    async def _complete_once(self, request: ChatRequest, key: str) -> ChatAnswer:
-        sent = self._server.client.chat.completions.create(
-            **request.body, extra_headers={IDEMPOTENCY_KEY: key}
-        )
-        return _answer(await self._server.asked(sent, request.model))
+    async def _complete_once(self, request: ChatRequest, in_flight: InFlight) -> ChatAnswer:
+        async with in_flight.sending():
+            sent = self._server.client.chat.completions.create(
+                **request.sent_body, extra_headers={IDEMPOTENCY_KEY: in_flight.key}
+            )
+            return _answer(await self._server.asked(sent, request.model))
 
 
 def _answer(completion: ChatCompletion) -> ChatAnswer:

@@ -20,6 +20,8 @@ def body_of(request: ChatRequest) -> Json:
     }
     if request.tools:
         body["tools"] = [_tool(tool["function"]) for tool in request.tools]
+    if request.most_output_tokens is not None:
+        body["max_output_tokens"] = request.most_output_tokens
     if request.response_format is not None:
         body["text"] = {"format": {"type": "json_schema", **request.response_format["json_schema"]}}
     return body

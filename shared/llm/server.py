@@ -3,16 +3,19 @@
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from http import HTTPStatus
+from typing import Final, TypeVar
 
+import httpx2
 import openai
 from openai import AsyncOpenAI
 
-from shared.errors import PermanentError, TransientError
+from shared.errors import PermanentError, TransientError, unbilled
 from shared.store.storable import error_text
 
 T = TypeVar("T")
 
+NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 QUICK_TRIES = 3
 LONGEST_QUICK_WAIT_SECONDS = 5.0
 """Short trouble is waited out here. For longer waits the step is given back, so that they hold up no slot and no lease;
@@ -51,11 +54,14 @@ class ModelServer:
         try:
             return await call
         except openai.APIConnectionError as error:  # its subclass APITimeoutError too
-            raise TransientError(
+            unanswered = TransientError(
                 f"no answer from the model server at {self._where}: {error}"
-            ) from error
+            )
+            never_sent = isinstance(error.__cause__, NEVER_SENT)
+            raise (unbilled(unanswered) if never_sent else unanswered) from error
         except openai.APIStatusError as error:
-            raise self._status_error(error, model) from error
+            refused = self._status_error(error, model)
+            raise (unbilled(refused) if _is_refusal(error.status_code) else refused) from error
         except (openai.APIError, ValueError) as error:
             raise TransientError(f"the model server's answer is not readable: {error}") from error
 
@@ -79,6 +85,11 @@ class ModelServer:
                 return TransientError(said, retry_in_seconds=_retry_after_seconds(error))
             case _:
                 return PermanentError("llm_request", said)
+
+
+def _is_refusal(status: int) -> bool:
+    """Whether the server says that it has not begun: 408 is what some gateways say when their server took too long."""
+    return 400 <= status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
 
 
 def _reason(error: openai.APIStatusError) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -12,9 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.crash_points import CrashPoint, reach
 from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
 from shared.llm.phase import PhaseRun
-from shared.store import interactions, ledger
+from shared.store import interactions
 from shared.store.in_flight import InFlight
-from shared.store.ledger import CallAnswer, CallRequest
+from shared.store.ledger import CallRequest
 from shared.store.words import CallKind
 from shared.tools import (
     Arguments,
@@ -50,7 +51,7 @@ class _Use:
         if not isinstance(self.tool, PaidTool | OrderedTool) or self.arguments is None:
             return None
         content = {"tool": self.tool.name, **self.arguments.model_dump(mode="json", by_alias=True)}
-        return CallRequest(CallKind.SEARCH, content, content)
+        return CallRequest(CallKind.SEARCH, content, content, operation=self.tool.operation)
 
 
 class ToolLoop:
@@ -67,13 +68,13 @@ class ToolLoop:
         """Talks and uses tools until the model answers without a tool call; returns that answer's text."""
         request = await self._run.begin([declaration(tool) for tool in self._tools.values()])
         self._remember(self._run.interaction.events)
-        for _ in range(MAX_TOOL_ROUNDS):
+        for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
             answer_id, answer = await self._run.answer_to(
                 request, is_last=_ends, paid_calls=self._paid_calls
             )
             if _ends(answer):
                 return answer.text
-            request = await self._use_tools(request, answer_id, answer)
+            request = await self._use_tools(request, answer_id, answer, is_last=not rounds_left)
         request = request.without_tools({"role": "user", "content": _ROUNDS_USED_UP})
         _, answer = await self._run.answer_to(request, is_last=lambda _: True)
         return answer.text
@@ -91,8 +92,9 @@ class ToolLoop:
         return [request for use in uses if (request := use.request) is not None]
 
     async def _use_tools(
-        self, request: ChatRequest, answer_id: UUID, answer: ChatAnswer
+        self, request: ChatRequest, answer_id: UUID, answer: ChatAnswer, *, is_last: bool
     ) -> ChatRequest:
+        """The request that follows, with the tools that `is_last` says will not be offered any more."""
         uses = [
             self._understood(call, f"{answer_id}/{index}")
             for index, call in enumerate(answer.tool_calls)
@@ -107,7 +109,9 @@ class ToolLoop:
 
         applied = [use for use in fresh if use.request is None]
         for use in applied:
-            await self._apply(use, following if use is applied[-1] else None)
+            # Behind the last round another request is sent than this one.
+            opens = use is applied[-1] and not is_last
+            await self._apply(use, following if opens else None)
         return following()
 
     def _understood(self, call: ToolCall, key: str) -> _Use:
@@ -144,12 +148,12 @@ class ToolLoop:
         call = await self._run.opened(request)
         result = call.answer
         if result is None:
-            result = await _bought(uses[0], self._run.in_flight(call))
+            result = await self._run.sent(call, partial(_bought, uses[0]))
 
         async def write(session: AsyncSession) -> None:
-            await ledger.answer_call(session, call.id, CallAnswer(result))
             for use in unrecorded:
                 await self._record(session, use, {"call_id": str(call.id)})
+            await self._run.answered(session, call, request, result)
 
         unrecorded = [use for use in uses if use.key not in self._recorded]
         if unrecorded:
@@ -164,8 +168,9 @@ class ToolLoop:
             await self._record(session, use, {"result": result})
             reach(CrashPoint.TOOL_APPLIED)
             self._results[use.key] = result
-            if following is not None:
-                await self._run.open_call(session, following().as_call())
+            calls = [] if following is None else [following().as_call()]
+            reserved = await self._run.open_calls(session, calls)
+        self._run.may_send(reserved)
 
     async def _effect(self, session: AsyncSession, use: _Use) -> Json:
         if use.arguments is None:
@@ -196,21 +201,25 @@ def _ends(answer: ChatAnswer) -> bool:
 
 
 async def _bought(use: _Use, in_flight: InFlight) -> Json:
-    reach(CrashPoint.CALL_UNSENT)
     try:
-        result = await _asked(use, in_flight)
+        return await _asked(use, in_flight)
     except ToolRefusalError as refusal:
-        result = {"error": str(refusal)}
-    reach(CrashPoint.CALL_ANSWERED)
-    return result
+        return {"error": str(refusal)}
 
 
 async def _asked(use: _Use, in_flight: InFlight) -> Json:
     tool = use.tool
     if isinstance(tool, OrderedTool):
-        return await in_flight.found_or_ordered(lambda _: tool.order(use.arguments), tool.collect)
+        return await in_flight.found_or_ordered(partial(_ordered, use, in_flight), tool.collect)
     assert isinstance(tool, PaidTool)
-    return await tool.call(use.arguments)
+    async with in_flight.sending():
+        return await tool.call(use.arguments)
+
+
+async def _ordered(use: _Use, in_flight: InFlight, _: str) -> str:
+    assert isinstance(use.tool, OrderedTool)
+    async with in_flight.sending():
+        return await use.tool.order(use.arguments)
 
 
 def _reply(call: ToolCall, result: Json) -> Message:

@@ -2,12 +2,14 @@
 
 from shared.llm.background import BackgroundProvider
 from shared.llm.phase import Model
+from shared.llm.prices import SHIPPED, Prices, read_prices
 from shared.llm.provider import ChatProvider, Provider
 from shared.llm.server import ModelServer
 from shared.runtime.logs import logger
 from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.store.database import Database
+from shared.store.words import Phase
 
 # Sent where no key is set: local servers want none, and the others answer clearly.
 NO_KEY = "no-key-set"
@@ -23,7 +25,17 @@ def model_of(settings: Settings, database: Database) -> Model:
         base_url=settings.openai_base_url,
         timeout_seconds=settings.llm_timeout_seconds,
     )
-    return Model(_provider(settings, server), database, settings.prices, settings.model)
+    return Model(
+        _provider(settings, server),
+        database,
+        _prices(settings),
+        settings.model,
+        dict.fromkeys(Phase, settings.most_output_tokens) | settings.most_output_tokens_of_phase,
+    )
+
+
+def _prices(settings: Settings) -> Prices:
+    return read_prices(settings.prices_file or SHIPPED).overridden(settings.prices)
 
 
 def _provider(settings: Settings, server: ModelServer) -> Provider:

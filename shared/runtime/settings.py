@@ -2,6 +2,7 @@
 
 import os
 import socket
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -15,6 +16,7 @@ from pydantic_settings import (
 )
 
 from shared.store.leases import LEASE_SECONDS
+from shared.store.words import Phase
 
 SANDBOX_MODEL = "sandbox-reader"
 SANDBOX_KEY = "sandbox"
@@ -73,7 +75,18 @@ class Settings(BaseSettings):
     picks that answer up; OpenAI stores the answers for it, at this writing for 30 days, which rules out Zero Data Retention.
     """
     prices: dict[str, tuple[float, float]] = {}
-    """Model to (input, output) price in USD for a million tokens. A model that is not here has no known cost."""
+    """Model to (input, output) price in USD for a million tokens, in place of what the file of prices says."""
+    prices_file: Path | None = None
+    """What calls cost; None is `shared/llm/prices.toml`, whose figures are to be checked. What neither names is counted
+    at the file's fallback."""
+    most_output_tokens: int = Field(16_000, ge=1)
+    """Of one answer, thoughts included: sent with each request, so that what it can cost is known before."""
+    most_output_tokens_of_phase: dict[Phase, Annotated[int, Field(ge=1)]] = {}
+    """Where a phase needs another limit, as JSON: `{"graph_construction": 32000}`."""
+    budget_usd_per_day: Decimal | None = Field(None, ge=0)
+    """What an agent that is made from now on may spend in a day (UTC), until somebody says otherwise; None is no cap."""
+    budget_calls_per_day: int | None = Field(None, ge=0)
+    """The same in calls of the model and the search service."""
     llm_timeout_seconds: float = 180.0
     """Of one HTTP request: by `chat` that is the whole answer."""
     search_timeout_seconds: float = 60.0

@@ -14,6 +14,7 @@ from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.runtime.logs import logger
 from shared.store import dead_letters, leases, steps, telling
+from shared.store.budgets.resting import BudgetUsedUpError
 from shared.store.database import Database
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.tables import Step
@@ -154,14 +155,16 @@ class StepHandler:
         attempts = step.attempts + 1
         log.error("step failed for good", code=error.code, error=str(error), attempts=attempts)
         async with leases.leased_transaction(self._database, lease) as session:
-            await dead_letters.keep(
-                session,
-                actor=self._actor,
-                subject=event.subject,
-                payload=encode(event),
-                code=error.code,
-                error=str(error),
-                attempts=attempts,
-                step_id=step.id,
-            )
+            # Where the budget is used up nobody needs to look after it: the agent rests, and its owner was told.
+            if not isinstance(error, BudgetUsedUpError):
+                await dead_letters.keep(
+                    session,
+                    actor=self._actor,
+                    subject=event.subject,
+                    payload=encode(event),
+                    code=error.code,
+                    error=str(error),
+                    attempts=attempts,
+                    step_id=step.id,
+                )
             return await steps.fail(session, lease, str(error), attempts=attempts)

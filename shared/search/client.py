@@ -11,11 +11,12 @@ import httpx
 from tavily import AsyncTavilyClient
 from tavily import errors as tavily_errors
 
-from shared.errors import PermanentError, TransientError
+from shared.errors import PermanentError, TransientError, unbilled
 from shared.store.in_flight import CallLostError, looked_for
 from shared.store.storable import storable
 from shared.tools import Json, ToolRefusalError
 
+NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 PAGE_CHARACTERS = 20_000
 """What of one page is passed on; longer pages are cut, and say so."""
 
@@ -96,13 +97,18 @@ class SearchClient:
             tavily_errors.MissingAPIKeyError,
             tavily_errors.ForbiddenError,
         ) as error:
-            raise PermanentError(
+            refused = PermanentError(
                 "search_key", f"Tavily refused the key: {error}. Check TAVILY_API_KEY"
-            ) from error
+            )
+            raise unbilled(refused) from error
         except tavily_errors.UsageLimitExceededError as error:
-            raise TransientError(f"Tavily's limit is reached: {error}") from error
+            raise unbilled(TransientError(f"Tavily's limit is reached: {error}")) from error
         except tavily_errors.BadRequestError as error:
-            raise ToolRefusalError(f"the search service refused this: {error}") from error
+            raise unbilled(ToolRefusalError(f"the search service refused this: {error}")) from error
+        except NEVER_SENT as error:
+            raise unbilled(
+                TransientError(f"the search service cannot be reached: {error!r}")
+            ) from error
         except Exception as error:  # its client wraps some failures in bare Exceptions
             raise TransientError(f"no usable answer from the search service: {error!r}") from error
         return answer

@@ -51,13 +51,14 @@ def knowledge_acquisition(client: SearchClient) -> list[Tool]:
         return await client.order_research(wanted.input)
 
     return [
-        PaidTool("tavilySearch", "Searches the web.", TavilySearch, search),
-        PaidTool("tavilyExtract", "Reads whole pages.", TavilyExtract, extract),
+        PaidTool("tavilySearch", "Searches the web.", TavilySearch, search, "search"),
+        PaidTool("tavilyExtract", "Reads whole pages.", TavilyExtract, extract, "extract"),
         OrderedTool(
             "tavilyResearch",
             "Has a question researched.",
             TavilyResearch,
             order_research,
             client.collect_research,
+            "research",
         ),
     ]

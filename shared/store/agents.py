@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
+from shared.store.budgets import books
 from shared.store.tables import Agent, Iteration, Step, User
 from shared.store.words import IterationStatus, Phase, StepStatus
 
@@ -65,16 +66,17 @@ async def create(
 
 
 async def due(session: AsyncSession, limit: int) -> Sequence[Agent]:
-    """Agents to start now, their rows locked; those that another scheduler looks at are left to it."""
+    """Agents to start now, their rows locked; those that another scheduler looks at are left to it, and those that rest."""
     # Not clock_timestamp(), which may change while the statement runs: no index can be asked for what is before it.
     now = func.statement_timestamp()
     running = exists().where(
         Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING
     )
     wanted = or_((Agent.active) & (Agent.next_run_at <= now), Agent.run_requested_at.is_not(None))
+    rested = or_(Agent.resting_until.is_(None), Agent.resting_until <= now)
     found = await session.scalars(
         select(Agent)
-        .where(wanted, ~running)
+        .where(wanted, rested, ~running)
         .order_by(Agent.next_run_at)
         .limit(limit)
         # Not the key: else whoever writes a row that refers to the agent would hide it.
@@ -114,7 +116,9 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
         select(Step.id).where(Step.agent_id == agent_id, open_steps).order_by(Step.id),
     ):
         await session.execute(rows.with_for_update(key_share=True))
+    held = await books.held_of(session, agent_id)
     await session.execute(sql_delete(Agent).where(Agent.id == agent_id))
+    await books.forget(session, agent_id, held)
 
 
 async def get(session: AsyncSession, agent_id: UUID) -> Agent:

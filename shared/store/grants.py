@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, InboxKind, Phase, StepKind
 
 ALL: Final = ("*",)
 """Every column."""
@@ -74,6 +74,27 @@ _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
 _MERGED: Final = ("properties", "updated_at")
 
 
+_RESERVED: Final = ("reserved_usd", "reserved_on", "presumed_usd")
+_DAY: Final = ("scope", "day")
+_HELD: Final = ("reserved_usd", "reserved_calls")
+_SPENT: Final = ("spent_usd", "spent_calls")
+
+# Caps are for others to set. Where one is reached the agent rests, and its owner is told; of the inbox nothing else.
+_PAYS: Final = {
+    "budget_days": Grant(ALL, insert=(*_DAY, *_HELD), update=(*_HELD, *_SPENT)),
+    "installation_budget": READ,
+    "agents": Grant(ALL, update=("resting_until",)),
+    "inbox_items": Grant(insert=ALL, inserts=Rows("kind", (InboxKind.NOTICE,))),
+}
+# What a step that is given up has reserved counts as spent.
+_GIVES_UP: Final = {
+    "budget_days": Grant(ALL, update=(*_HELD, *_SPENT)),
+    "calls": Grant(
+        ("id", "agent_id", "iteration_id", "step_id", "cost_usd", *_RESERVED), update=_RESERVED
+    ),
+}
+
+
 def _letters(actor: str) -> dict[str, Grant]:
     """Puts its own dead letters down, and never looks at them. That one be published again it cannot even wish."""
     own = Rows("actor", (actor,))
@@ -106,8 +127,11 @@ def _asks(*phases: Phase) -> dict[str, Grant]:
         "output_tokens",
         "cost_usd",
         "answered_at",
+        "sendings",
+        *_RESERVED,
     )
     return {
+        **_PAYS,
         "llm_interactions": Grant(ALL, ALL, went_on, inserts=own, updates=own),
         "calls": Grant(ALL, ALL, answered, inserts=own, updates=own),
     }
@@ -223,7 +247,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
             ),
             inserts=Rows("kind", (StepKind.ADVISE,)),
         ),
-        **_COSTS,
+        **_GIVES_UP,
         **_letters("aggregator"),
     },
     "analyzer": {
@@ -237,11 +261,13 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "adviser": {
         **_LOOKS,
         **_concludes(ADVICE_TYPE),
-        "inbox_items": Grant(insert=ALL),
         "conversations": Grant(ALL, insert=ALL),
         "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),
         **_asks(Phase.ADVICE_GENERATION),
+        "inbox_items": Grant(
+            insert=ALL, inserts=Rows("kind", (InboxKind.ADVICE, InboxKind.NOTICE))
+        ),
         **_letters("adviser"),
     },
     "concierge": {
@@ -275,6 +301,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "messages": Grant(ALL, insert=ALL),
         "dead_letters": Grant(ALL, update=("retry_requested_at",), delete=True),
         "idempotency_keys": Grant(ALL, insert=ALL, delete=True),
+        "installation_budget": Grant(ALL, insert=ALL, update=ALL),
+        # With an agent its days go; what was reserved for it then counts as spent.
+        "budget_days": Grant(ALL, update=(*_HELD, *_SPENT), delete=True),
     },
     # A person who looks after the installation: how the work goes, and what failed; not what agents know or say.
     "operator": {

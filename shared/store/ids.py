@@ -1,5 +1,6 @@
 """Deterministic ids: the same thing made twice is the same row (promise: effects happen once)."""
 
+from datetime import date
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from shared.store.words import Phase, StepKind
@@ -44,6 +45,10 @@ def inbox_item_id(advice_id: UUID) -> UUID:
 
 def delivery_id(destination_id: UUID, inbox_item: UUID) -> UUID:
     return _derived("delivery", destination_id, inbox_item)
+
+
+def notice_id(agent_id: UUID, cause: str, day: date) -> UUID:
+    return _derived("notice", agent_id, cause, day.isoformat())
 
 
 def conversation_id(agent_id: UUID) -> UUID:

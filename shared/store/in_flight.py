@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,6 +34,11 @@ class InFlight:
     """What the other side called it when it was sent before."""
     keep: Callable[[str], Awaitable[None]]
     """Commits such a reference; raises LeaseLostError."""
+    sending: Callable[[], AbstractAsyncContextManager[None]]
+    """Surrounds every sending that may be billed, each time: reserves what it can cost, or refuses it.
+
+    Raises BudgetUsedUpError. An error that leaves it and is not `unbilled` may have cost what the call can cost.
+    """
 
     async def found_or_ordered(
         self, order: Callable[[str], Awaitable[str]], collect: Callable[[str], Awaitable[T]]

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -25,14 +26,20 @@ class CallRequest:
     content: dict[str, Any]
     summary: dict[str, Any]
     model: str | None = None
+    operation: str | None = None
+    """Of a search: what its price is listed under."""
 
-    @property
-    def hash(self) -> str:
-        """sha256 of the request's canonical JSON, in hex."""
-        canonical = json.dumps(
+    @cached_property
+    def canonical(self) -> bytes:
+        """The request as JSON, the same for the same content."""
+        return json.dumps(
             [self.kind, self.content], sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        )
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        ).encode()
+
+    @cached_property
+    def hash(self) -> str:
+        """sha256 of it, in hex."""
+        return hashlib.sha256(self.canonical).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
+from shared.store.budgets import books
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.storable import error_text
 from shared.store.tables import Iteration, Step
@@ -16,8 +17,8 @@ from shared.store.words import StepKind, StepStatus
 
 
 async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
-    """Completes the step with `result`. Raises LeaseLostError."""
-    return await _release(
+    """Completes the step with `result`, last in its transaction. Raises LeaseLostError."""
+    ended = await _release(
         session,
         lease,
         status=StepStatus.COMPLETED,
@@ -25,11 +26,13 @@ async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> St
         error=None,
         ended_at=func.clock_timestamp(),
     )
+    await books.presume_step(session, lease.step_id)
+    return ended
 
 
 async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> Step:
-    """Fails the step for good. Raises LeaseLostError."""
-    return await _release(
+    """Fails the step for good, last in its transaction. Raises LeaseLostError."""
+    ended = await _release(
         session,
         lease,
         status=StepStatus.FAILED,
@@ -37,12 +40,17 @@ async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int
         attempts=attempts,
         ended_at=func.clock_timestamp(),
     )
+    await books.presume_step(session, lease.step_id)
+    return ended
 
 
 async def give_back(
     session: AsyncSession, lease: Lease, error: str, *, attempts: int, rest_seconds: float
 ) -> Step:
-    """Lets the step be claimed again by anybody, after a rest. Raises LeaseLostError."""
+    """Lets the step be claimed again by anybody, after a rest. Raises LeaseLostError.
+
+    What is reserved for its calls stays so: whoever sends one again, or ends the step, settles it.
+    """
     return await _release(
         session,
         lease,

@@ -83,5 +83,11 @@ class CredentialKind(StrEnum):
     """Of a browser."""
 
 
+class InboxKind(StrEnum):
+    ADVICE = "advice"
+    NOTICE = "notice"
+    """Something about the agent itself that its owner may want to mend."""
+
+
 ANALYSIS_TYPE = "AgentAnalysis"
 ADVICE_TYPE = "AgentAdvice"

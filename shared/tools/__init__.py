@@ -57,6 +57,8 @@ class PaidTool(Generic[A]):
     description: str
     arguments: type[A]
     call: Callable[[A], Awaitable[Json]]
+    operation: str = ""
+    """What its price is listed under; one that is not listed costs what the list's fallback says."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class OrderedTool(Generic[A]):
     arguments: type[A]
     order: Callable[[A], Awaitable[str]]
     collect: Callable[[str], Awaitable[Json]]
+    operation: str = ""
 
 
 Tool = StateTool[Any] | PaidTool[Any] | OrderedTool[Any]

@@ -1,5 +1,6 @@
 """The sandbox's levers, as tests pull them."""
 
+from decimal import Decimal
 from typing import Any
 
 import httpx
@@ -33,6 +34,10 @@ class Sandbox:
         """Calls answered with 200 since the test began, by kind."""
         counts: dict[str, int] = self._meter()["billed"]
         return counts
+
+    def billed_usd(self) -> Decimal:
+        """What all of it was charged at."""
+        return Decimal(self._meter()["usd"])
 
     def repeated(self, *kinds: str) -> int:
         """Calls, of these kinds or of all, that were billed for the very same request as an earlier one."""

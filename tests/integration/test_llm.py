@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import PermanentError, TransientError
 from shared.llm.phase import Model, PhaseRun
+from shared.llm.prices import read_prices
 from shared.llm.structured import structured
 from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
 from shared.runtime.model import model_of
@@ -89,7 +90,10 @@ async def test_a_structured_answer_is_parsed_and_recorded_with_its_tokens(
     assert call.answered_at is not None
     assert (call.input_tokens or 0) > 0
     assert (call.output_tokens or 0) > 0
-    assert call.cost_usd is None
+    assert call.cost_usd == read_prices().tokens_usd(
+        "sandbox-reader", call.input_tokens, call.output_tokens
+    )
+    assert call.cost_usd
 
 
 async def test_a_price_makes_a_cost(

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from types import ModuleType
 from typing import Any, Final
 
@@ -35,7 +35,12 @@ BESIDE_WRITERS: Final = re.compile(
 def faults(migration: ModuleType) -> list[str]:
     """What of `migration` would disturb those who are at work, in words, each with what to do instead."""
     done = _recorded(migration)
-    found = _Judge(done, contracts=bool(getattr(migration, "contracts", ""))).faults()
+    judge = _Judge(
+        done,
+        contracts=bool(getattr(migration, "contracts", "")),
+        loosens=getattr(migration, "loosens", set()),
+    )
+    found = judge.faults()
     return [f"{migration.revision}: {fault}" for fault in found]
 
 
@@ -51,9 +56,12 @@ def _recorded(migration: ModuleType) -> Sequence[ops.MigrateOperation]:
 
 
 class _Judge:
-    def __init__(self, done: Sequence[ops.MigrateOperation], *, contracts: bool) -> None:
+    def __init__(
+        self, done: Sequence[ops.MigrateOperation], *, contracts: bool, loosens: Set[str]
+    ) -> None:
         self._done = done
         self._contracts = contracts
+        self._loosens = loosens
         self._new_tables = {each.table_name for each in done if isinstance(each, ops.CreateTableOp)}
         added = [each for each in done if isinstance(each, ops.AddColumnOp)]
         self._new_columns = {(each.table_name, each.column.name) for each in added}
@@ -131,8 +139,17 @@ class _Judge:
     def _of_change(self, done: ops.AlterColumnOp) -> Iterator[str]:
         changed = done.modify_type, done.modify_nullable, done.modify_name
         new = (done.table_name, done.column_name) in self._new_columns
-        if any(each is not None for each in changed) or not new:
+        if changed == (None, True, None):
+            yield from self._of_null(f"{done.table_name}.{done.column_name}")
+        elif any(each is not None for each in changed) or not new:
             yield f"changes {done.table_name}.{done.column_name}: older actors know it as it was; {IN_TWO_RELEASES}"
+
+    def _of_null(self, column: str) -> Iterator[str]:
+        if column not in self._loosens:
+            yield (
+                f"lets {column} be null: older actors may read it and break; where none does, say so by"
+                f" `loosens = {{'{column}'}}` and why in a comment"
+            )
 
     def _of_sql(self, sql: str) -> Iterator[str]:
         if (beside := BESIDE_WRITERS.match(sql)) is not None:

@@ -133,6 +133,10 @@ def forbid_null() -> None:
     op.alter_column("calls", "model", nullable=False)
 
 
+def allow_null() -> None:
+    op.alter_column("calls", "model", nullable=True)
+
+
 def drop_default() -> None:
     op.alter_column("steps", "attempts", server_default=None)
 
@@ -191,6 +195,7 @@ def test_what_expands_passes(body: object) -> None:
         (rename_column, "changes calls.model: .* in two releases"),
         (change_type, "changes calls.model: .* in two releases"),
         (forbid_null, "changes calls.model: .* in two releases"),
+        (allow_null, "lets calls.model be null: .* by `loosens = "),
         (drop_default, "changes steps.attempts: .* in two releases"),
         (drop_column, "DropColumn of calls: .* in two releases"),
         (drop_table, "DropTable of calls: .* in two releases"),
@@ -214,7 +219,16 @@ def test_even_the_second_may_not_rename() -> None:
     assert faults(_that(rename_table, contracts="nobody reads it since 0.2")) != []
 
 
-def _that(body: object, *, contracts: str = "") -> _Migration:
+def test_what_older_readers_do_not_mind_may_become_null() -> None:
+    assert faults(_that(allow_null, loosens={"calls.model"})) == []
+    assert faults(_that(allow_null, loosens={"calls.mood"})) != []
+    assert faults(_that(forbid_null, loosens={"calls.model"})) != []
+
+
+def _that(
+    body: object, *, contracts: str = "", loosens: frozenset[str] | set[str] = frozenset()
+) -> _Migration:
     migration = _Migration(contracts=contracts)
+    migration.__dict__["loosens"] = loosens
     migration.__dict__["upgrade"] = body
     return migration

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
 
@@ -51,7 +52,7 @@ class Service:
         return await self.look()
 
     async def ask(self, reference: str | None) -> object:
-        flight = InFlight("key", reference, self.keep)
+        flight = InFlight("key", reference, self.keep, nullcontext)
         return await flight.found_or_ordered(self.order, self.collect)
 
 

@@ -13,7 +13,9 @@ from services.api.etags import IfMatch, tagged
 from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
 from services.api.responses import problems
+from shared.runtime.settings import Settings
 from shared.store import agents as store
+from shared.store.budgets.standings import Caps
 from shared.store.reading import agents
 from shared.store.reading.agents import AgentState
 from shared.store.reading.shapes import AgentDetails, AgentView
@@ -27,9 +29,13 @@ router = APIRouter(prefix="/agents", tags=["agents"])
     response_model=AgentDetails,
     responses=problems(HTTPStatus.CONFLICT),
 )
-async def create(access: Owned, once: AskedOnce, wanted: Annotated[NewAgent, Body()]) -> Response:
+async def create(
+    request: Request, access: Owned, once: AskedOnce, wanted: Annotated[NewAgent, Body()]
+) -> Response:
     """A new agent, which runs at once and then at its interval."""
-    return await once.answer(lambda: command.create(access.session, access.owner_id, wanted))
+    settings: Settings = request.app.state.settings
+    caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
+    return await once.answer(lambda: command.create(access.session, access.owner_id, wanted, caps))
 
 
 @router.get("")
@@ -89,5 +95,8 @@ async def resume(access: OwnedAgent) -> AgentDetails:
 
 @router.post("/{agent}/run", status_code=HTTPStatus.ACCEPTED)
 async def run(access: OwnedAgent) -> AgentDetails:
-    """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one."""
+    """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one.
+
+    An agent that rests because a budget is used up is not asked.
+    """
     return await command.run_now(access.session, access.owner_id, access.agent.id)

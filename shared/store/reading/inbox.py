@@ -70,27 +70,28 @@ async def mark_all_read(session: AsyncSession, owner_id: UUID) -> int:
     return len(marked.all())
 
 
-def _items(owner_id: UUID) -> Select[InboxItem, str, Json]:
-    """Each with its agent's name and the properties of its advice."""
+def _items(owner_id: UUID) -> Select[InboxItem, str, Json | None]:
+    """Each with its agent's name and, where it is advice, the properties of that."""
     return (
         select(InboxItem, Agent.name, GraphNode.properties)
         .join(Agent, Agent.id == InboxItem.agent_id)
-        .join(GraphNode, GraphNode.id == InboxItem.node_id)
+        .outerjoin(GraphNode, GraphNode.id == InboxItem.node_id)
         .where(InboxItem.owner_id == owner_id)
         .execution_options(populate_existing=True)
     )
 
 
-def _view(item: InboxItem, agent_name: str, advice: Json) -> InboxItemView:
+def _view(item: InboxItem, agent_name: str, advice: Json | None) -> InboxItemView:
     return InboxItemView(
         id=item.id,
+        kind=item.kind,
         agent_id=item.agent_id,
         agent_name=agent_name,
         node_id=item.node_id,
-        action=advice["action"],
+        action=None if advice is None else advice["action"],
         title=item.title,
         summary=item.summary,
-        content=advice["content"],
+        content="" if advice is None else advice["content"],
         read_at=item.read_at,
         created_at=item.created_at,
     )

@@ -48,6 +48,8 @@ class AgentView(View):
     """Phase to model, for the phases that do not use the installation's."""
     next_run_at: datetime
     run_requested_at: datetime | None
+    resting_until: datetime | None
+    """No iteration is started before, because a budget is used up."""
     iterations_started: int
     created_at: datetime
     updated_at: datetime
@@ -125,7 +127,7 @@ class InteractionView(View):
 
 
 class CallTotals(View):
-    """Answered calls. `cost_usd` sums those whose price is known, `unpriced_calls` counts the model's others."""
+    """Answered calls. `cost_usd` sums those whose cost is known, `unpriced_calls` counts the model's others."""
 
     llm_calls: int = 0
     search_calls: int = 0
@@ -165,11 +167,14 @@ class IterationDetails(IterationView):
 
 
 class InboxItemView(View):
+    """Advice, or a notice about the agent itself, which has neither node nor action."""
+
     id: UUID
+    kind: str
     agent_id: UUID
     agent_name: str
-    node_id: UUID
-    action: str
+    node_id: UUID | None
+    action: str | None
     title: str
     summary: str
     content: str

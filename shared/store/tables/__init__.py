@@ -3,6 +3,7 @@
 from shared.store.tables.access import ApiToken, BrowserSession, SignInLink
 from shared.store.tables.agents import Agent, User
 from shared.store.tables.base import Base
+from shared.store.tables.budgets import BudgetDay, InstallationBudget
 from shared.store.tables.destinations import Delivery, Destination, WebhookSecret
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.idempotency import IdempotencyKey
@@ -15,6 +16,7 @@ __all__ = [
     "ApiToken",
     "Base",
     "BrowserSession",
+    "BudgetDay",
     "Call",
     "Conversation",
     "DeadLetter",
@@ -26,6 +28,7 @@ __all__ = [
     "GraphNodeType",
     "IdempotencyKey",
     "InboxItem",
+    "InstallationBudget",
     "Interaction",
     "Iteration",
     "Message",

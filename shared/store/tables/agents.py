@@ -1,6 +1,7 @@
 """Who owns agents, and what an agent is."""
 
 from datetime import datetime
+from decimal import Decimal
 from uuid import UUID
 
 from sqlalchemy import CheckConstraint, ForeignKey, Index, func, text
@@ -8,6 +9,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.store.tables.base import Base, Created, Id, Json
+from shared.store.tables.budgets import USD
 
 
 class User(Base):
@@ -62,5 +64,10 @@ class Agent(Base):
     """Set when a person asks for a run now; cleared by the scheduler when it starts one."""
     iterations_started: Mapped[int] = mapped_column(server_default="0")
     """Number of the newest iteration; counted here so that numbers stay unique when old iterations expire."""
+    budget_usd_per_day: Mapped[Decimal | None] = mapped_column(USD)
+    budget_calls_per_day: Mapped[int | None]
+    """What it may spend in a day (UTC); None is no cap of its own."""
+    resting_until: Mapped[datetime | None]
+    """No iteration is started before: a budget was used up. Written by whoever found it so, ended by the api."""
     created_at: Mapped[Created]
     updated_at: Mapped[Created]

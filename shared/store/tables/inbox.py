@@ -7,10 +7,14 @@ from sqlalchemy import ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.store.tables.base import Base, Created, Id
+from shared.store.words import InboxKind
 
 
 class InboxItem(Base):
-    """Advice that its owner should see. Written by the Adviser, marked read by the api."""
+    """What its owner should see. Marked read by the api.
+
+    Advice is written by the Adviser, a notice (that a budget is used up) by whoever has one to give.
+    """
 
     __tablename__ = "inbox_items"
     __table_args__ = (
@@ -31,9 +35,11 @@ class InboxItem(Base):
     id: Mapped[Id]
     owner_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"))
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), index=True)
-    node_id: Mapped[UUID] = mapped_column(
+    kind: Mapped[str] = mapped_column(server_default=InboxKind.ADVICE)
+    node_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("graph_nodes.id", ondelete="CASCADE"), unique=True
     )
+    """The advice; None for a notice."""
     title: Mapped[str]
     summary: Mapped[str]
     read_at: Mapped[datetime | None]

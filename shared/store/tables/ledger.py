@@ -1,14 +1,15 @@
 """What was said to the model and the search service, and what it cost."""
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Index, Numeric, UniqueConstraint
+from sqlalchemy import Date, ForeignKey, Index, Numeric, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.store.tables.base import Base, Created, Id, Json, one_of
+from shared.store.tables.budgets import USD
 from shared.store.words import CallKind, Phase
 
 
@@ -53,6 +54,23 @@ class Call(Base):
         UniqueConstraint("step_id", "request_hash"),
         one_of("kind", CallKind),
         Index("calls_agent_idx", "agent_id", "started_at"),
+        Index("calls_reserved_idx", "agent_id", postgresql_where=text("reserved_on is not null")),
+        # With all that costs are made of, so that the calls themselves, which are large, are not read for them.
+        Index(
+            "calls_costs_idx",
+            "agent_id",
+            "started_at",
+            postgresql_include=[
+                "kind",
+                "phase",
+                "model",
+                "sendings",
+                "input_tokens",
+                "output_tokens",
+                "cost_usd",
+                "presumed_usd",
+            ],
+        ),
     )
 
     id: Mapped[Id]
@@ -76,6 +94,14 @@ class Call(Base):
     input_tokens: Mapped[int | None]
     output_tokens: Mapped[int | None]
     cost_usd: Mapped[Decimal | None] = mapped_column(Numeric(14, 8))
-    """None where the price of the model is not known."""
+    """None where the model server did not say how many tokens it took."""
+    sendings: Mapped[int] = mapped_column(server_default="0")
+    """How often it was sent, or was about to be: each time that may be billed counts against the budgets."""
+    reserved_usd: Mapped[Decimal | None] = mapped_column(USD)
+    """The most that the newest sending can cost, while that is not known."""
+    reserved_on: Mapped[date | None] = mapped_column(Date)
+    """The day (UTC) whose budgets that is reserved from; None where nothing is reserved."""
+    presumed_usd: Mapped[Decimal] = mapped_column(USD, server_default="0")
+    """The most that sendings can have cost whose answer never came: they count as spent, besides `cost_usd`."""
     started_at: Mapped[Created]
     answered_at: Mapped[datetime | None]

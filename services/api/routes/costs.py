@@ -1,0 +1,61 @@
+"""Where the money went."""
+
+from datetime import date
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from services.api.access import Owned, OwnedAgent
+from services.api.problems import ProblemError
+from shared.store.reading import costs
+from shared.store.reading.cost_shapes import CostsBy, CostsView
+from shared.store.reading.costs import Asked, TooManyDaysError
+
+router = APIRouter(tags=["costs"])
+
+_Day = Annotated[
+    date | None,
+    Query(
+        description="A day in UTC; both ends are included",
+        ge=date(2000, 1, 1),
+        le=date(2999, 12, 31),
+    ),
+]
+
+
+def _asked(
+    by: CostsBy = "day",
+    since: _Day = None,
+    until: _Day = None,
+    cursor: Annotated[
+        str | None, Query(description="`next` of the page before; without it, the first groups")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=costs.MOST_GROUPS)] = costs.GROUPS,
+) -> Asked:
+    return Asked(by, since, until, cursor, limit)
+
+
+Wanted = Annotated[Asked, Depends(_asked)]
+
+
+@router.get("/costs")
+async def show(access: Owned, wanted: Wanted) -> CostsView:
+    """Of all your agents, by day, agent, phase or model; of the last thirty days unless others are asked for."""
+    try:
+        return await costs.of_owner(access.session, access.owner_id, wanted)
+    except TooManyDaysError as error:
+        raise _too_many(error) from error
+
+
+@router.get("/agents/{agent}/costs")
+async def show_of_agent(access: OwnedAgent, wanted: Wanted) -> CostsView:
+    """The same of one agent."""
+    try:
+        return await costs.of_agent(access.session, access.agent.id, wanted)
+    except TooManyDaysError as error:
+        raise _too_many(error) from error
+
+
+def _too_many(error: TooManyDaysError) -> ProblemError:
+    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", f"{error}.")

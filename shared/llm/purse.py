@@ -1,0 +1,119 @@
+"""Paying for the calls of one phase run: reserved before every sending, settled by the answer."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.errors import VigilError
+from shared.store.budgets import books, resting
+from shared.store.budgets.books import Sending
+from shared.store.database import Database
+from shared.store.leases import Lease
+from shared.store.tables import Call
+
+Transaction = Callable[[], AbstractAsyncContextManager[AsyncSession]]
+
+
+@dataclass
+class _Fare:
+    """What has been reserved for a call last."""
+
+    sending: Sending
+    is_unsent: bool
+    """Nothing that may be billed has been sent for it: it serves for the next sending, or is released."""
+
+
+class Purse:
+    """Of one phase run. What another run has reserved for a call before is not its own, unless it waits for that."""
+
+    def __init__(self, database: Database, lease: Lease, transaction: Transaction) -> None:
+        """`transaction` begins one that only the step's holder can."""
+        self._database = database
+        self._agent_id = lease.agent_id
+        self._transaction = transaction
+        self._bounds: dict[UUID, Decimal] = {}
+        self._fares: dict[UUID, _Fare] = {}
+
+    def price(self, call: Call, bound_usd: Decimal) -> None:
+        """Notes the most that one sending of `call` can cost."""
+        self._bounds[call.id] = bound_usd
+        if call.provider_ref is not None and call.reserved_on is not None:
+            # It is found again under that reference, and then settled.
+            assert call.reserved_usd is not None
+            sent = Sending(
+                call.id, self._agent_id, call.sendings, call.reserved_on, call.reserved_usd
+            )
+            self._fares[call.id] = _Fare(sent, is_unsent=False)
+
+    async def reserve(self, session: AsyncSession, calls: Sequence[Call]) -> Sequence[Sending]:
+        """Reserves for calls whose records `session` writes, last in it; give what it returns to `keep` when it is
+        committed. Where a cap is in the way nothing is reserved: then `sending` asks again, call by call.
+        """
+        bounds = {call.id: self._bounds[call.id] for call in calls if _is_fresh(call)}
+        if not bounds:
+            return ()
+        return await books.reserve(session, self._agent_id, bounds) or ()
+
+    def keep(self, reserved: Sequence[Sending]) -> None:
+        for sending in reserved:
+            self._fares[sending.call_id] = _Fare(sending, is_unsent=True)
+
+    @asynccontextmanager
+    async def sending(self, call: Call) -> AsyncIterator[None]:
+        """One sending of `call`, which may be billed. Raises BudgetUsedUpError, or TransientError where the budget may
+        suffice in a moment; then nothing was sent.
+        """
+        fare = self._fares.get(call.id)
+        if fare is None or not fare.is_unsent:
+            fare = await self._another(call.id)
+        fare.is_unsent = False
+        try:
+            yield
+        except VigilError as error:
+            fare.is_unsent = error.unbilled
+            raise
+
+    async def settle(self, session: AsyncSession, call: Call, cost_usd: Decimal | None) -> None:
+        """`call` was answered, at that cost: None where nobody says so. Last in `session`, but for `reserve`."""
+        fare = self._fares.get(call.id)
+        if fare is None:
+            return
+        if fare.is_unsent:
+            await books.release(session, fare.sending)
+        else:
+            await books.settle(session, fare.sending, cost_usd)
+
+    def was_billed(self, call: Call) -> bool:
+        """Whether any sending of this run's may have been."""
+        fare = self._fares.get(call.id)
+        return fare is None or not fare.is_unsent
+
+    async def give_up(self, call: Call) -> None:
+        """Releases what was reserved for `call`, if that has certainly cost nothing."""
+        fare = self._fares.get(call.id)
+        if fare is not None and fare.is_unsent:
+            async with self._transaction() as session:
+                await books.release(session, fare.sending)
+            del self._fares[call.id]
+
+    async def _another(self, call_id: UUID) -> _Fare:
+        bound_usd = self._bounds[call_id]
+        async with self._transaction() as session:
+            await books.presume_call(session, call_id)
+            reserved = await books.reserve(session, self._agent_id, {call_id: bound_usd})
+        if reserved is None:
+            # In a transaction of its own, without the step: the agent's row is locked after no other.
+            async with self._database.transaction() as session:
+                refusal = await resting.rest_or_wait(session, self._agent_id, bound_usd)
+            raise refusal
+        self.keep(reserved)
+        return self._fares[call_id]
+
+
+def _is_fresh(call: Call) -> bool:
+    """Whether it has never been sent: then what is reserved for it now is for its first sending."""
+    return call.answered_at is None and call.sendings == 0

@@ -1,0 +1,40 @@
+"""Whether the books agree with the calls: what tests ask when all has ended, and in between."""
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.budgets.books import INSTALLATION
+
+
+async def faults(session: AsyncSession) -> list[str]:
+    """Where what is reserved is not the sum of what open sendings hold, in words."""
+    rows = await session.execute(_DIFFERENCES, {"installation": INSTALLATION})
+    return [
+        f"{row.scope} on {row.day}: {row.kept_usd} USD for {row.kept_calls} calls are reserved, open sendings hold"
+        f" {row.held_usd} for {row.held_calls}"
+        for row in rows
+    ]
+
+
+async def reserved(session: AsyncSession) -> int:
+    """How many sendings hold something."""
+    return int((await session.execute(_RESERVED)).scalar_one())
+
+
+_DIFFERENCES = text("""
+with held as (
+  select agent_id as scope, reserved_on as day, sum(reserved_usd) as usd, count(*) as calls
+  from calls where reserved_on is not null group by 1, 2
+  union all
+  select :installation, reserved_on, sum(reserved_usd), count(*)
+  from calls where reserved_on is not null group by 2
+)
+select coalesce(budget_days.scope, held.scope) as scope, coalesce(budget_days.day, held.day) as day,
+  coalesce(reserved_usd, 0) as kept_usd, coalesce(reserved_calls, 0) as kept_calls,
+  coalesce(held.usd, 0) as held_usd, coalesce(held.calls, 0) as held_calls
+from budget_days full join held on budget_days.scope = held.scope and budget_days.day = held.day
+where coalesce(reserved_usd, 0) <> coalesce(held.usd, 0)
+  or coalesce(reserved_calls, 0) <> coalesce(held.calls, 0)
+""")
+
+_RESERVED = text("select count(*) from calls where reserved_on is not null")

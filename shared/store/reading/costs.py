@@ -1,0 +1,125 @@
+"""Where the money went, from the ledger: by an index that has all of it, over so many days at a time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, Text, Uuid, and_, cast, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.budgets import standings
+from shared.store.reading import budgets
+from shared.store.reading.cost_shapes import (
+    AllowanceView,
+    CostGroup,
+    CostsBy,
+    CostsView,
+    CostTotals,
+)
+from shared.store.storable import storable
+from shared.store.tables import Agent, Call
+
+USUAL_DAYS: Final = 30
+MOST_DAYS: Final = 366
+GROUPS: Final = 100
+MOST_GROUPS: Final = 500
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to tell. Without days: the last USUAL_DAYS of them, today among them."""
+
+    by: CostsBy = "day"
+    since: date | None = None
+    until: date | None = None
+    cursor: str | None = None
+    """The last group's key of the page before."""
+    limit: int = GROUPS
+
+
+class TooManyDaysError(ValueError):
+    """The days that are asked for are more than MOST_DAYS, or none."""
+
+
+async def of_agent(session: AsyncSession, agent_id: UUID, asked: Asked) -> CostsView:
+    """The caller has seen to it that the agent is the owner's. Raises TooManyDaysError."""
+    wanted = Call.agent_id == agent_id
+    allowance = await budgets.allowance_of_agent(session, agent_id)
+    return await _told(session, wanted, asked, allowance)
+
+
+async def of_owner(session: AsyncSession, owner_id: UUID, asked: Asked) -> CostsView:
+    """Of all agents that the owner has now. Raises TooManyDaysError."""
+    wanted = Call.agent_id.in_(select(Agent.id).where(Agent.owner_id == owner_id))
+    return await _told(session, wanted, asked, await budgets.allowance_of_installation(session))
+
+
+async def _told(
+    session: AsyncSession, wanted: ColumnElement[bool], asked: Asked, allowance: AllowanceView
+) -> CostsView:
+    since, until = await _days(session, asked)
+    begun = and_(
+        wanted,
+        Call.started_at >= _midnight(since),
+        Call.started_at < _midnight(until + timedelta(days=1)),
+    )
+    totals = (await session.execute(select(*_SUMS).where(begun))).one()
+    grouped = _by_agent(begun) if asked.by == "agent" else _by_key(_KEYS[asked.by], begun)
+    if asked.cursor is not None:
+        grouped = grouped.where(grouped.selected_columns.key > storable(asked.cursor))
+    rows = (await session.execute(grouped.order_by("key").limit(asked.limit + 1))).all()
+    groups = [CostGroup.model_validate(row) for row in rows[: asked.limit]]
+    return CostsView(
+        since=since,
+        until=until,
+        by=asked.by,
+        totals=CostTotals.model_validate(totals),
+        groups=groups,
+        next=groups[-1].key if len(rows) > asked.limit else None,
+        allowance=allowance,
+    )
+
+
+def _by_key(key: ColumnElement[str], begun: ColumnElement[bool]) -> Select[Any]:
+    summed = select(key.label("key"), *_SUMS).where(begun).group_by("key").subquery()
+    return select(summed, cast(None, Uuid).label("agent_id"))
+
+
+def _by_agent(begun: ColumnElement[bool]) -> Select[Any]:
+    """The agents are looked up when their calls are summed, and not for each call."""
+    summed = select(Call.agent_id, *_SUMS).where(begun).group_by(Call.agent_id).subquery()
+    return select(summed, Agent.name.label("key")).join(Agent, Agent.id == summed.c.agent_id)
+
+
+async def _days(session: AsyncSession, asked: Asked) -> tuple[date, date]:
+    until = asked.until or await standings.today(session)
+    since = asked.since or until - timedelta(days=USUAL_DAYS - 1)
+    days = (until - since).days + 1
+    if not 1 <= days <= MOST_DAYS:
+        raise TooManyDaysError(
+            f"from {since} to {until} are {max(days, 0)} days; ask for 1 to {MOST_DAYS} at a time"
+        )
+    return since, until
+
+
+def _midnight(day: date) -> datetime:
+    """At which the day begins."""
+    return datetime.combine(day, time(), UTC)
+
+
+_SUMS: Final = (
+    func.count().label("calls"),
+    func.coalesce(func.sum(Call.sendings), 0).label("sendings"),
+    func.coalesce(func.sum(Call.input_tokens), 0).label("input_tokens"),
+    func.coalesce(func.sum(Call.output_tokens), 0).label("output_tokens"),
+    func.coalesce(func.sum(Call.cost_usd), 0).label("cost_usd"),
+    func.coalesce(func.sum(Call.presumed_usd), 0).label("presumed_usd"),
+)
+
+_KEYS: Final[Mapping[CostsBy, ColumnElement[str]]] = {
+    "day": func.to_char(func.timezone("UTC", Call.started_at), "YYYY-MM-DD"),
+    "phase": cast(Call.phase, Text),
+    "model": func.coalesce(Call.model, cast(Call.kind, Text)),
+}
