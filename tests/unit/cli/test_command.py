@@ -34,6 +34,20 @@ COMMANDS = [
     "destination rotate-secret",
     "destination retry",
     "destination remove",
+    "login",
+    "logout",
+    "whoami",
+    "sign-in-link",
+    "token",
+    "token create",
+    "token list",
+    "token revoke",
+    "user",
+    "user add",
+    "user list",
+    "user disable",
+    "user enable",
+    "user remove",
 ]
 
 
@@ -50,6 +64,12 @@ def test_every_command_explains_itself(command: str) -> None:
     told = vigil(*command.split(), "--help")
     assert told.returncode == 0
     assert "Usage: vigil" in told.stdout
+
+
+def test_every_command_with_a_url_takes_a_token_and_a_profile() -> None:
+    for command in COMMANDS:
+        told = vigil(*command.split(), "--help").stdout
+        assert ("--url" in told) <= ("--token" in told and "--profile" in told), command
 
 
 def test_help_waits_for_nothing_heavy() -> None:
@@ -99,6 +119,10 @@ def test_an_api_that_is_not_there_is_told(url: str, words: str) -> None:
         (["agent", "create", "Watch something", "--model", "observer"], "PHASE=NAME"),
         (["dead-letters", "retry"], "or say --all"),
         (["dead-letters", "discard", "a1b2", "--all"], "or say --all"),
+        (["token", "create", "x", "--expires", "soon"], "90d, or never"),
+        (["token", "create", "x", "--scope", "all"], "read, write, operator"),
+        (["agent", "list", "--token", "vgl_x"], "given as a token is none"),
+        (["agent", "list", "--profile", "x"], "no profile 'x'"),
         (["tail", "nonsense"], "no event is named"),
         (["tail", "--since", "x"], "no duration"),
         (["demo", "--corpus", "/nonexistent/folder", "--mission", "Watch it"], "no corpus at"),

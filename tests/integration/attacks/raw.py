@@ -1,0 +1,46 @@
+"""Requests as bytes, for what no client library would send."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import uvicorn
+from fastapi import FastAPI
+
+ANSWER_SECONDS: Final = 10.0
+
+
+@asynccontextmanager
+async def listening(app: FastAPI) -> AsyncIterator[int]:
+    """The port at which the application answers, by the server that it has in production."""
+    open_socket = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_config=None, access_log=False, proxy_headers=False)
+    server = uvicorn.Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[open_socket]))
+    try:
+        yield open_socket.getsockname()[1]
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def answered(port: int, request: bytes) -> tuple[int, str]:
+    """Status and all that was said; 0 where the connection was closed without a word."""
+    async with asyncio.timeout(ANSWER_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(request)
+            await writer.drain()
+            said = (await reader.read()).decode("latin-1")
+        except ConnectionResetError:
+            return 0, ""
+        finally:
+            writer.close()
+    return (int(said.split()[1]) if said else 0), said
+
+
+def get(target: str, *headers: str, host: str = "127.0.0.1") -> bytes:
+    lines = [f"GET {target} HTTP/1.1", f"Host: {host}", "Connection: close", *headers]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

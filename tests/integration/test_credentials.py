@@ -1,0 +1,118 @@
+"""What is kept of credentials, and how seldom it is written."""
+
+from datetime import timedelta
+
+from sqlalchemy import event, func, select, text, update
+
+from shared.runtime.provision import provision
+from shared.runtime.settings import Settings
+from shared.store import agents, callers, sign_in, tokens, users
+from shared.store.database import Database
+from shared.store.secrets import digest_of, new_token
+from shared.store.tables import ApiToken, BrowserSession, SignInLink, User
+from shared.store.words import AccessScope, CredentialKind
+from tests.integration.making import make_agent
+
+
+async def test_no_table_holds_a_secret(database: Database) -> None:
+    async with database.transaction() as session:
+        anna = await agents.ensure_user(session, "anna")
+        _, token = await tokens.create(session, anna, name="x", scopes=[AccessScope.READ])
+        made = [await sign_in.create_link(session, anna) for _ in range(2)]
+        assert made[0] and made[1]
+        opened = await sign_in.open_session(session, made[0][1], "a browser")
+        assert opened is not None
+        rows = ""
+        for table in ("users", "api_tokens", "sign_in_links", "sessions"):
+            found = await session.scalars(text(f"select to_jsonb(t)::text from {table} t"))
+            rows += "".join(found)
+    for secret in (token, token[4:], opened, made[0][1], made[1][1]):
+        assert secret not in rows
+
+
+async def test_that_a_token_is_used_is_written_once_a_minute(database: Database) -> None:
+    async with database.transaction() as session:
+        anna = await agents.ensure_user(session, "anna")
+        row, token = await tokens.create(session, anna, name="x", scopes=[AccessScope.READ])
+    statements: list[str] = []
+    engine = database._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+    for _ in range(5):
+        assert await _recognised(database, CredentialKind.TOKEN, token) is not None
+    assert sum(each.startswith("UPDATE") for each in statements) == 1
+    assert len(statements) == 6
+    async with database.transaction() as session:
+        a_minute_ago = func.clock_timestamp() - callers.NOTED_EVERY
+        await session.execute(update(ApiToken).values(last_used_at=a_minute_ago))
+    caller = await _recognised(database, CredentialKind.TOKEN, token)
+    assert caller is not None
+    assert (caller.credential_id, caller.scopes) == (row.id, {AccessScope.READ})
+    assert statements[-1].startswith("UPDATE")
+
+
+async def test_a_session_slides_until_its_cap(database: Database) -> None:
+    async with database.transaction() as session:
+        anna = await agents.ensure_user(session, "anna")
+        made = await sign_in.create_link(session, anna)
+        assert made is not None
+        secret = await sign_in.open_session(session, made[1], "x" * 1000)
+        assert secret is not None
+    nearly_idle = func.clock_timestamp() - sign_in.IDLE_LIFETIME + timedelta(minutes=1)
+    async with database.transaction() as session:
+        await session.execute(update(BrowserSession).values(last_used_at=nearly_idle))
+    assert await _recognised(database, CredentialKind.SESSION, secret) is not None
+    async with database.transaction() as session:
+        row = (await session.scalars(select(BrowserSession))).one()
+        assert row.ends_at - row.created_at <= sign_in.LONGEST_LIFETIME + timedelta(seconds=1)
+        assert len(row.browser) == sign_in.BROWSER_CHARACTERS
+        assert await session.scalar(
+            select(BrowserSession.last_used_at > func.clock_timestamp() - timedelta(minutes=1))
+        )
+        await session.execute(update(BrowserSession).values(ends_at=func.clock_timestamp()))
+    assert await _recognised(database, CredentialKind.SESSION, secret) is None
+    assert await _recognised(database, CredentialKind.TOKEN, secret) is None
+
+
+async def test_what_has_ended_is_taken_away(database: Database) -> None:
+    async with database.transaction() as session:
+        anna = await agents.ensure_user(session, "anna")
+        for _ in range(2):
+            made = await sign_in.create_link(session, anna)
+            assert made is not None
+            await sign_in.open_session(session, made[1], "a browser")
+            await session.execute(update(BrowserSession).values(ends_at=func.clock_timestamp()))
+            await sign_in.create_link(session, anna)
+            await session.execute(update(SignInLink).values(expires_at=func.clock_timestamp()))
+        await sign_in.create_link(session, anna)
+        for table in (SignInLink, BrowserSession):
+            assert await session.scalar(select(func.count()).select_from(table)) == 1
+
+
+async def test_an_installation_has_one_token_of_its_own(settings: Settings) -> None:
+    database = Database(settings.database_url, name="test")
+    shown = [new_token(), new_token()]
+    for token in shown:
+        await provision(Settings.model_validate({**settings.model_dump(), "owner_token": token}))
+    assert await _recognised(database, CredentialKind.TOKEN, shown[0]) is None
+    caller = await _recognised(database, CredentialKind.TOKEN, shown[1])
+    assert caller is not None
+    assert (caller.name, caller.is_operator, caller.expires_at) == ("owner", True, None)
+    async with database.transaction() as session:
+        assert await session.scalar(select(func.count()).select_from(ApiToken)) == 1
+    await database.close()
+
+
+async def test_a_user_goes_with_all_that_is_theirs(database: Database) -> None:
+    agent = await make_agent(database)
+    async with database.transaction() as session:
+        await tokens.create(session, agent.owner_id, name="x", scopes=AccessScope)
+        await users.remove(session, agent.owner_id)
+        for table in (User, ApiToken, type(agent)):
+            assert await session.scalar(select(func.count()).select_from(table)) == 0
+
+
+async def _recognised(
+    database: Database, kind: CredentialKind, secret: str
+) -> callers.Caller | None:
+    async with database.transaction() as session:
+        return await callers.recognise(session, kind, digest_of(secret))

@@ -1,0 +1,44 @@
+"""How many bad attempts are looked at."""
+
+import pytest
+
+from services.api.attempts import WINDOW_SECONDS, Attempts, counted_as
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_after_so_many_one_waits_for_the_next_minute() -> None:
+    clock = Clock()
+    attempts = Attempts(3, clock)
+    for _ in range(3):
+        assert attempts.wait_seconds("a") == 0
+        attempts.add("a")
+        clock.now += 10
+    assert attempts.wait_seconds("a") == WINDOW_SECONDS - 30
+    assert attempts.wait_seconds("b") == 0
+    clock.now += WINDOW_SECONDS - 30
+    assert attempts.wait_seconds("a") == 0
+    attempts.add("a")
+    assert attempts.wait_seconds("a") == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "counted"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:0db8:0001:0002"),
+        ("2001:db8:1:2::", "2001:0db8:0001:0002"),
+        ("2001:db8:1:3::", "2001:0db8:0001:0003"),
+        ("testclient", "testclient"),
+        ("", ""),
+    ],
+)
+def test_whoever_has_one_address_has_its_network(host: str, counted: str) -> None:
+    assert counted_as(host) == counted
