@@ -1,11 +1,14 @@
 """`vigil agent …`: make agents, look at them, change, pause, resume and delete them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.options import AgentName, AsJson, Data, Url
+
+if TYPE_CHECKING:
+    from shared.store.reading.shapes import AgentDetails
 
 
 def create(
@@ -116,17 +119,16 @@ def edit(
 
     if name is None and interval is None and not model:
         raise BadInputError("say what to change: --name, --interval or --model")
-    changes: dict[str, object] = {}
-    if name is not None:
-        changes["name"] = name
-    if interval is not None:
-        changes["interval_seconds"] = seconds_of(interval)
-    wanted = _models(model or [], may_be_none=True)
+    seconds = seconds_of(interval) if interval is not None else None
+    models = _models(model or [], may_be_none=True)
+
+    def changes_of(found: "AgentDetails") -> dict[str, Any]:
+        named = {phase: each for phase, each in (found.models | models).items() if each}
+        wanted = {"name": name, "interval_seconds": seconds, "models": named if models else None}
+        return {key: value for key, value in wanted.items() if value is not None}
+
     with Client(api_url(url, data)) as client:
-        if wanted:
-            models = client.agent(agent).models | wanted
-            changes["models"] = {phase: named for phase, named in models.items() if named}
-        changed = client.change_agent(agent, changes)
+        changed = client.change_agent(agent, changes_of)
     if as_json:
         print_json(changed)
     else:

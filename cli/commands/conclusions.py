@@ -1,5 +1,6 @@
 """`vigil analyses`, `vigil advice`: what an agent concluded."""
 
+from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
@@ -7,9 +8,7 @@ import typer
 
 from cli.options import AgentName, AsJson, Data, Url
 
-One = Annotated[
-    UUID | None, typer.Argument(metavar="[ID]", help="Only the one of this id, in full.")
-]
+One = Annotated[UUID | None, typer.Argument(metavar="ID", help="Only the one of this id, in full.")]
 Limit = Annotated[int, typer.Option(min=1, help="How many to show.")]
 
 
@@ -44,7 +43,7 @@ def _conclusions(
     limit: int,
     as_json: bool,
     url: str | None,
-    data: Data,
+    data: Path | None,
 ) -> None:
     from cli.client import Client
     from cli.installation import api_url

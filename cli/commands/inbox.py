@@ -58,7 +58,7 @@ def read(item: Item, as_json: AsJson = False, url: Url = None, data: Data = None
 
 
 def mark(
-    item: Annotated[UUID | None, typer.Argument(metavar="[ID]", help="Id of an item.")] = None,
+    item: Annotated[UUID | None, typer.Argument(metavar="ID", help="Id of an item.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Everything, as read.")] = False,
     unread: Annotated[bool, typer.Option("--unread", help="As not read.")] = False,
     url: Url = None,

@@ -45,7 +45,7 @@ def iteration(
     agent: AgentName,
     number: Annotated[
         str | None,
-        typer.Argument(metavar="[NUMBER]", help="Its number or id.", show_default="the newest"),
+        typer.Argument(metavar="NUMBER", help="Its number or id.", show_default="the newest"),
     ] = None,
     said: Annotated[
         bool, typer.Option("--said", help="Also what the model said, and what its tools found.")
