@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
-	test-cluster-short bench-makespan check format lock asyncapi clean
+	test-cluster-short bench-makespan bench-api check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ test-cluster: $(VENV)/.installed-dev  ## the cluster on a real Docker Engine, in
 
 bench-makespan: $(VENV)/.installed-dev  ## one iteration of 20 queries with 1, 2 and 4 researchers, beside the ideal
 	@$(BIN)/python -m bench.makespan
+
+bench-api: $(VENV)/.installed-dev  ## pages of lists over HTTP, with 100,000 nodes and 200,000 edges beneath them
+	@$(BIN)/python -m bench.api_lists
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
 	@$(BIN)/ruff format --check .

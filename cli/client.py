@@ -1,6 +1,6 @@
 """The api, as the commands use it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from http import HTTPStatus
 from types import TracebackType
@@ -97,11 +97,15 @@ class Client:
         given = {key: value for key, value in wanted.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=given)
 
-    def change_agent(self, reference: str, changes: dict[str, Any]) -> AgentDetails:
-        """Only where nobody has changed it since it was read here."""
+    def change_agent(
+        self, reference: str, changes_of: Callable[[AgentDetails], dict[str, Any]]
+    ) -> AgentDetails:
+        """Changes it by what `changes_of` makes of it, only where nobody has changed it since."""
         path = _agent(reference)
-        tag = self._send("GET", path).headers["etag"]
-        return self._ask(AgentDetails, "PATCH", path, json=changes, headers={"If-Match": tag})
+        read = self._send("GET", path)
+        changes = changes_of(AgentDetails.model_validate_json(read.content))
+        tag = {"If-Match": read.headers["etag"]}
+        return self._ask(AgentDetails, "PATCH", path, json=changes, headers=tag)
 
     def order(self, reference: str, order: str) -> AgentDetails:
         """`pause`, `resume` or `run`."""

@@ -9,11 +9,13 @@ import typer
 from cli.address import with_credentials
 from cli.commands import access, agent, dead_letters, destination, token, user
 from cli.commands.budget import budget
+from cli.commands.conclusions import advice, analyses
 from cli.commands.costs import costs
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
-from cli.commands.inbox import inbox
+from cli.commands.inbox import inbox, mark, read
+from cli.commands.iterations import iteration, iterations
 from cli.commands.keys import keys
 from cli.commands.migrate import migrate
 from cli.commands.run import run
@@ -47,13 +49,21 @@ def build_app() -> typer.Typer:
     app.callback()(_options)
     for of_installation in (up, demo, doctor, migrate, keys):
         app.command(rich_help_panel=INSTALLATION)(of_installation)
-    agents = _group("agent", "Make agents, look at them, pause, resume and delete them.")
+    agents = _group("agent", "Make agents, look at them, change, pause, resume and delete them.")
     agents.command("list")(agent.list_all)
-    for order in (agent.create, agent.show, agent.pause, agent.resume, agent.delete):
+    for order in (agent.create, agent.show, agent.edit, agent.pause, agent.resume, agent.delete):
         agents.command()(order)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
-    for of_agents in (run, tail, top, graph, inbox, costs, budget):
+    for of_agents in (run, tail, top, graph, iterations, iteration, analyses, advice):
         app.command(rich_help_panel=AGENTS)(of_agents)
+    for of_spending in (costs, budget):
+        app.command(rich_help_panel=AGENTS)(of_spending)
+    # Without a subcommand it lists.
+    items = _Commands(add_completion=False, rich_markup_mode="markdown")
+    items.callback(invoke_without_command=True)(with_credentials(inbox))
+    for of_items in (read, mark):
+        items.command()(of_items)
+    app.add_typer(items, name="inbox", rich_help_panel=AGENTS)
     app.add_typer(_destinations(), name="destination", rich_help_panel=AGENTS)
     letters = _group("dead-letters", "What could not be handled: look at it, retry or discard it.")
     letters.command("list")(dead_letters.list_all)

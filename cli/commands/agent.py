@@ -1,12 +1,15 @@
-"""`vigil agent …`: make agents, look at them, pause, resume and delete them."""
+"""`vigil agent …`: make agents, look at them, change, pause, resume and delete them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli.address import Address
 from cli.options import AgentName, AsJson, Data, Url
+
+if TYPE_CHECKING:
+    from shared.store.reading.shapes import AgentDetails
 
 
 def create(
@@ -91,6 +94,48 @@ def show(agent: AgentName, as_json: AsJson = False, url: Url = None, data: Data 
         show_agent(out(), details, counts, client.calls(agent).totals)
 
 
+def edit(
+    agent: AgentName,
+    name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
+    interval: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PHASE=NAME",
+            help="A model for one phase; `PHASE=` takes the installation's again. May be repeated.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data: Data = None,
+) -> None:
+    """Change an agent: its name, how often it runs, its models. What is not given stays."""
+    from cli.client import Client
+    from cli.durations import seconds_of
+    from cli.errors import BadInputError
+    from cli.installation import api_url
+    from cli.show.json import print_json
+
+    if name is None and interval is None and not model:
+        raise BadInputError("say what to change: --name, --interval or --model")
+    seconds = seconds_of(interval) if interval is not None else None
+    models = _models(model or [], may_be_none=True)
+
+    def changes_of(found: "AgentDetails") -> dict[str, Any]:
+        named = {phase: each for phase, each in (found.models | models).items() if each}
+        wanted = {"name": name, "interval_seconds": seconds, "models": named if models else None}
+        return {key: value for key, value in wanted.items() if value is not None}
+
+    with Client(api_url(url, data)) as client:
+        changed = client.change_agent(agent, changes_of)
+    if as_json:
+        print_json(changed)
+    else:
+        typer.echo(f"{changed.name} is changed.")
+
+
 def pause(agent: AgentName, url: Url = None, data: Data = None) -> None:
     """Pause an agent: no iteration is started any more; one that runs is let end."""
     _order(agent, "pause", "is paused; an iteration that runs is let end", url, data)
@@ -132,13 +177,13 @@ def _order(agent: str, order: str, told: str, url: Address | None, data: Path | 
     typer.echo(f"{name} {told}.")
 
 
-def _models(given: list[str]) -> dict[str, str]:
+def _models(given: list[str], *, may_be_none: bool = False) -> dict[str, str]:
     from cli.errors import BadInputError
 
     models = {}
     for each in given:
         phase, equals, name = each.partition("=")
-        if not (phase and equals and name):
+        if not (phase and equals and (name or may_be_none)):
             raise BadInputError(f"--model {each}: write PHASE=NAME, as in observer=gpt-5.4")
         models[phase.strip().replace("-", "_")] = name.strip()
     return models

@@ -1,5 +1,6 @@
-"""`vigil graph`: what an agent knows."""
+"""`vigil graph`: what an agent knows, at a glance and in detail."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -7,31 +8,74 @@ import typer
 from cli.options import AgentName, AsJson, Data, Url
 
 
+class What(StrEnum):
+    OVERVIEW = "overview"
+    NODES = "nodes"
+    EDGES = "edges"
+    TYPES = "types"
+    NEAR = "near"
+
+
 def graph(
     agent: AgentName,
-    type_name: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Nodes of this type only.")
+    what: Annotated[
+        What,
+        typer.Argument(
+            metavar="WHAT", help="overview, nodes, edges, types, or near: what lies around NODE."
+        ),
+    ] = What.OVERVIEW,
+    node: Annotated[
+        str | None,
+        typer.Argument(metavar="NODE", help="Name or id of a node, for `edges` and `near`."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Nodes and edges to show.")] = 20,
+    type_name: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Of this type only.")
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(metavar="WORDS", help="Nodes whose names have words that begin so."),
+    ] = None,
+    depth: Annotated[int, typer.Option(min=1, max=2, help="Edges away, for `near`.")] = 1,
+    limit: Annotated[int, typer.Option(min=1, help="How much to show.")] = 20,
     as_json: AsJson = False,
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Show an agent's knowledge graph: its types, and the nodes and edges touched last."""
+    """Show an agent's knowledge graph: types, nodes, edges, what lies around a node.
+
+    `vigil graph AGENT` · `vigil graph AGENT --search lithium` · `vigil graph AGENT near "Halden Cells" --depth 2`
+    """
     from cli.client import Client
-    from cli.errors import CommandError
+    from cli.graphing import Graph
     from cli.installation import api_url
     from cli.show.console import out
-    from cli.show.graph import show_graph
     from cli.show.json import print_json
 
+    if search is not None and what is What.OVERVIEW:
+        what = What.NODES
+    _refuse_what_does_not_fit(what, node, search)
     with Client(api_url(url, data)) as client:
-        found = client.graph(agent, type_name=type_name, limit=limit)
-        known = {each.name for each in found.node_types}
-        if type_name and type_name not in known:
-            listed = ", ".join(sorted(known)) or "none yet"
-            raise CommandError(f"there is no node type {type_name!r}; there are: {listed}")
+        asked = Graph(client, agent, limit, type_name, node)
+        looks = {
+            What.OVERVIEW: asked.overview,
+            What.NODES: lambda: asked.nodes(search),
+            What.EDGES: asked.edges,
+            What.TYPES: asked.types,
+            What.NEAR: lambda: asked.near(depth),
+        }
+        look = looks[what]()
         if as_json:
-            print_json(found)
+            print_json(look.found)
         else:
-            show_graph(out(), client.agent(agent), found)
+            look.show(out())
+
+
+def _refuse_what_does_not_fit(what: What, node: str | None, search: str | None) -> None:
+    from cli.errors import BadInputError
+
+    if what is What.NEAR and node is None:
+        raise BadInputError("name the node: vigil graph AGENT near NODE")
+    if node is not None and what not in (What.NEAR, What.EDGES):
+        raise BadInputError(f"a node is named for `near` and `edges`, not for `{what}`")
+    if search is not None and what is not What.NODES:
+        raise BadInputError(f"--search finds nodes; leave it out for `{what}`")

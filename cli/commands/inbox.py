@@ -1,22 +1,29 @@
-"""`vigil inbox`: advice, and notices."""
+"""`vigil inbox`: advice and notices, listed, read and marked."""
 
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
 from cli.options import AsJson, Data, Url
 
+Item = Annotated[UUID, typer.Argument(metavar="ID", help="Id of an item.")]
+
 
 def inbox(
+    context: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="What has been read, too.")] = False,
     mark_read: Annotated[
         bool, typer.Option("--mark-read", help="Mark what is shown as read.")
     ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 50,
     as_json: AsJson = False,
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Show the advice and notices that have not been read yet."""
+    """Show the advice and notices that have not been read yet; or read and mark single items."""
+    if context.invoked_subcommand is not None:
+        return
     from cli.client import Client
     from cli.installation import api_url
     from cli.show.console import out
@@ -24,7 +31,7 @@ def inbox(
     from cli.show.json import print_json
 
     with Client(api_url(url, data)) as client:
-        items = list(client.inbox(unread=not everything, limit=None))
+        items = list(client.inbox(unread=not everything, limit=limit))
         if as_json:
             print_json(items)
         else:
@@ -32,3 +39,42 @@ def inbox(
         if mark_read:
             for item in items:
                 client.mark(item.id, read=True)
+
+
+def read(item: Item, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
+    """Show one item, and mark it as read."""
+    from cli.client import Client
+    from cli.installation import api_url
+    from cli.show.console import out
+    from cli.show.inbox import show_inbox
+    from cli.show.json import print_json
+
+    with Client(api_url(url, data)) as client:
+        found = client.mark(item, read=True)
+    if as_json:
+        print_json(found)
+    else:
+        show_inbox(out(), [found], everything=True)
+
+
+def mark(
+    item: Annotated[UUID | None, typer.Argument(metavar="ID", help="Id of an item.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Everything, as read.")] = False,
+    unread: Annotated[bool, typer.Option("--unread", help="As not read.")] = False,
+    url: Url = None,
+    data: Data = None,
+) -> None:
+    """Mark an item as read, or as not read; with --all everything as read."""
+    from cli.client import Client
+    from cli.errors import BadInputError
+    from cli.installation import api_url
+    from cli.show.words import counted
+
+    if (item is None) != everything or (everything and unread):
+        raise BadInputError("name an item by its id, with --unread or not, or say --all")
+    with Client(api_url(url, data)) as client:
+        if item is None:
+            typer.echo(f"{counted(client.mark_all_read(), 'item')} marked as read.")
+        else:
+            told = client.mark(item, read=not unread)
+            typer.echo(f"{told.title} is marked as {'not ' if unread else ''}read.")

@@ -19,7 +19,7 @@ def show_inbox(console: Console, items: Sequence[InboxItemView], *, everything: 
         new = "" if item.read_at else "[warn]●[/] "
         console.print(
             f"{new}[title]{escape(item.title)}[/]  "
-            f"[agent]{escape(item.agent_name)}[/] [quiet]{ago(item.created_at)}[/]",
+            f"[agent]{escape(item.agent_name)}[/] [quiet]{ago(item.created_at)}, {item.id}[/]",
             soft_wrap=True,
         )
         console.print(Padding(escape(item.summary), (0, 0, 0, 2), expand=False))

@@ -1,7 +1,7 @@
 """What people order: agents made, paused, run and deleted."""
 
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -54,6 +54,13 @@ def _storable(text: str) -> str:
     return text
 
 
+def _length(characters: tuple[int, int]) -> Any:
+    """For the api's document: what is refused is said in words by the validator, which trims first."""
+    shortest, longest = characters
+    return Field(json_schema_extra={"minLength": shortest, "maxLength": longest})
+
+
+Name = Annotated[str, AfterValidator(_name), _length(NAME_CHARACTERS)]
 Interval = Annotated[int, Field(ge=SHORTEST_INTERVAL_SECONDS, le=LONGEST_INTERVAL_SECONDS)]
 Models = dict[Phase, Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]]
 
@@ -63,8 +70,8 @@ class NewAgent(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    mission: Annotated[str, AfterValidator(_mission)]
-    name: Annotated[str, AfterValidator(_name)] | None = None
+    mission: Annotated[str, AfterValidator(_mission), _length(MISSION_CHARACTERS)]
+    name: Name | None = None
     interval_seconds: Interval = 300
     models: Models = {}
     """Phase to model; phases that are not named use the installation's model."""
@@ -79,7 +86,7 @@ class ChangedAgent(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     # None of the defaults is ever used: what is not given is not looked at, and null is refused.
-    name: Annotated[str, AfterValidator(_name)] = Field(default_factory=str)
+    name: Name = Field(default_factory=str)
     interval_seconds: Interval = Field(default_factory=int)
     models: Models = Field(default_factory=dict)
     """All of them: a phase that is not named here uses the installation's model from then on."""

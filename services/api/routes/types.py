@@ -20,11 +20,11 @@ async def list_node_types(access: OwnedAgent, paging: Paging, request: Request) 
     return tagged(request, await pages.node_types(access.session, access.scope, paging))
 
 
-@router.get("/node-types/{name}", response_model=NodeTypeDetails)
-async def show_node_type(access: OwnedAgent, name: str, request: Request) -> Response:
-    found = await pages.node_types(access.session, access.scope, Wanted(1), name)
+@router.get("/node-types/{node_type}", response_model=NodeTypeDetails)
+async def show_node_type(access: OwnedAgent, node_type: str, request: Request) -> Response:
+    found = await pages.node_types(access.session, access.scope, Wanted(1), node_type)
     if not found.items:
-        raise NotFoundError("node type", name)
+        raise NotFoundError("node type", node_type)
     return tagged(request, found.items[0])
 
 
@@ -34,9 +34,9 @@ async def list_edge_types(access: OwnedAgent, paging: Paging, request: Request) 
     return tagged(request, await pages.edge_types(access.session, access.scope, paging))
 
 
-@router.get("/edge-types/{name}", response_model=EdgeTypeDetails)
-async def show_edge_type(access: OwnedAgent, name: str, request: Request) -> Response:
-    found = await pages.edge_types(access.session, access.scope, Wanted(1), name)
+@router.get("/edge-types/{edge_type}", response_model=EdgeTypeDetails)
+async def show_edge_type(access: OwnedAgent, edge_type: str, request: Request) -> Response:
+    found = await pages.edge_types(access.session, access.scope, Wanted(1), edge_type)
     if not found.items:
-        raise NotFoundError("edge type", name)
+        raise NotFoundError("edge type", edge_type)
     return tagged(request, found.items[0])

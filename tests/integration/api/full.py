@@ -9,13 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import conclusions
 from shared.graph.scope import Scope
-from shared.store import dead_letters
+from shared.store import dead_letters, ids
 from shared.store.database import Database
 from shared.store.iterations import Started
 from shared.store.tables import (
     Agent,
     Call,
-    DeadLetter,
     GraphEdge,
     GraphNode,
     InboxItem,
@@ -40,6 +39,7 @@ PLAN: Final = {
     "queries": [{"objective": "Who buys lithium?", "reasoning": "Nobody is known.", "search": []}],
     "insights": [],
 }
+SUBJECT: Final = "iteration.started"
 SAID: Final = "It buys lithium."
 
 
@@ -57,6 +57,7 @@ class Full:
     advice_id: UUID
     item_id: UUID
     letter_id: UUID
+    """About no step."""
 
 
 async def full_agent(database: Database, name: str = AGENT) -> Full:
@@ -69,7 +70,8 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     await _spoken(database, runs)
     await advise(database, agent)
     await _conclude_more(database, agent)
-    await _keep_letters(database, runs)
+    unreadable = b"\xff" + runs.iteration.id.bytes
+    await _keep_letters(database, runs, unreadable)
     async with database.transaction() as session:
         return Full(
             agent_id=agent.id,
@@ -81,7 +83,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
             analysis_id=await _id(session, GraphNode, agent, GraphNode.type == ANALYSIS_TYPE),
             advice_id=await _id(session, GraphNode, agent, GraphNode.type == ADVICE_TYPE),
             item_id=await _id(session, InboxItem, agent),
-            letter_id=await _letter_id(session, runs.observe.id),
+            letter_id=ids.dead_letter_id(SUBJECT, unreadable),
         )
 
 
@@ -184,15 +186,14 @@ async def _conclude_more(database: Database, agent: Agent) -> None:
         )
 
 
-async def _keep_letters(database: Database, started: Started) -> None:
+async def _keep_letters(database: Database, started: Started, unreadable: bytes) -> None:
     async with database.transaction() as session:
-        unreadable = b"\xff" + started.iteration.id.bytes
         readable = f'{{"iteration_id": "{started.iteration.id}"}}'.encode()
         for payload, step_id in ((unreadable, None), (readable, started.observe.id)):
             await dead_letters.keep(
                 session,
                 actor="observer",
-                subject="iteration.started",
+                subject=SUBJECT,
                 payload=payload,
                 step_id=step_id,
                 code="unreadable_event",
@@ -206,7 +207,3 @@ async def _id(session: AsyncSession, table: type, agent: Agent, *conditions: obj
     wanted = select(columns.id).where(columns.agent_id == agent.id, *conditions)
     found: UUID = (await session.scalars(wanted.order_by(columns.created_at).limit(1))).one()
     return found
-
-
-async def _letter_id(session: AsyncSession, step_id: UUID) -> UUID:
-    return (await session.scalars(select(DeadLetter.id).where(DeadLetter.step_id == step_id))).one()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import httpx
 import uvicorn
 
 from cli.local.ports import free_port
@@ -12,12 +13,14 @@ from services.api.app import build
 from shared.runtime.settings import Settings
 
 START_SECONDS = 30.0
+LOOK_AGAIN_SECONDS = 0.02
 
 
 @contextmanager
 def served(settings: Settings) -> Iterator[str]:
-    """Its URL."""
+    """Its URL, once it is ready."""
     port = free_port()
+    url = f"http://127.0.0.1:{port}"
     config = uvicorn.Config(
         build(settings), port=port, log_config=None, access_log=False, timeout_graceful_shutdown=1
     )
@@ -26,11 +29,11 @@ def served(settings: Settings) -> Iterator[str]:
     thread.start()
     deadline = time.monotonic() + START_SECONDS
     try:
-        while not server.started:
+        while not (server.started and httpx.get(f"{url}/health/ready").is_success):
             assert thread.is_alive(), "the api did not start"
-            assert time.monotonic() < deadline, "the api did not start in time"
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{port}"
+            assert time.monotonic() < deadline, "the api was not ready in time"
+            time.sleep(LOOK_AGAIN_SECONDS)
+        yield url
     finally:
         server.should_exit = True
         thread.join()

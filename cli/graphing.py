@@ -1,0 +1,86 @@
+"""Looking at a graph: what is asked for, read from the api, and how it is shown."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+from pydantic import BaseModel
+from rich.console import Console
+
+from cli.client import Client
+from cli.errors import BadInputError, CommandError
+from cli.show.graph import show_around, show_edges, show_graph, show_nodes, show_types
+
+MOST_OF_OVERVIEW = 1000
+MOST_AROUND = 200
+CANDIDATES = 50
+CANDIDATES_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found, and how to show it."""
+
+    found: BaseModel | Sequence[BaseModel]
+    show: Callable[[Console], None]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Of one agent; raises CommandError where what is named is not there."""
+
+    client: Client
+    agent: str
+    limit: int
+    type_name: str | None
+    node: str | None
+
+    def overview(self) -> Look:
+        limit = min(self.limit, MOST_OF_OVERVIEW)
+        found = self.client.graph(self.agent, type_name=self.type_name, limit=limit)
+        known = [each.name for each in found.node_types]
+        if self.type_name and self.type_name not in known:
+            listed = ", ".join(sorted(known)) or "none yet"
+            raise CommandError(f"there is no node type {self.type_name!r}; there are: {listed}")
+        return Look(
+            found,
+            lambda console: show_graph(console, self.client.agent(self.agent), found),
+        )
+
+    def nodes(self, search: str | None) -> Look:
+        found = list(self.client.nodes(self.agent, self.limit, type=self.type_name, search=search))
+        return Look(found, partial(show_nodes, nodes=found, limit=self.limit))
+
+    def edges(self) -> Look:
+        at = str(self._node()) if self.node else None
+        found = list(self.client.edges(self.agent, self.limit, type=self.type_name, node_id=at))
+        return Look(found, partial(show_edges, edges=found, limit=self.limit))
+
+    def types(self) -> Look:
+        found = [*self.client.node_types(self.agent), *self.client.edge_types(self.agent)]
+        return Look(found, partial(show_types, types=found))
+
+    def near(self, depth: int) -> Look:
+        limit = min(self.limit, MOST_AROUND)
+        found = self.client.neighbourhood(self.agent, self._node(), depth=depth, limit=limit)
+        return Look(found, partial(show_around, around=found))
+
+    def _node(self) -> UUID:
+        """The node of that id, or the one that is named so, in whatever case."""
+        if not self.node:
+            raise BadInputError("name the node: vigil graph AGENT near NODE")
+        try:
+            return UUID(self.node)
+        except ValueError:
+            found = list(self.client.nodes(self.agent, CANDIDATES, search=self.node))
+        wanted = self.node.strip().lower()
+        best = [each for each in found if each.name.lower() == wanted] or found
+        if not best:
+            raise CommandError(f"no node is named {self.node!r}: look for it with --search")
+        if len(best) > 1:
+            told = [f"{each.name} ({each.type} {each.id})" for each in best[:CANDIDATES_TOLD]]
+            raise CommandError(
+                f"several are named like {self.node!r}, take an id: {', '.join(told)}"
+            )
+        return best[0].id

@@ -1,0 +1,137 @@
+"""The commands that look at agents, over a real socket."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from typer.testing import CliRunner
+
+from cli.errors import BadInputError, CommandError
+from cli.main import build_app
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from tests.integration.api.full import AGENT, SAID, Full, full_agent
+from tests.integration.api.serving import served
+
+
+class Vigil:
+    """The command in this process, on an api that serves a full agent."""
+
+    def __init__(self, url: str, full: Full) -> None:
+        self._url = url
+        self.full = full
+
+    def __call__(self, *arguments: str) -> str:
+        told = CliRunner().invoke(build_app(), self._with_url(arguments), catch_exceptions=False)
+        assert told.exit_code == 0, told.output
+        return told.output
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self(*arguments, "--json"))
+
+    def _with_url(self, arguments: tuple[str, ...]) -> list[str]:
+        return [*arguments, "--url", self._url]
+
+
+@pytest.fixture
+def vigil(database_url: str) -> Iterator[Vigil]:
+    async def make() -> Full:
+        database = Database(database_url, name="test")
+        try:
+            return await full_agent(database)
+        finally:
+            await database.close()
+
+    full = asyncio.run(make())
+    # What the api logs would stand among what the command prints.
+    with capture_logs(), served(Settings(database_url=database_url)) as url:
+        yield Vigil(url, full)
+
+
+def test_a_graph_is_looked_at_from_every_side(vigil: Vigil) -> None:
+    assert "Halden Cells —buys→ Lithium" in vigil("graph", AGENT)
+    assert vigil.json("graph", AGENT)["counts"]["nodes"] == 6
+    assert [node["name"] for node in vigil.json("graph", AGENT, "nodes", "--type", "Thing")] == [
+        "Lithium",
+        "Halden Cells",
+    ]
+    assert "Lithium" in vigil("graph", AGENT, "--search", "lith")
+    assert [edge["type"] for edge in vigil.json("graph", AGENT, "edges", "lithium")] == ["buys"]
+    assert "—buys→" in vigil("graph", AGENT, "edges", "--type", "buys")
+    types = vigil("graph", AGENT, "types")
+    assert "AgentAdvice" in types
+    assert "one of BUY, SELL, HOLD" in types or "action: string" in types
+    near = vigil("graph", AGENT, "near", "Lithium", "--depth", "2")
+    assert "Halden grows —about→ Halden Cells" in near
+    assert len(vigil.json("graph", AGENT, "near", str(vigil.full.node_id))["nodes"]) >= 2
+    assert "no such nodes" in vigil("graph", AGENT, "--search", "nothing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (["graph", AGENT, "near"], BadInputError, "name the node"),
+        (["graph", AGENT, "types", "Lithium"], BadInputError, "not for `types`"),
+        (["graph", AGENT, "edges", "--search", "x"], BadInputError, "finds nodes"),
+        (["graph", AGENT, "near", "Cobalt"], CommandError, "no node is named"),
+        (["graph", AGENT, "near", "Hald"], CommandError, "several"),
+        (["graph", AGENT, "--type", "None"], CommandError, "there are: AgentAdvice"),
+        (["iteration", AGENT, "soon"], BadInputError, "neither a number nor an id"),
+        (["iteration", AGENT, "9"], CommandError, "no iteration '9'"),
+        (["agent", "edit", AGENT], BadInputError, "say what to change"),
+        (["inbox", "mark"], BadInputError, "name an item"),
+    ],
+)
+def test_what_cannot_be_is_told(
+    vigil: Vigil, arguments: list[str], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        vigil(*arguments)
+
+
+def test_iterations_are_listed_and_one_is_told(vigil: Vigil) -> None:
+    assert [each["number"] for each in vigil.json("iterations", AGENT)] == [2, 1]
+    assert [each["number"] for each in vigil.json("iterations", AGENT, "--limit", "1")] == [2]
+    listed = vigil("iterations", AGENT, "--status", "completed")
+    assert ("completed" in listed, "observing" in listed) == (True, False)
+    told = vigil("iteration", AGENT, "1", "--said")
+    for words in ("#1", "Who buys lithium?", "observe", "→ tavilySearch", "← queryGraph", SAID):
+        assert words in told
+    assert SAID not in vigil("iteration", AGENT, "1")
+    assert vigil.json("iteration", AGENT)["number"] == 2
+    assert vigil.json("iteration", AGENT, str(vigil.full.ended_iteration_id))["number"] == 1
+
+
+def test_conclusions_are_told_in_full(vigil: Vigil) -> None:
+    assert len(vigil.json("analyses", AGENT)) == 2
+    told = vigil("advice", AGENT, "--limit", "1")
+    assert all(words in told for words in ("Buy of Halden", "BUY, confidence 0.50", "newest 1"))
+    assert "[Halden grows]" in told
+    one = vigil.json("advice", AGENT, str(vigil.full.advice_id))
+    assert one["id"] == str(vigil.full.advice_id)
+
+
+def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
+    item = str(vigil.full.item_id)
+    assert len(vigil.json("inbox")) == 2
+    assert item in vigil("inbox", "read", item)
+    assert [each["id"] == item for each in vigil.json("inbox")] == [False]
+    assert "not read" in vigil("inbox", "mark", item, "--unread")
+    assert "2 items marked as read" in vigil("inbox", "mark", "--all")
+    assert "Nothing new" in vigil("inbox")
+    assert len(vigil.json("inbox", "--all")) == 2
+    assert len(vigil.json("inbox", "--all", "--limit", "1")) == 1
+
+
+def test_an_agent_is_changed(vigil: Vigil) -> None:
+    vigil("agent", "edit", AGENT, "--name", "Other", "--interval", "2h", "--model", "observer=m")
+    again = vigil.json("agent", "edit", "other", "--model", "conversation=n")
+    assert (again["name"], again["interval_seconds"]) == ("Other", 7200)
+    assert again["models"] == {"observer": "m", "conversation": "n"}
+    reset = vigil.json("agent", "edit", "other", "--model", "observer=")
+    assert reset["models"] == {"conversation": "n"}
+    assert [each["name"] for each in vigil.json("agent", "list", "--search", "oth")] == ["Other"]
+    assert vigil.json("agent", "list", "--state", "paused") == []
