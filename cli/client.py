@@ -1,5 +1,7 @@
 """The api, as the commands use it."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -7,6 +9,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 import httpx
+from httpx_sse import EventSource, ServerSentEvent
 from pydantic import TypeAdapter
 
 from cli.errors import AwayError, CommandError
@@ -25,6 +28,7 @@ from shared.store.reading.shapes import (
 )
 
 TIMEOUT_SECONDS: Final = 30.0
+"""More than the pause between two signs of life of an answer that goes on."""
 
 T = TypeVar("T")
 
@@ -119,6 +123,15 @@ class Client:
     def discard(self, reference: str) -> None:
         self._send("DELETE", _letter(reference))
 
+    def events(self, agent: str | None, parameters: Mapping[str, str]) -> Iterator[ServerSentEvent]:
+        """Of one agent or of all, until the connection ends."""
+        path = "/events" if agent is None else f"{_agent(agent)}/events"
+        with self._answered(), self._http.stream("GET", path, params=parameters) as answer:
+            if answer.is_error:
+                answer.read()
+                _raise_for(answer)
+            yield from EventSource(answer).iter_sse()
+
     def close(self) -> None:
         self._http.close()
 
@@ -137,8 +150,16 @@ class Client:
         return TypeAdapter(shape).validate_json(self._send(method, path, **request).content)
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
-        try:
+        with self._answered():
             answer = self._http.request(method, path, **request)
+        _raise_for(answer)
+        return answer
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Makes errors of what is done within."""
+        try:
+            yield
         except httpx.InvalidURL as error:
             raise CommandError(f"{self.url!r} is no URL: {error}") from error
         except httpx.UnsupportedProtocol as error:
@@ -147,11 +168,13 @@ class Client:
             raise AwayError(
                 f"no Vigil answers at {self.url}: {str(error) or type(error).__name__}"
             ) from error
-        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            raise AwayError(_detail(answer))
-        if answer.is_error:
-            raise ApiError(_detail(answer))
-        return answer
+
+
+def _raise_for(answer: httpx.Response) -> None:
+    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise AwayError(_detail(answer))
+    if answer.is_error:
+        raise ApiError(_detail(answer))
 
 
 def _agent(reference: str) -> str:

@@ -9,12 +9,26 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from services.api.access import Owner
+from services.api.events.hub import Hub
+from services.api.events.owners import Owners
+from services.api.events.window import Window
 from services.api.guard import Guard
 from services.api.problems import handle_problems
-from services.api.routes import about, agents, dead_letters, graph, health, inbox, iterations
+from services.api.routes import (
+    about,
+    agents,
+    dead_letters,
+    events,
+    graph,
+    health,
+    inbox,
+    iterations,
+)
 from shared.runtime import process
+from shared.runtime.credentials import credentials_of
 from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
+from shared.store.database import Database
 
 PREFIX: Final = "/api/v1"
 POOL_SIZE: Final = 5
@@ -23,21 +37,28 @@ POOL_SIZE: Final = 5
 def serve() -> None:
     """Runs the api until SIGTERM or SIGINT."""
     settings = process.begin("api")
-    process.serve(build(settings), settings)
+    app = build(settings)
+    process.serve(app, settings, at_stop=app.state.hub.stop)
 
 
 def build(settings: Settings) -> FastAPI:
-    """The application. It starts without Postgres, answers 503 until that is there, and never gives up on it."""
+    """The application. It starts without Postgres, answers 503 until that is there, and never gives up on it.
+
+    Without NATS it does without events until that is there.
+    """
     database = database_of(settings, "api", pool_size=POOL_SIZE)
     owner = Owner(database, settings.owner)
+    hub = hub_of(settings, database)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        waiting = asyncio.create_task(owner.wait())
+        tasks = [asyncio.create_task(owner.wait()), asyncio.create_task(hub.run())]
         yield
-        waiting.cancel()
-        with suppress(asyncio.CancelledError):
-            await waiting
+        hub.stop()
+        for task in tasks:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
         await database.close()
 
     app = FastAPI(
@@ -52,8 +73,19 @@ def build(settings: Settings) -> FastAPI:
     app.state.settings = settings
     app.state.database = database
     app.state.owner = owner
+    app.state.hub = hub
     handle_problems(app)
     app.include_router(health.router)
-    for topic in (about, agents, iterations, graph, inbox, dead_letters):
+    for topic in (about, agents, iterations, graph, inbox, dead_letters, events):
         app.include_router(topic.router, prefix=PREFIX)
     return app
+
+
+def hub_of(settings: Settings, database: Database) -> Hub:
+    return Hub(
+        settings.nats_url,
+        credentials_of(settings, "api"),
+        Owners(database),
+        Window(settings.event_window, settings.event_window_bytes),
+        settings.event_listeners,
+    )

@@ -1,7 +1,7 @@
 """Agents with how they are doing."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, func, or_, select, true
@@ -32,6 +32,12 @@ async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDe
         if phase is not Phase.CONFIGURATION
     }
     return AgentDetails(**dict(found[0]), prompts=prompts)
+
+
+async def owners(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Agent to owner, of those that exist."""
+    rows = await session.execute(select(Agent.id, Agent.owner_id).where(Agent.id.in_(agent_ids)))
+    return dict(rows.tuples().all())
 
 
 def is_named(reference: str) -> ColumnElement[bool]:

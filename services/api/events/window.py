@@ -1,0 +1,140 @@
+"""The newest events, in memory, and the place of one listener among them. No clock and no I/O."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Literal
+from uuid import UUID
+
+CHUNK_EVENTS: Final = 500
+CHUNK_BYTES: Final = 64 * 1024
+"""What a listener is sent at once, and so what one that takes nothing can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An event with whom it belongs to, and as it is sent."""
+
+    sequence: int
+    subject: str
+    agent_id: UUID
+    owner_id: UUID
+    frame: bytes
+
+
+class Window:
+    """Every event behind `after` up to `last` that is anybody's; the oldest are given up for new ones."""
+
+    def __init__(self, most_events: int, most_bytes: int) -> None:
+        self.most_events = most_events
+        self.after = 0
+        self.last = 0
+        self.origin = 0
+        """What stood before the stream's first event when it was found."""
+        self.stream = 0
+        """A number for each stream that was found: one that is made anew begins its sequences again. 0: none yet."""
+        self.stretch = 0
+        """A number for each time that the window was begun: between two of them events may be missing."""
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._heard: list[Heard] = []
+        self._given_up = 0
+
+    def begin(self, after: int, *, new_stream_from: int | None = None) -> None:
+        """Empty, from `after` on; in another stream than before where what stood before its first event is given."""
+        self.after = self.last = after
+        self.stretch += 1
+        self._heard, self._given_up, self._bytes = [], 0, 0
+        if new_stream_from is not None:
+            self.origin = new_stream_from
+            self.stream += 1
+
+    def extend(self, heard: Sequence[Heard], last: int) -> None:
+        """With what came behind the last, in order. `last` is the newest, be it anybody's or not."""
+        self._heard += heard
+        self._bytes += sum(len(each.frame) for each in heard)
+        self.last = last
+        while self._is_too_large():
+            oldest = self._heard[self._given_up]
+            self.after = oldest.sequence
+            self._bytes -= len(oldest.frame)
+            self._given_up += 1
+        # Not one by one, which would move all the others each time.
+        if self._given_up > len(self._heard) // 2:
+            del self._heard[: self._given_up]
+            self._given_up = 0
+
+    def behind(self, sequence: int) -> Sequence[Heard] | None:
+        """The oldest events behind `sequence`, a chunk at most; None where some of them may have been given up."""
+        if sequence < self.after:
+            return None
+        start = bisect_right(
+            self._heard, sequence, lo=self._given_up, key=lambda heard: heard.sequence
+        )
+        return chunk(self._heard[start : start + CHUNK_EVENTS])
+
+    def _is_too_large(self) -> bool:
+        kept = len(self._heard) - self._given_up
+        return kept > self.most_events or (kept > 0 and self._bytes > self._most_bytes)
+
+
+def chunk(heard: Sequence[Heard]) -> Sequence[Heard]:
+    """As many of the first as are sent at once: one at least."""
+    size = 0
+    for count, each in enumerate(heard):
+        size += len(each.frame)
+        if count and size > CHUNK_BYTES:
+            return heard[:count]
+    return heard
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Events that a listener cannot have any more. `last` is None where the stream was made anew: it had no end."""
+
+    why: Literal["expired", "stream_made_anew"]
+    first: int
+    last: int | None
+    resume_after: int
+    """Where the listener stands behind the gap."""
+
+
+class Place(Enum):
+    """Where a listener stands that the window has nothing for."""
+
+    BEFORE_THE_WINDOW = auto()
+    TOO_SLOW = auto()
+    """It was in the window, which has moved on without it."""
+
+
+@dataclass
+class Cursor:
+    """A listener's place: all up to `sequence` has been sent to it, or was not for it."""
+
+    sequence: int
+    stream: int
+    _stretch: int | None = None
+
+    def look(self, window: Window) -> Sequence[Heard] | Gap | Place:
+        """What comes next; no events where there is nothing new. What is returned counts as sent."""
+        if self.stream != window.stream:
+            gap = Gap("stream_made_anew", self.sequence + 1, None, window.origin)
+            self.stream, self.sequence, self._stretch = window.stream, window.origin, None
+            return gap
+        found = window.behind(self.sequence)
+        if found is None:
+            fell_out = self._stretch == window.stretch
+            return Place.TOO_SLOW if fell_out else Place.BEFORE_THE_WINDOW
+        self._stretch = window.stretch
+        if found:
+            self.sequence = found[-1].sequence
+        return found
+
+    def read(self, first: int, last: int) -> Gap | None:
+        """Events from `first` to `last` were read from the stream, where nothing stands between them and this place."""
+        gap = None
+        if first > self.sequence + 1:
+            gap = Gap("expired", self.sequence + 1, first - 1, first - 1)
+        self.sequence = max(self.sequence, last)
+        return gap
