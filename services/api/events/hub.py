@@ -147,7 +147,8 @@ class Hub:
 
     async def _take(self, batch: Sequence[Told]) -> None:
         if batch:
-            self.window.extend(await self._heard(batch), batch[-1].sequence)
+            heard = await self._heard(batch)
+            self.window.extend(heard, batch[0].sequence, batch[-1].sequence)
             self._tell()
 
     async def _heard(self, batch: Sequence[Told]) -> list[Heard]:

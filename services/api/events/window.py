@@ -50,8 +50,13 @@ class Window:
             self.origin = new_stream_from
             self.stream += 1
 
-    def extend(self, heard: Sequence[Heard], last: int) -> None:
-        """With what came behind the last, in order. `last` is the newest, be it anybody's or not."""
+    def extend(self, heard: Sequence[Heard], first: int, last: int) -> None:
+        """With what of the events from `first` to `last` is anybody's.
+
+        Where events are missing before `first`, the window begins again: who waits for them has to be told.
+        """
+        if first > self.last + 1:
+            self.begin(first - 1)
         self._heard += heard
         self._bytes += sum(len(each.frame) for each in heard)
         self.last = last
