@@ -9,7 +9,7 @@ StillAllowed = Callable[[], Awaitable[bool]]
 """Raises TransientError where that cannot be known just now."""
 
 
-def _standing(_: Request) -> StillAllowed:
+def still_allowed_of(_: Request) -> StillAllowed:
     """There are no credentials yet that could be revoked or expire: whoever was let in stays."""
 
     async def still_allowed() -> bool:
@@ -18,4 +18,4 @@ def _standing(_: Request) -> StillAllowed:
     return still_allowed
 
 
-Standing = Annotated[StillAllowed, Depends(_standing)]
+Standing = Annotated[StillAllowed, Depends(still_allowed_of)]

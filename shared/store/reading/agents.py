@@ -37,7 +37,7 @@ async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDe
 async def owners(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, UUID]:
     """Agent to owner, of those that exist."""
     rows = await session.execute(select(Agent.id, Agent.owner_id).where(Agent.id.in_(agent_ids)))
-    return dict(rows.tuples().all())
+    return {row.id: row.owner_id for row in rows}
 
 
 def is_named(reference: str) -> ColumnElement[bool]:
