@@ -79,6 +79,9 @@ class Window:
         )
         return chunk(self._heard[start : start + CHUNK_EVENTS])
 
+    def has_behind(self, sequence: int) -> bool:
+        return bool(self._heard) and self._heard[-1].sequence > sequence
+
     def _is_too_large(self) -> bool:
         kept = len(self._heard) - self._given_up
         return kept > self.most_events or (kept > 0 and self._bytes > self._most_bytes)
@@ -110,7 +113,7 @@ class Place(Enum):
 
     BEFORE_THE_WINDOW = auto()
     TOO_SLOW = auto()
-    """It was in the window, which has moved on without it."""
+    """It did not take all that was there, and the window has moved on without it."""
 
 
 @dataclass
@@ -119,21 +122,22 @@ class Cursor:
 
     sequence: int
     stream: int
-    _stretch: int | None = None
+    _left_some_of: int | None = None
+    """The stretch of the window in which it has not yet taken all that was there when it last looked."""
 
     def look(self, window: Window) -> Sequence[Heard] | Gap | Place:
         """What comes next; no events where there is nothing new. What is returned counts as sent."""
         if self.stream != window.stream:
             gap = Gap("stream_made_anew", self.sequence + 1, None, window.origin)
-            self.stream, self.sequence, self._stretch = window.stream, window.origin, None
+            self.stream, self.sequence, self._left_some_of = window.stream, window.origin, None
             return gap
         found = window.behind(self.sequence)
         if found is None:
-            fell_out = self._stretch == window.stretch
-            return Place.TOO_SLOW if fell_out else Place.BEFORE_THE_WINDOW
-        self._stretch = window.stretch
+            is_slow = self._left_some_of == window.stretch
+            return Place.TOO_SLOW if is_slow else Place.BEFORE_THE_WINDOW
         if found:
             self.sequence = found[-1].sequence
+        self._left_some_of = window.stretch if window.has_behind(self.sequence) else None
         return found
 
     def read(self, first: int, last: int) -> Gap | None:

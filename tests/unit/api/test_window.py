@@ -69,13 +69,25 @@ def test_a_chunk_is_bounded_and_never_empty() -> None:
     assert chunk([]) == []
 
 
-def test_who_falls_out_of_the_window_is_too_slow_and_who_comes_from_before_it_is_not() -> None:
+def test_who_has_left_something_and_falls_out_of_the_window_is_too_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "CHUNK_EVENTS", 1)
+    window = window_of(1, 2, most_events=2)
+    cursor = Cursor(0, window.stream)
+    assert sequences(cursor.look(window)) == [1]
+    window.extend([heard(each) for each in (3, 4, 5)], 3, 5)
+    assert cursor.look(window) is Place.TOO_SLOW
+
+
+def test_who_has_taken_all_and_who_comes_from_before_the_window_is_not_too_slow() -> None:
     window = window_of(1, 2, 3, most_events=2)
     assert Cursor(0, window.stream).look(window) is Place.BEFORE_THE_WINDOW
     cursor = Cursor(2, window.stream)
     assert sequences(cursor.look(window)) == [3]
     window.extend([heard(each) for each in (4, 5, 6)], 4, 6)
-    assert cursor.look(window) is Place.TOO_SLOW
+    assert cursor.look(window) is Place.BEFORE_THE_WINDOW
+    assert cursor.read(4, 6) is None
 
 
 def test_where_the_window_was_begun_again_nobody_is_too_slow() -> None:
