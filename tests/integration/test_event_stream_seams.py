@@ -7,9 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from services.api.events import response
-from shared.events.history import History
-from shared.events.tail import listening as connected
+from services.api.events import listener, response
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
@@ -28,6 +26,7 @@ from tests.integration.streams import (
 )
 
 SMALL = 5
+FLOOD = 200
 LARGE_TEXT = "x" * 50_000
 
 
@@ -96,9 +95,10 @@ async def test_a_place_that_the_stream_never_had_is_a_gap_and_all_of_it_is_told(
 
 
 async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
-    api: Serving, bus: Bus, agent_id: UUID
+    api: Serving, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it reads again: what it was sent, why it is cut off, and the end."""
+    monkeypatch.setattr(listener, "TAKES_SLOWLY_SECONDS", 0.0)
     async with Dawdler.at(api.url) as dawdler:
         await eventually(lambda: api.app.state.hub.listeners == 1, "it to listen")
         await dawdler.opened()
@@ -108,6 +108,7 @@ async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
     assert b'"too_slow"' in sent
     place = int(sent.rpartition(b"\nid: ")[2].split()[0])
     assert 1 < place < total
+    monkeypatch.undo()
     async with listening(api.url, last_event_id=str(place)) as ear:
         await eventually(lambda: len(ear.events) == total - place, "the rest")
     assert ids_of(ear.events) == [*range(place + 1, total + 1)]
@@ -131,13 +132,10 @@ async def test_who_takes_nothing_is_cut_off_and_holds_next_to_nothing(
 
 async def flood(bus: Bus, agent_id: UUID, api: Serving) -> int:
     """More than any buffer between takes; returns how many events when the api has read them all."""
-    async with connected(str(bus.client.connected_url.geturl())) as client:
-        for _ in range(200):
-            await bus.publish(concluded(agent_id, LARGE_TEXT))
-        held = await History(client).held()
-    assert held is not None
-    await eventually(lambda: api.app.state.hub.window.last == held.last, "the api to read all")
-    return held.last
+    for _ in range(FLOOD):
+        await bus.publish(concluded(agent_id, LARGE_TEXT))
+    await eventually(lambda: api.app.state.hub.window.last == FLOOD, "the api to read all")
+    return FLOOD
 
 
 class Dawdler:

@@ -9,19 +9,20 @@ from uuid import UUID
 
 from services.api.events import frames
 from services.api.events.hub import LOOK_AGAIN_SECONDS, Hub
-from services.api.events.window import Cursor, Gap, Heard, Place
+from services.api.events.window import Cursor, Gap, Heard
 from shared.errors import TransientError
 from shared.events.subjects import matches
 
 KEEP_ALIVE_SECONDS: Final = 15.0
+TAKES_SLOWLY_SECONDS: Final = 5.0
+"""How long a listener may let one chunk wait, when all that comes next has to be read from the stream for it alone."""
 CHECK_AGAIN_SECONDS: Final = 30.0
 """How long a credential that is no more keeps a stream, at most."""
 
 STOPPING: Final = ("stopping", "Vigil's api is being stopped: come again, and go on where you are.")
 TOO_SLOW: Final = (
     "too_slow",
-    "You take events more slowly than they come, and those that you lack are no longer at hand: "
-    "come again, and they are read from the stream.",
+    "You take events more slowly than they come: come again, and go on where you are.",
 )
 NOT_ALLOWED: Final = ("not_allowed", "The credential that you came in with is no longer good.")
 
@@ -70,6 +71,7 @@ class Listener:
             if found:
                 self._sent_at = self._now()
                 yield found
+                self._is_too_slow = self._was_slow()
             elif found is None:
                 await self._hub.hear(news, self._patience())
             if self._now() - self._sent_at >= KEEP_ALIVE_SECONDS:
@@ -92,9 +94,15 @@ class Listener:
                 return None  # whoever would have to say so is away
         return None
 
+    def _was_slow(self) -> bool:
+        """With the chunk that it has just taken."""
+        took_seconds = self._now() - self._sent_at
+        is_left_behind = self._cursor is not None and self._cursor.is_before(self._hub.window)
+        return is_left_behind and took_seconds > TAKES_SLOWLY_SECONDS
+
     def _patience(self) -> float:
         """Seconds until something is to be done though nothing has happened."""
-        if self._cursor is None or self._cursor.sequence < self._hub.window.after:
+        if self._cursor is None or self._cursor.is_before(self._hub.window):
             return LOOK_AGAIN_SECONDS
         keep_alive = self._sent_at + KEEP_ALIVE_SECONDS
         check_again = self._checked_at + CHECK_AGAIN_SECONDS
@@ -108,11 +116,8 @@ class Listener:
             match self._cursor.look(self._hub.window):
                 case Gap() as gap:
                     return frames.gap(gap)
-                case Place.BEFORE_THE_WINDOW:
+                case None:
                     return await self._read_back(self._cursor)
-                case Place.TOO_SLOW:
-                    self._is_too_slow = True
-                    return b""
                 case heard:
                     return await self._of_window(heard)
         except TransientError:

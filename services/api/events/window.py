@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final, Literal
 from uuid import UUID
 
@@ -34,8 +33,6 @@ class Window:
         """What stood before the stream's first event when it was found."""
         self.stream = 0
         """A number for each stream that was found: one that is made anew begins its sequences again. 0: none yet."""
-        self.stretch = 0
-        """A number for each time that the window was begun: between two of them events may be missing."""
         self._most_bytes = most_bytes
         self._bytes = 0
         self._heard: list[Heard] = []
@@ -44,7 +41,6 @@ class Window:
     def begin(self, after: int, *, new_stream_from: int | None = None) -> None:
         """Empty, from `after` on; in another stream than before where what stood before its first event is given."""
         self.after = self.last = after
-        self.stretch += 1
         self._heard, self._given_up, self._bytes = [], 0, 0
         if new_stream_from is not None:
             self.origin = new_stream_from
@@ -79,9 +75,6 @@ class Window:
         )
         return chunk(self._heard[start : start + CHUNK_EVENTS])
 
-    def has_behind(self, sequence: int) -> bool:
-        return bool(self._heard) and self._heard[-1].sequence > sequence
-
     def _is_too_large(self) -> bool:
         kept = len(self._heard) - self._given_up
         return kept > self.most_events or (kept > 0 and self._bytes > self._most_bytes)
@@ -108,36 +101,29 @@ class Gap:
     """Where the listener stands behind the gap."""
 
 
-class Place(Enum):
-    """Where a listener stands that the window has nothing for."""
-
-    BEFORE_THE_WINDOW = auto()
-    TOO_SLOW = auto()
-    """It did not take all that was there, and the window has moved on without it."""
-
-
 @dataclass
 class Cursor:
     """A listener's place: all up to `sequence` has been sent to it, or was not for it."""
 
     sequence: int
     stream: int
-    _left_some_of: int | None = None
-    """The stretch of the window in which it has not yet taken all that was there when it last looked."""
 
-    def look(self, window: Window) -> Sequence[Heard] | Gap | Place:
-        """What comes next; no events where there is nothing new. What is returned counts as sent."""
+    def is_before(self, window: Window) -> bool:
+        """Whether what comes next may not be in the window any more."""
+        return self.sequence < window.after
+
+    def look(self, window: Window) -> Sequence[Heard] | Gap | None:
+        """What comes next, which counts as sent; None where the window cannot tell it.
+
+        No events where there is nothing new.
+        """
         if self.stream != window.stream:
             gap = Gap("stream_made_anew", self.sequence + 1, None, window.origin)
-            self.stream, self.sequence, self._left_some_of = window.stream, window.origin, None
+            self.stream, self.sequence = window.stream, window.origin
             return gap
         found = window.behind(self.sequence)
-        if found is None:
-            is_slow = self._left_some_of == window.stretch
-            return Place.TOO_SLOW if is_slow else Place.BEFORE_THE_WINDOW
         if found:
             self.sequence = found[-1].sequence
-        self._left_some_of = window.stretch if window.has_behind(self.sequence) else None
         return found
 
     def read(self, first: int, last: int) -> Gap | None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.api.events import window as module
-from services.api.events.window import Cursor, Gap, Heard, Place, Window, chunk
+from services.api.events.window import Cursor, Gap, Heard, Window, chunk
 from tests.seeds import repeatable
 
 OWNER, AGENT = UUID(int=1), UUID(int=2)
@@ -69,33 +69,20 @@ def test_a_chunk_is_bounded_and_never_empty() -> None:
     assert chunk([]) == []
 
 
-def test_who_has_left_something_and_falls_out_of_the_window_is_too_slow(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "CHUNK_EVENTS", 1)
-    window = window_of(1, 2, most_events=2)
-    cursor = Cursor(0, window.stream)
-    assert sequences(cursor.look(window)) == [1]
-    window.extend([heard(each) for each in (3, 4, 5)], 3, 5)
-    assert cursor.look(window) is Place.TOO_SLOW
-
-
-def test_who_has_taken_all_and_who_comes_from_before_the_window_is_not_too_slow() -> None:
+def test_for_a_place_before_it_the_window_has_no_answer() -> None:
     window = window_of(1, 2, 3, most_events=2)
-    assert Cursor(0, window.stream).look(window) is Place.BEFORE_THE_WINDOW
-    cursor = Cursor(2, window.stream)
-    assert sequences(cursor.look(window)) == [3]
-    window.extend([heard(each) for each in (4, 5, 6)], 4, 6)
-    assert cursor.look(window) is Place.BEFORE_THE_WINDOW
-    assert cursor.read(4, 6) is None
+    cursor = Cursor(0, window.stream)
+    assert (cursor.look(window), cursor.is_before(window)) == (None, True)
+    assert cursor.read(1, 1) is None
+    assert sequences(cursor.look(window)) == [2, 3]
+    assert not cursor.is_before(window)
 
 
-def test_where_the_window_was_begun_again_nobody_is_too_slow() -> None:
+def test_where_events_are_missing_the_window_begins_again_and_who_waits_is_told() -> None:
     window = window_of(1, 2)
     cursor = Cursor(2, window.stream)
-    cursor.look(window)
     window.extend([heard(11)], 11, 11)
-    assert cursor.look(window) is Place.BEFORE_THE_WINDOW
+    assert cursor.look(window) is None
     assert cursor.read(11, 12) == Gap("expired", 3, 10, 10)
     assert cursor.sequence == 12
 
@@ -153,9 +140,7 @@ class World:
         found = self.cursor.look(self.window)
         if isinstance(found, Gap):
             raise AssertionError("the stream was never made anew")
-        if found is Place.TOO_SLOW:
-            self.cursor = Cursor(self.cursor.sequence, self.window.stream)
-        elif found is Place.BEFORE_THE_WINDOW:
+        if found is None:
             self._read_back(self.cursor)
         else:
             self._sent(sequences(found))
