@@ -108,7 +108,7 @@ async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
     assert b'"too_slow"' in sent
     place = int(sent.rpartition(b"\nid: ")[2].split()[0])
     assert 1 < place < total
-    monkeypatch.undo()
+    monkeypatch.setattr(listener, "TAKES_SLOWLY_SECONDS", 60.0)
     async with listening(api.url, last_event_id=str(place)) as ear:
         await eventually(lambda: len(ear.events) == total - place, "the rest")
     assert ids_of(ear.events) == [*range(place + 1, total + 1)]
