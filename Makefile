@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
-	test-cluster-short bench-makespan check format lock asyncapi clean
+	test-cluster-short bench-makespan bench-events check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ test-cluster: $(VENV)/.installed-dev  ## the cluster on a real Docker Engine, in
 
 bench-makespan: $(VENV)/.installed-dev  ## one iteration of 20 queries with 1, 2 and 4 researchers, beside the ideal
 	@$(BIN)/python -m bench.makespan
+
+bench-events: $(VENV)/.installed-dev  ## 200 listeners of one api's event stream, over its death: all told, in order, in how little memory
+	@$(BIN)/python -m bench.event_stream
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
 	@$(BIN)/ruff format --check .

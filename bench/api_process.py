@@ -26,6 +26,7 @@ class ApiProcess:
             "VIGIL_DATABASE_URL": settings.database_url,
             "VIGIL_NATS_URL": settings.nats_url,
             "VIGIL_OWNER": settings.owner,
+            "VIGIL_EVENT_WINDOW": str(settings.event_window),
             "VIGIL_PORT": str(self._port),
         }
 

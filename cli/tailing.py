@@ -70,7 +70,8 @@ class Tail:
 
     def _follow_api(self, client: Client) -> None:
         names = Names(client)
-        streaming = Streaming(client, self.agent, self.pattern, self._begin())
+        agent = str(client.agent(self.agent).id) if self.agent else None
+        streaming = Streaming(client, agent, self.pattern, self._begin())
         self._say_where(client.url)
         for told in streaming.events():
             self._print(told, names)

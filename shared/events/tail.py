@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -140,10 +140,11 @@ async def follow(
     start = await _start(client, from_sequence, since, last)
     while True:
         try:
-            async for batch in batches(client, start, pattern):
-                for told in batch:
-                    start = at(told.sequence + 1)
-                    yield told
+            async with aclosing(batches(client, start, pattern)) as following:
+                async for batch in following:
+                    for told in batch:
+                        start = at(told.sequence + 1)
+                        yield told
         except TransientError:
             # NATS is away, or has restarted and forgotten the consumer, which is kept in memory.
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
@@ -151,15 +152,16 @@ async def follow(
 
 async def batches(
     client: Client, start: ConsumerConfig, pattern: str = ">"
-) -> AsyncIterator[list[Told]]:
+) -> AsyncGenerator[list[Told], None]:
     """The events from `start` on, as they come; an empty list wherever none has come for `FETCH_SECONDS`.
 
     Raises TransientError where NATS is away, or has lost the consumer or the whole stream.
     """
     try:
         subscription = await client.jetstream().pull_subscribe(pattern, stream=STREAM, config=start)
-        async for batch in _fetched(subscription):
-            yield batch
+        async with aclosing(_fetched(subscription)) as fetched:
+            async for batch in fetched:
+                yield batch
     except (NatsError, JetStreamError) as error:
         raise TransientError(f"NATS tells no more: {error!r}") from error
 
@@ -191,7 +193,9 @@ async def _start(
         ) from error
 
 
-async def _fetched(subscription: JetStreamContext.PullSubscription) -> AsyncIterator[list[Told]]:
+async def _fetched(
+    subscription: JetStreamContext.PullSubscription,
+) -> AsyncGenerator[list[Told], None]:
     """Until the consumer is gone, which raises."""
     try:
         while True:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,6 +16,7 @@ from shared.events.history import History
 from shared.events.tail import Stored, Told, at, batches, listening
 from shared.events.topology import STREAM
 from shared.runtime.logs import logger
+from shared.runtime.rhythm import whatever_happens
 
 LOOK_AGAIN_SECONDS: Final = 0.5
 MOST_READING_BACK: Final = 4
@@ -57,19 +58,13 @@ class Hub:
         self._owners = owners
         self._history: History | None = None
         self._made_at: datetime | None = None
+        self._told_away: str | None = None
         self._reading_back = asyncio.Semaphore(MOST_READING_BACK)
 
     async def run(self) -> None:
         """Until it is cancelled."""
-        told: str | None = None
         while True:
-            try:
-                await self._follow()
-                told = None
-            except TransientError as error:
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("no events for the time being", reason=told)
+            await whatever_happens(self._follow_unless_away, "the events are followed again soon")
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     def stop(self) -> None:
@@ -108,6 +103,15 @@ class Hub:
             raise TransientError(f"NATS at {self._url} is away")
         return self._history
 
+    async def _follow_unless_away(self) -> None:
+        """An absence is told once, however often it is looked whether it is over."""
+        try:
+            await self._follow()
+        except TransientError as error:
+            if str(error) != self._told_away:
+                self._told_away = str(error)
+                log.warning("no events for the time being", reason=self._told_away)
+
     async def _follow(self) -> None:
         """Until the stream turns out to be another one. Raises TransientError where NATS or Postgres is away."""
         async with listening(self._url, self._credentials, name="api") as client:
@@ -115,12 +119,14 @@ class Hub:
             try:
                 held = await self.held()
                 self._begin(held)
-                async for batch in batches(client, at(self.window.last + 1)):
-                    await self._take(batch)
-                    if not batch and not self._continues(await self.held()):
-                        return
-                    if not self.is_live and (not batch or self.window.last >= held.last):
-                        self._go_live()
+                self._told_away = None
+                async with aclosing(batches(client, at(self.window.last + 1))) as following:
+                    async for batch in following:
+                        await self._take(batch)
+                        if not batch and not self._continues(await self.held()):
+                            return
+                        if not self.is_live and (not batch or self.window.last >= held.last):
+                            self._go_live()
             finally:
                 self._history = None
 

@@ -12,7 +12,7 @@ from services.api.access import Owned, OwnedAgent
 from services.api.events.hub import Hub
 from services.api.events.listener import From, Listener, Wanted
 from services.api.events.response import EventStream
-from services.api.problems import NotFoundError
+from services.api.problems import MEDIA_TYPE, NotFoundError
 from services.api.standing import Standing, StillAllowed
 from shared.errors import TransientError
 from shared.events.subjects import pattern_of
@@ -29,13 +29,25 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
         "reason, before the stream is cut off.",
         "content": {EventStream.media_type: {"schema": {"type": "string"}}},
     },
+    **{
+        status: {"description": told, "content": {MEDIA_TYPE: {"schema": {"type": "object"}}}}
+        for status, told in (
+            (404, "There is no such agent."),
+            (422, "What was asked for cannot be understood."),
+            (503, "Postgres is away, or as many listen already as may."),
+        )
+    },
 }
 
 Sequence = Annotated[int | None, Query(ge=0, le=HIGHEST_SEQUENCE)]
 LastEventId = Annotated[int | None, Header(ge=0, le=HIGHEST_SEQUENCE)]
 Patterns = Annotated[
-    list[Annotated[str, AfterValidator(pattern_of)]],
-    Query(max_length=MOST_PATTERNS, description="Names of events, as `analysis`, `query.*`."),
+    tuple[Annotated[str, AfterValidator(pattern_of)], ...],
+    Query(
+        alias="type",
+        max_length=MOST_PATTERNS,
+        description="Names of events: `analysis`, `query.*`, `*.failed`.",
+    ),
 ]
 
 
@@ -61,7 +73,7 @@ async def follow_all(
     access: Owned,
     standing: Standing,
     begin: Begin,
-    type: Patterns = [],  # noqa: A002, B006  # the name people write in the address; it is never changed
+    patterns: Patterns = (),
     agent: Annotated[str | None, Query(description="Of one agent, by id or name.")] = None,
 ) -> Response:
     """The events of all agents, from now on or from any point that is still kept; never ends by itself."""
@@ -71,7 +83,7 @@ async def follow_all(
         if found is None:
             raise NotFoundError("agent", agent)
         agent_id = found.id
-    return _stream(request, Wanted(access.owner_id, agent_id, tuple(type)), begin, standing)
+    return _stream(request, Wanted(access.owner_id, agent_id, patterns), begin, standing)
 
 
 @router.get("/agents/{agent}/events", response_class=EventStream, responses=STREAM)
@@ -80,10 +92,10 @@ async def follow_agent(
     access: OwnedAgent,
     standing: Standing,
     begin: Begin,
-    type: Patterns = [],  # noqa: A002, B006  # as above
+    patterns: Patterns = (),
 ) -> Response:
     """The events of one agent."""
-    return _stream(request, Wanted(access.owner_id, access.agent.id, tuple(type)), begin, standing)
+    return _stream(request, Wanted(access.owner_id, access.agent.id, patterns), begin, standing)
 
 
 def _stream(request: Request, wanted: Wanted, begin: From, standing: StillAllowed) -> Response:
