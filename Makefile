@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
-	test-cluster-short bench-makespan bench-api check format lock asyncapi clean
+	test-cluster-short bench-makespan bench-api bench-events check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ bench-makespan: $(VENV)/.installed-dev  ## one iteration of 20 queries with 1, 2
 
 bench-api: $(VENV)/.installed-dev  ## pages of lists over HTTP, with 100,000 nodes and 200,000 edges beneath them
 	@$(BIN)/python -m bench.api_lists
+
+bench-events: $(VENV)/.installed-dev  ## 200 listeners of one api's event stream, over its death: all told, in order, in how little memory
+	@$(BIN)/python -m bench.event_stream
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
 	@$(BIN)/ruff format --check .

@@ -11,8 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,8 +18,9 @@ from typing import Final
 import psutil
 import psycopg
 
+from bench.engines import engines
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port, free_ports
+from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
 from cli.local.readiness import unreadiness
 
@@ -57,7 +56,7 @@ class Cost:
 def main() -> int:
     seconds = float(os.environ.get("VIGIL_BENCH_SECONDS") or 30)
     print(f"{'agents':>7}  {'running':>7}  {'scheduler':>9}  {'postgres':>8}  {'whole':>6}")
-    with tempfile.TemporaryDirectory() as home, _engines(Path(home)) as (postgres, nats):
+    with tempfile.TemporaryDirectory() as home, engines(Path(home)) as (postgres, nats):
         costs = [_row(postgres, nats, seconds, agents, running=0) for agents in AGENTS]
         _row(postgres, nats, seconds, AGENTS[-1], running=AGENTS[-1])
     return int(max(cost.whole for cost in costs) > MAX_IDLE)
@@ -89,21 +88,6 @@ def _run(command: list[str], url: str, nats: EmbeddedNats) -> None:
 def _environment(url: str, nats: EmbeddedNats) -> dict[str, str]:
     given = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
     return given | {"VIGIL_DATABASE_URL": url, "VIGIL_NATS_URL": nats.url}
-
-
-@contextmanager
-def _engines(home: Path) -> Iterator[tuple[EmbeddedPostgres, EmbeddedNats]]:
-    port, monitor_port = free_ports(2)
-    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=False)
-    postgres = EmbeddedPostgres(
-        home / "postgres", free_port(), home / "postgres.log", durable=False
-    )
-    nats.start()
-    try:
-        yield postgres.start(), nats
-    finally:
-        postgres.stop()
-        nats.stop()
 
 
 def _fill(connection: psycopg.Connection, agents: int, running: int) -> None:

@@ -1,6 +1,7 @@
 """The api, as the commands use it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from http import HTTPStatus
 from types import TracebackType
@@ -9,6 +10,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 import httpx
+from httpx_sse import EventSource, ServerSentEvent
 from pydantic import TypeAdapter
 
 from cli.api import Api
@@ -46,6 +48,7 @@ from shared.store.reading.shapes import (
 )
 
 TIMEOUT_SECONDS: Final = 30.0
+"""More than the pause between two signs of life of an answer that goes on."""
 
 T = TypeVar("T")
 S = TypeVar("S", bound=View)
@@ -270,6 +273,15 @@ class Client:
     def retry_delivery(self, known: DeliveryView) -> DeliveryView:
         return self._ask(DeliveryView, "POST", f"{_delivery(known)}/retry")
 
+    def events(self, agent: str | None, parameters: Mapping[str, str]) -> Iterator[ServerSentEvent]:
+        """Of one agent or of all, until the connection ends."""
+        path = "/events" if agent is None else f"{_agent(agent)}/events"
+        with self._answered(), self._http.stream("GET", path, params=parameters) as answer:
+            if answer.is_error:
+                answer.read()
+                _raise_for(self.url, answer)
+            yield from EventSource(answer).iter_sse()
+
     def close(self) -> None:
         self._http.close()
 
@@ -303,8 +315,16 @@ class Client:
         return TypeAdapter(shape).validate_json(self._send(method, path, **request).content)
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
-        try:
+        with self._answered():
             answer = self._http.request(method, path, **request)
+        _raise_for(self.url, answer)
+        return answer
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Makes errors of what is done within."""
+        try:
+            yield
         except httpx.InvalidURL as error:
             raise CommandError(f"{self.url!r} is no URL: {error}") from error
         except httpx.UnsupportedProtocol as error:
@@ -313,16 +333,18 @@ class Client:
             raise AwayError(
                 f"no Vigil answers at {self.url}: {str(error) or type(error).__name__}"
             ) from error
-        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            raise AwayError(_detail(answer))
-        if answer.status_code == HTTPStatus.UNAUTHORIZED:
-            raise ApiError(
-                f"{self.url} does not let us in. {_detail(answer)} Then `vigil login --url {self.url}`, "
-                "or give the token by VIGIL_TOKEN."
-            )
-        if answer.is_error:
-            raise ApiError(_detail(answer))
-        return answer
+
+
+def _raise_for(url: str, answer: httpx.Response) -> None:
+    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise AwayError(_detail(answer))
+    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+        raise ApiError(
+            f"{url} does not let us in. {_detail(answer)} Then `vigil login --url {url}`, "
+            "or give the token by VIGIL_TOKEN."
+        )
+    if answer.is_error:
+        raise ApiError(_detail(answer))
 
 
 def _agent(reference: str) -> str:

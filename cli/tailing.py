@@ -1,6 +1,8 @@
 """Following the bus for a person."""
 
 import asyncio
+import os
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,27 +14,17 @@ from cli.errors import BadInputError, CommandError
 from cli.installation import api_url, nats_credentials, nats_url
 from cli.show.console import err, out
 from cli.show.events import line_of, short
-from shared.events.models import EVENTS
+from cli.streaming import Begin, Streaming
+from shared.events.subjects import pattern_of
 from shared.events.tail import Told, follow, listening
 
 
 def subject_pattern(written: str) -> str:
     """What was written as a NATS subject: a noun alone means all of its events. Raises BadInputError."""
-    nouns = {event.subject.partition(".")[0] for event in EVENTS}
-    pattern = f"{written}.*" if written in nouns else written
-    if pattern != ">" and not any(_matches(pattern, event.subject) for event in EVENTS):
-        known = ", ".join(event.subject for event in EVENTS)
-        raise BadInputError(f"no event is named {written!r}; there are {known}")
-    return pattern
-
-
-def _matches(pattern: str, subject: str) -> bool:
-    wanted, given = pattern.split("."), subject.split(".")
-    if wanted[-1] == ">":
-        wanted, given = wanted[:-1], given[: len(wanted) - 1]
-    return len(wanted) == len(given) and all(
-        token in ("*", word) for token, word in zip(wanted, given, strict=True)
-    )
+    try:
+        return pattern_of(written)
+    except ValueError as error:
+        raise BadInputError(str(error)) from error
 
 
 @dataclass
@@ -42,18 +34,18 @@ class Names:
     client: Client | None
     known: dict[UUID, str] = field(default_factory=dict)
 
-    async def of(self, agent_id: UUID) -> str:
+    def of(self, agent_id: UUID) -> str:
         if agent_id not in self.known:
-            await self.read()
+            self.read()
         return self.known.setdefault(agent_id, short(agent_id))
 
-    async def read(self) -> None:
+    def read(self) -> None:
         if self.client is None:
             return
         try:
-            agents = await asyncio.to_thread(self.client.agents)
+            agents = self.client.agents()
         except CommandError:
-            return  # names are a convenience: the bus is followed without them
+            return  # names are a convenience: events are followed without them
         self.known |= {agent.id: agent.name for agent in agents}
 
 
@@ -67,22 +59,44 @@ class Tail:
     url: Address | None
     data: Path | None
 
-    async def run(self) -> None:
-        """For ever. Raises VigilError where the bus, or the agent that is named, cannot be found."""
+    def run(self) -> None:
+        """For ever. Raises VigilError where the events, or the agent that is named, cannot be found.
+
+        An installation that is named by its URL is asked over HTTP; the bus is listened to where it is at hand.
+        """
+        if self.url and "VIGIL_NATS_URL" not in os.environ:
+            self._follow_api(Client(api_url(self.url, self.data)))
+        else:
+            asyncio.run(self._follow_bus())
+
+    def _follow_api(self, client: Client) -> None:
+        names = Names(client)
+        agent = str(client.agent(self.agent).id) if self.agent else None
+        streaming = Streaming(client, agent, self.pattern, self._begin())
+        self._say_where(client.url)
+        for told in streaming.events():
+            self._print(told, names)
+
+    async def _follow_bus(self) -> None:
+        names = Names(self._client())
+        async for told in self._of_bus():
+            # Not on the loop: names are asked for over HTTP.
+            await asyncio.to_thread(self._print, told, names)
+
+    async def _of_bus(self) -> AsyncIterator[Told]:
         bus, client = nats_url(self.data), self._client()
         wanted = client.agent(self.agent).id if client and self.agent else None
-        names = Names(client)
+        begin = self._begin()
         async with listening(bus, nats_credentials()) as nats:
-            if not (self.from_start or self.since_seconds):
-                err().print(f"[quiet]listening at {bus}; --since 10m tells what was before[/]")
+            self._say_where(bus)
             async for told in follow(
                 nats,
                 self.pattern,
-                from_sequence=1 if self.from_start else None,
-                since=self._since(),
+                from_sequence=None if begin.after is None else begin.after + 1,
+                since=begin.since,
             ):
-                if wanted is None or (told.event is not None and told.event.agent_id == wanted):
-                    await self._print(told, names)
+                if wanted is None or told.agent_id == wanted:
+                    yield told
 
     def _client(self) -> Client | None:
         """None where only the bus is known, and no agent is asked for by name."""
@@ -93,14 +107,20 @@ class Tail:
                 raise
             return None
 
-    def _since(self) -> datetime | None:
+    def _begin(self) -> Begin:
+        if self.from_start:
+            return Begin(after=0)
         if self.since_seconds is None:
-            return None
-        return datetime.now(UTC) - timedelta(seconds=self.since_seconds)
+            return Begin()
+        return Begin(since=datetime.now(UTC) - timedelta(seconds=self.since_seconds))
 
-    async def _print(self, told: Told, names: Names) -> None:
+    def _say_where(self, where: str) -> None:
+        if not (self.from_start or self.since_seconds):
+            err().print(f"[quiet]listening at {where}; --since 10m tells what was before[/]")
+
+    def _print(self, told: Told, names: Names) -> None:
         if self.as_json:
             print(told.payload.decode(errors="replace"), flush=True)
             return
-        name = await names.of(told.event.agent_id) if told.event else "?"
+        name = names.of(told.event.agent_id) if told.event else "?"
         out().print(line_of(told, name), soft_wrap=True)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import typer
 
+from cli.address import Address
 from cli.options import AgentName, AsJson, Data, Url
 
 One = Annotated[UUID | None, typer.Argument(metavar="ID", help="Only the one of this id, in full.")]
@@ -42,7 +43,7 @@ def _conclusions(
     one: UUID | None,
     limit: int,
     as_json: bool,
-    url: str | None,
+    url: Address | None,
     data: Path | None,
 ) -> None:
     from cli.client import Client

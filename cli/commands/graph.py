@@ -1,11 +1,15 @@
 """`vigil graph`: what an agent knows, at a glance and in detail."""
 
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.options import AgentName, AsJson, Data, Url
+
+if TYPE_CHECKING:
+    from cli.graphing import Look
 
 
 class What(StrEnum):
@@ -56,7 +60,7 @@ def graph(
     _refuse_what_does_not_fit(what, node, search)
     with Client(api_url(url, data)) as client:
         asked = Graph(client, agent, limit, type_name, node)
-        looks = {
+        looks: dict[What, Callable[[], Look]] = {
             What.OVERVIEW: asked.overview,
             What.NODES: lambda: asked.nodes(search),
             What.EDGES: asked.edges,

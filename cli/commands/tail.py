@@ -25,8 +25,10 @@ def tail(
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Follow the events of the bus, from now or from any point of its history, until Ctrl-C."""
-    import asyncio
+    """Follow the events of the bus, from now or from any point of its history, until Ctrl-C.
+
+    With --url the api of that installation tells them, across every break of the connection.
+    """
     from contextlib import suppress
 
     from cli.durations import seconds_of
@@ -42,4 +44,4 @@ def tail(
         data=data,
     )
     with suppress(KeyboardInterrupt):
-        asyncio.run(wanted.run())
+        wanted.run()

@@ -21,6 +21,7 @@ from services.api.routes import (
     dead_letters,
     destinations,
     edges,
+    events,
     graph,
     health,
     inbox,
@@ -56,6 +57,7 @@ TOPICS: Final = (
     calls,
     budgets,
     costs,
+    events,
     dead_letters,
 )
 """All that the door lets in who is known."""
@@ -64,11 +66,15 @@ TOPICS: Final = (
 def serve() -> None:
     """Runs the api until SIGTERM or SIGINT."""
     settings = process.begin("api")
-    process.serve(build(settings), settings)
+    app = build(settings)
+    process.serve(app, settings, at_stop=app.state.hub.stop)
 
 
 def build(settings: Settings) -> FastAPI:
-    """The application. It starts without Postgres, answers 503 until that is there, and never gives up on it."""
+    """The application. It starts without Postgres, answers 503 until that is there, and never gives up on it.
+
+    Without NATS it does without events until that is there.
+    """
     parts = Parts.of(settings)
     app = FastAPI(
         title="Vigil",

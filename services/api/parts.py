@@ -10,6 +10,9 @@ from fastapi import FastAPI
 from starlette.datastructures import State
 
 from services.api.attempts import Attempts
+from services.api.events.hub import Hub
+from services.api.events.owners import Owners
+from services.api.events.window import Window
 from services.api.hints import Hints
 from services.api.invitation import Invitations
 from services.api.metrics import Metrics
@@ -17,6 +20,7 @@ from services.api.owner import Owner
 from shared.errors import PermanentError
 from shared.mail.mailer import Mailer
 from shared.runtime.bus import Bus
+from shared.runtime.credentials import credentials_of
 from shared.runtime.logs import logger
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.rhythm import whatever_happens
@@ -37,6 +41,7 @@ class Parts:
     database: Database
     owner: Owner
     bus: Bus
+    hub: Hub
     invitations: Invitations
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -46,7 +51,14 @@ class Parts:
         database = database_of(settings, "api", pool_size=POOL_SIZE)
         owner = Owner(database, settings.owner)
         invitations = Invitations(settings, database, owner, Mailer(settings))
-        return cls(settings, database, owner, bus_of(settings, "api"), invitations)
+        hub = Hub(
+            settings.nats_url,
+            credentials_of(settings, "api"),
+            Owners(database),
+            Window(settings.event_window, settings.event_window_bytes),
+            settings.event_listeners,
+        )
+        return cls(settings, database, owner, bus_of(settings, "api"), hub, invitations)
 
     def put_on(self, state: State) -> None:
         """For the routes, each of which takes what it needs."""
@@ -54,6 +66,7 @@ class Parts:
         state.database = self.database
         state.owner = self.owner
         state.metrics = self.metrics
+        state.hub = self.hub
         state.hints = Hints(self.bus)
         state.invitations = self.invitations
         state.link_requests = Attempts(MOST_LINK_REQUESTS)
@@ -62,8 +75,11 @@ class Parts:
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         """Whoever of Postgres and NATS is away is waited for beside the requests."""
-        tasks = [asyncio.create_task(work()) for work in (self._welcome, self._reach_bus)]
+        tasks = [
+            asyncio.create_task(work()) for work in (self._welcome, self._reach_bus, self.hub.run)
+        ]
         yield
+        self.hub.stop()
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):

@@ -2,6 +2,7 @@
 
 import re
 from typing import Final
+from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +21,10 @@ _VERSIONED = re.compile(r"vigil\.(?P<noun>\w+)\.v(?P<version>\d{1,9})\.(?P<verb>
 
 class _Head(BaseModel):
     type: str
+
+
+class _Envelope(BaseModel):
+    agent_id: UUID
 
 
 def encode(event: Event) -> bytes:
@@ -42,6 +47,14 @@ def decode(payload: bytes) -> Event:
         return _BY_TYPE[wire_type].model_validate_json(payload)
     except ValidationError as error:
         raise PermanentError("unreadable_event", f"not a {wire_type}: {_faults(error)}") from error
+
+
+def agent_of(payload: bytes) -> UUID | None:
+    """Whom the event is about, in whatever version it is; None where it is no event."""
+    try:
+        return _Envelope.model_validate_json(payload).agent_id
+    except ValidationError:
+        return None
 
 
 def _unknown(wire_type: str) -> str:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from ssl import SSLError
 from typing import Any
+from uuid import UUID
 
 import nats
 from nats.aio.client import Client
@@ -18,7 +20,7 @@ from nats.js.errors import Error as JetStreamError
 from nats.js.errors import NotFoundError
 
 from shared.errors import PermanentError, TransientError
-from shared.events.codec import decode
+from shared.events.codec import agent_of, decode
 from shared.events.credentials import Credentials, is_refusal
 from shared.events.envelope import Event
 from shared.events.permissions import OPERATOR
@@ -41,13 +43,25 @@ _FLEETING: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Told:
-    """An event as it stands in the stream; `event` is None where this version cannot read it."""
+    """An event as it stands in the stream."""
 
     sequence: int
     subject: str
     told_at: datetime
-    event: Event | None
     payload: bytes
+
+    @cached_property
+    def event(self) -> Event | None:
+        """None where this version cannot read it."""
+        try:
+            return decode(self.payload)
+        except PermanentError:
+            return None
+
+    @cached_property
+    def agent_id(self) -> UUID | None:
+        """None only where it is no event at all."""
+        return agent_of(self.payload)
 
 
 @dataclass(frozen=True)
@@ -56,20 +70,33 @@ class Stored:
 
     events: int
     size_bytes: int
+    first: int
+    """Sequence of the oldest event; where there is none, that of the next."""
+    last: int
+    """Of the newest event that ever was; 0 where there was none."""
+    made_at: datetime
+    """Another one is another stream, whose sequences begin anew."""
 
 
 async def stored(client: Client) -> Stored | None:
-    """None where there is no stream."""
+    """None where there is no stream. Raises TransientError where NATS does not say."""
     try:
-        state = (await client.jetstream().stream_info(STREAM)).state
+        found = await client.jetstream().stream_info(STREAM)
     except NotFoundError:
         return None
-    return Stored(state.messages, state.bytes)
+    except (NatsError, TimeoutError) as error:
+        raise TransientError(f"NATS does not tell of its stream: {error!r}") from error
+    state = found.state
+    assert found.created is not None, "NATS always tells when a stream was made"
+    first = state.first_seq if state.messages else state.last_seq + 1
+    return Stored(state.messages, state.bytes, first, state.last_seq, found.created)
 
 
 @asynccontextmanager
-async def listening(url: str, credentials: Credentials | None = None) -> AsyncIterator[Client]:
-    """A connection for `follow`; it outlives restarts of NATS.
+async def listening(
+    url: str, credentials: Credentials | None = None, *, name: str = "tail"
+) -> AsyncIterator[Client]:
+    """A connection for `follow`; it outlives restarts of NATS. `name` is shown by NATS's monitoring.
 
     Raises TransientError where nobody answers at `url`, or does not let `credentials` in.
     """
@@ -84,7 +111,7 @@ async def listening(url: str, credentials: Credentials | None = None) -> AsyncIt
         async with asyncio.timeout(CONNECT_SECONDS):
             client = await nats.connect(
                 url,
-                name="vigil-tail",
+                name=f"vigil-{name}",
                 max_reconnect_attempts=-1,
                 error_cb=hear,
                 **shown.options(),
@@ -113,22 +140,44 @@ async def follow(
     start = await _start(client, from_sequence, since, last)
     while True:
         try:
-            subscription = await client.jetstream().pull_subscribe(
-                pattern, stream=STREAM, config=start
-            )
-            async for told in _messages(subscription):
-                start = _at(told.sequence + 1)
-                yield told
-        except (NatsError, JetStreamError):
+            async with aclosing(batches(client, start, pattern)) as following:
+                async for batch in following:
+                    for told in batch:
+                        start = at(told.sequence + 1)
+                        yield told
+        except TransientError:
             # NATS is away, or has restarted and forgotten the consumer, which is kept in memory.
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+
+async def batches(
+    client: Client, start: ConsumerConfig, pattern: str = ">"
+) -> AsyncGenerator[list[Told], None]:
+    """The events from `start` on, as they come; an empty list wherever none has come for `FETCH_SECONDS`.
+
+    Raises TransientError where NATS is away, or has lost the consumer or the whole stream.
+    """
+    try:
+        subscription = await client.jetstream().pull_subscribe(pattern, stream=STREAM, config=start)
+        async with aclosing(_fetched(subscription)) as fetched:
+            async for batch in fetched:
+                yield batch
+    except (NatsError, JetStreamError) as error:
+        raise TransientError(f"NATS tells no more: {error!r}") from error
+
+
+def at(sequence: int) -> ConsumerConfig:
+    """A reader's consumer that begins there."""
+    return ConsumerConfig(
+        deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, **_FLEETING
+    )
 
 
 async def _start(
     client: Client, from_sequence: int | None, since: datetime | None, last: bool
 ) -> ConsumerConfig:
     if from_sequence is not None:
-        return _at(from_sequence)
+        return at(from_sequence)
     if since is not None:
         return ConsumerConfig(
             deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=since, **_FLEETING
@@ -137,35 +186,29 @@ async def _start(
         return ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, **_FLEETING)
     try:
         # By number rather than "new", so that nothing is missed should the consumer have to be made again.
-        return _at((await client.jetstream().stream_info(STREAM)).state.last_seq + 1)
+        return at((await client.jetstream().stream_info(STREAM)).state.last_seq + 1)
     except NotFoundError as error:
         raise PermanentError(
             "no_stream", f"there is no stream {STREAM}: run `vigil migrate`"
         ) from error
 
 
-def _at(sequence: int) -> ConsumerConfig:
-    return ConsumerConfig(
-        deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, **_FLEETING
-    )
-
-
-async def _messages(subscription: JetStreamContext.PullSubscription) -> AsyncIterator[Told]:
+async def _fetched(
+    subscription: JetStreamContext.PullSubscription,
+) -> AsyncGenerator[list[Told], None]:
     """Until the consumer is gone, which raises."""
     try:
         while True:
             try:
-                batch = await subscription.fetch(BATCH, timeout=FETCH_SECONDS)
+                messages = await subscription.fetch(BATCH, timeout=FETCH_SECONDS)
             except TimeoutError:  # nats-py raises its own kind, and the plain one too
-                continue
-            for message in batch:
-                yield Told(
-                    message.metadata.sequence.stream,
-                    message.subject,
-                    message.metadata.timestamp,
-                    _readable(message.data),
-                    message.data,
+                messages = []
+            yield [
+                Told(
+                    each.metadata.sequence.stream, each.subject, each.metadata.timestamp, each.data
                 )
+                for each in messages
+            ]
     finally:
         await subscription.unsubscribe()
 
@@ -177,10 +220,3 @@ def _why_not(url: str, credentials: Credentials, complaints: Sequence[Exception]
         if isinstance(complaint, SSLError):
             return f"NATS at {url}: {complaint}"
     return f"no NATS answers at {url}"
-
-
-def _readable(payload: bytes) -> Event | None:
-    try:
-        return decode(payload)
-    except PermanentError:
-        return None

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import FrameType
@@ -92,7 +93,8 @@ def lifespan_of(
     return lifespan
 
 
-def serve(app: object, settings: Settings) -> None:
+def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None = None) -> None:
+    """Until SIGTERM or SIGINT. `at_stop` is called when it comes, before answers that go on are waited for."""
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # any ASGI application
         host=settings.host,
@@ -103,7 +105,7 @@ def serve(app: object, settings: Settings) -> None:
         forwarded_allow_ips=list(settings.proxies),
         timeout_graceful_shutdown=2,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config, at_stop)
     # Once it has stopped, the server raises the signal that stopped it again.
     for stop in (signal.SIGTERM, signal.SIGINT):
         signal.signal(stop, _leave)
@@ -113,6 +115,19 @@ def serve(app: object, settings: Settings) -> None:
         if server.started and server.lifespan.shutdown_failed:
             raise SystemExit(1) from None
         raise
+
+
+class _Server(uvicorn.Server):
+    """Says that it stops while it still waits for its answers to end; the application's own end comes after that."""
+
+    def __init__(self, config: uvicorn.Config, at_stop: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._at_stop = at_stop
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._at_stop is not None:
+            self._at_stop()
+        await super().shutdown(sockets)
 
 
 async def _live(_: Request) -> Response:

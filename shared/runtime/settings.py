@@ -118,6 +118,12 @@ class Settings(BaseSettings):
     stream_max_bytes: int = 1024**3
     stream_replicas: int = 1
 
+    event_window: int = Field(10_000, ge=1)
+    """How many of the newest events the api keeps in memory for those who follow them; older ones are read from NATS."""
+    event_window_bytes: int = Field(32 * 1024**2, ge=1)
+    event_listeners: int = Field(1000, ge=1)
+    """How many may follow events at one api process at the same time."""
+
     host: str = "127.0.0.1"
     port: int = 0
     """Where this process answers HTTP (health; the api: everything). 0 takes any free port."""

@@ -59,6 +59,15 @@ async def recognise(session: AsyncSession, kind: CredentialKind, digest: bytes) 
     return Caller(user.id, user.name, kind, row.id, allowed, row.ends_at)
 
 
+async def still_stands(session: AsyncSession, caller: Caller) -> bool:
+    """Whether the credential lets its user in as it did: neither revoked nor expired, and the user not disabled."""
+    credential = ApiToken if caller.kind is CredentialKind.TOKEN else BrowserSession
+    found = await session.execute(
+        _living(credential).where(credential.id == caller.credential_id).limit(1)
+    )
+    return found.first() is not None
+
+
 def scopes_of(*, operator: bool) -> frozenset[AccessScope]:
     """All that a credential can allow, of an operator or of another user."""
     withheld = set() if operator else {AccessScope.OPERATOR}

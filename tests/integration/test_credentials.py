@@ -19,7 +19,8 @@ async def test_no_table_holds_a_secret(database: Database) -> None:
         anna = await agents.ensure_user(session, "anna")
         _, token = await tokens.create(session, anna, name="x", scopes=[AccessScope.READ])
         made = [await sign_in.create_link(session, anna) for _ in range(2)]
-        assert made[0] and made[1]
+        assert made[0] is not None
+        assert made[1] is not None
         opened = await sign_in.open_session(session, made[0][1], "a browser")
         assert opened is not None
         rows = ""

@@ -1,7 +1,7 @@
 """Agents with how they are doing."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from uuid import UUID
 
@@ -74,6 +74,12 @@ _IN_STATE = {
     AgentState.WAITING: and_(Agent.active, ~_RUNS),
     AgentState.PAUSED: ~Agent.active,
 }
+
+
+async def owners(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Agent to owner, of those that exist."""
+    rows = await session.execute(select(Agent.id, Agent.owner_id).where(Agent.id.in_(agent_ids)))
+    return {row.id: row.owner_id for row in rows}
 
 
 def is_named(reference: str) -> ColumnElement[bool]:

@@ -40,8 +40,8 @@ def test_every_event_says_something(event: Event) -> None:
 
 def test_what_is_old_is_told_with_its_age_and_what_is_unreadable_too() -> None:
     now = datetime.now(UTC)
-    unreadable = Told(1, "query.dreamt", now - timedelta(minutes=10), None, b"{}")
+    unreadable = Told(1, "query.dreamt", now - timedelta(minutes=10), b"{}")
     line = line_of(unreadable, "Lithium [watch]")
     assert all(word in line for word in ("10 min ago", "query.dreamt", "cannot be read"))
     assert r"Lithium \[watch]" in line  # a name is no markup
-    assert "ago" not in line_of(Told(2, "query.dreamt", now, None, b"{}"), "Lithium")
+    assert "ago" not in line_of(Told(2, "query.dreamt", now, b"{}"), "Lithium")

@@ -1,0 +1,71 @@
+"""The api as a process of its own, to be ended and started again at the same address."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
+from typing import Final
+
+from cli.local.ports import free_port
+from cli.local.readiness import unreadiness
+from shared.runtime.settings import Settings
+
+READY_SECONDS: Final = 30.0
+LOOK_AGAIN_SECONDS: Final = 0.05
+
+
+class ApiProcess:
+    def __init__(self, settings: Settings, log: Path) -> None:
+        self.log = log
+        self._port = free_port()
+        self._process: Process | None = None
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
+        self._environment = clean | {
+            "VIGIL_DATABASE_URL": settings.database_url,
+            "VIGIL_NATS_URL": settings.nats_url,
+            "VIGIL_OWNER": settings.owner,
+            "VIGIL_EVENT_WINDOW": str(settings.event_window),
+            "VIGIL_PORT": str(self._port),
+        }
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    async def start(self) -> None:
+        """Returns when it is ready. Raises TimeoutError."""
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *("-m", "services.api"),
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+            )
+        async with asyncio.timeout(READY_SECONDS):
+            await self._ready()
+
+    async def _ready(self) -> None:
+        while True:
+            if await asyncio.to_thread(unreadiness, self._port) is None:
+                return
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+    async def end(self, how: signal.Signals) -> None:
+        """Harmless where it has ended already."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(how)
+            await self._process.wait()
+
+    def peak_bytes(self) -> int:
+        """The most memory that it has held so far (VmHWM)."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024

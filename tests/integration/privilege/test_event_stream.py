@@ -1,0 +1,25 @@
+"""The api follows the stream, and reads it back, under its own NATS user."""
+
+from uuid import uuid4
+
+from shared.runtime.reaching import bus_of, database_of
+from tests.integration.guarded import Guarded
+from tests.integration.making import make_agent
+from tests.integration.streams import listening, publish, serving
+
+
+async def test_the_api_follows_and_reads_back_under_its_own_user(closed: Guarded) -> None:
+    database = database_of(closed.settings("api"), "api")
+    agent = await make_agent(database, name=f"Watch {uuid4()}")
+    await database.close()
+    bus = bus_of(closed.settings("researcher"), "researcher")
+    await bus.connect()
+    await publish(bus, agent.id, 1, 2, 3)
+    async with (
+        serving(closed.settings("api", event_window=1)) as api,
+        listening(api.url, f"/agents/{agent.id}/events?after=0") as ear,
+    ):
+        await ear.hears(1, 2, 3)
+        await publish(bus, agent.id, 4)
+        await ear.hears(1, 2, 3, 4)
+    await bus.close()
