@@ -219,7 +219,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "conversations": Grant(ALL, insert=ALL),
         "messages": Grant(ALL, insert=ALL),
         "dead_letters": Grant(ALL, update=("retry_requested_at",), delete=True),
-        "idempotency_keys": Grant(ALL, insert=ALL, delete=True),
+        # Old ones are locked before they are deleted, for which the same right is asked.
+        "idempotency_keys": Grant(ALL, insert=ALL, update=("created_at",), delete=True),
     },
     # A person who looks after the installation: how the work goes, and what failed; not what agents know or say.
     "operator": {
