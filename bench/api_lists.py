@@ -1,8 +1,8 @@
 """`python -m bench.api_lists`: what a page of a list costs over HTTP, with a large graph beneath it.
 
-One agent with 100,000 nodes, 200,000 edges, 10,000 iterations and 10,000 items in the inbox, on an embedded PostgreSQL
-and one real api process. Each row is a list: pages of 50, first ones and ones from deep within, one after another over
-one connection, the answer read to its end. Exit code 1 where the p95 of one is not below 20 ms.
+One agent with 100,000 nodes, 200,000 edges, 10,000 iterations, 50,000 calls and 10,000 items in the inbox, on an
+embedded PostgreSQL and one real api process. Each row is a list: pages of 50, first ones and ones from deep within, one
+after another over one connection, the answer read to its end. Exit code 1 where the p95 of one is not below 20 ms.
 $VIGIL_BENCH_REQUESTS is how many pages of each list are read.
 """
 
@@ -21,24 +21,18 @@ from uuid import UUID
 import httpx
 import psycopg
 
+from bench.large import AGENT, OWNER, Size, fill
 from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
 from cli.local.readiness import unreadiness
 from shared.store import migrate
-from shared.store.words import Phase
 
-NODES: Final = 100_000
-EDGES: Final = 200_000
-ITERATIONS: Final = 10_000
-ITEMS: Final = 10_000
-TYPES: Final = 10
+SIZE: Final = Size(nodes=100_000, edges=200_000, iterations=10_000, items=10_000, calls=50_000)
 PAGE: Final = 50
 DEEP_EVERY: Final = 20
 """Pages that are followed from each beginning."""
 MAX_P95_SECONDS: Final = 0.020
 READY_SECONDS: Final = 60.0
-OWNER: Final = "bench"
-AGENT: Final = "Bench"
 
 LISTS: Final = {
     "nodes": f"/agents/{AGENT}/nodes",
@@ -48,6 +42,8 @@ LISTS: Final = {
     "edges of a type": f"/agents/{AGENT}/edges?type=type_3",
     "edges of a node": f"/agents/{AGENT}/edges?node_id={{hub}}",
     "iterations": f"/agents/{AGENT}/iterations",
+    "interactions": f"/agents/{AGENT}/interactions",
+    "calls": f"/agents/{AGENT}/calls",
     "inbox": "/inbox",
     "inbox, unread": "/inbox?unread=true",
 }
@@ -64,7 +60,7 @@ def main() -> int:
             with psycopg.connect(postgres.dsn, autocommit=True) as connection:
                 connection.execute("create database bench")
             migrate.upgrade(url)
-            hub = _fill(url)
+            hub = fill(url, SIZE)
             with _api(url) as api:
                 return int(max(_rows(api, hub, requests)) >= MAX_P95_SECONDS)
         finally:
@@ -99,69 +95,6 @@ def _pages(client: httpx.Client, path: str, requests: int) -> Iterator[float]:
         cursor = answer.json()["next"]
         if number >= 0:
             yield took
-
-
-def _fill(url: str) -> UUID:
-    """The id of a node that many edges end at."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        names = ", ".join(
-            f"{phase}_system_prompt" for phase in Phase if phase is not Phase.CONFIGURATION
-        )
-        connection.execute("delete from users")
-        connection.execute("insert into users (id, name) values (gen_random_uuid(), %s)", (OWNER,))
-        connection.execute(
-            f"insert into agents (id, owner_id, name, mission, interval_seconds, active, {names})"
-            f" select gen_random_uuid(), id, %s, '', 300, false {', name' * (len(Phase) - 1)} from users",
-            (AGENT,),
-        )
-        for statement in _ROWS:
-            connection.execute(statement)
-        connection.execute("vacuum analyze")
-        row = connection.execute(
-            "select id from graph_nodes where name = 'node 1 word1'"
-        ).fetchone()
-        assert row is not None
-        found: UUID = row[0]
-        return found
-
-
-_MOMENT: Final = "clock_timestamp() - interval '1 second' * (number::bigint * 7919 % 1000003)"
-"""Not in the order in which rows are written, as merging does it."""
-
-_ROWS: Final = (
-    "insert into iterations (id, agent_id, number, why, status, stage, deadline_at, ended_at)"
-    " select gen_random_uuid(), agents.id, number, 'due', 'completed', 'ended', now(), now()"
-    f" from agents, generate_series(1, {ITERATIONS}) number",
-    f"update agents set iterations_started = {ITERATIONS}",
-    "insert into graph_node_types (agent_id, name, description, properties_schema, created_by)"
-    " select id, 'Type' || number, '', '{}', 'bench'"
-    f" from agents, generate_series(0, {TYPES}) number",
-    "insert into graph_edge_types (agent_id, name, description, created_by)"
-    f" select id, 'type_' || number, '', 'bench' from agents, generate_series(0, {TYPES}) number",
-    "insert into graph_nodes (id, agent_id, type, name, properties, updated_at)"
-    f" select gen_random_uuid(), agents.id, 'Type' || number % {TYPES},"
-    " 'node ' || number || ' word' || number % 1000,"
-    " jsonb_build_object('summary', repeat('what is known of it ', 10), 'quote', md5(number::text)),"
-    f" {_MOMENT} from agents, generate_series(1, {NODES}) number",
-    "create temporary table numbered as select id, row_number() over (order by name) as place from graph_nodes",
-    "create unique index on numbered (place)",
-    # One edge in a hundred ends at one node, so that there is a hub.
-    "insert into graph_edges (id, agent_id, type, source_id, target_id, updated_at)"
-    f" select gen_random_uuid(), agents.id, 'type_' || number % {TYPES}, source.id,"
-    " case when number % 100 = 0 then hub.id else target.id end,"
-    f" {_MOMENT} from agents, generate_series(1, {EDGES}) number"
-    f" join numbered source on source.place = 1 + number % {NODES}"
-    f" join numbered target on target.place = 1 + (number::bigint * 31337) % {NODES}"
-    " cross join (select id from graph_nodes where name = 'node 1 word1') hub"
-    " on conflict do nothing",
-    "insert into inbox_items (id, owner_id, agent_id, node_id, title, summary, read_at, created_at)"
-    " select gen_random_uuid(), agents.owner_id, agents.id, numbered.id, 'HOLD: wait', 'As it stands.',"
-    # Nothing new but the oldest: what is unread must not be sought among all that was read.
-    f" case when place > {ITEMS - 100} then null else now() end,"
-    f" now() - interval '1 second' * place from agents, numbered where place <= {ITEMS}",
-    'update graph_nodes set properties = properties || \'{"action": "HOLD", "content": "As it stands."}\''
-    " where id in (select node_id from inbox_items)",
-)
 
 
 @contextmanager

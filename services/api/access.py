@@ -18,7 +18,7 @@ from shared.graph.scope import Scope
 from shared.store.callers import Caller
 from shared.store.database import Database
 from shared.store.reading import agents as reading_agents
-from shared.store.reading.shapes import AgentDetails
+from shared.store.reading.agents import AgentRef
 from shared.store.words import AccessScope
 
 
@@ -68,7 +68,7 @@ class AgentAccess:
 
     session: AsyncSession
     owner_id: UUID
-    agent: AgentDetails
+    agent: AgentRef
 
     @property
     def scope(self) -> Scope:
@@ -78,7 +78,7 @@ class AgentAccess:
 async def _agent_access(
     access: Owned, agent: Annotated[str, Path(description="The agent's id or name")]
 ) -> AgentAccess:
-    found = await reading_agents.find(access.session, access.owner_id, agent)
+    found = await reading_agents.named(access.session, access.owner_id, agent)
     if found is None:
         raise NotFoundError("agent", agent)
     return AgentAccess(access.session, access.owner_id, found)

@@ -116,7 +116,7 @@ async def create(
     agent.models = {phase.value: model for phase, model in wanted.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     await session.flush()
-    return await _details(session, owner_id, agent.id)
+    return await details(session, owner_id, agent.id)
 
 
 async def change(
@@ -130,7 +130,7 @@ async def change(
     await session.execute(
         select(Agent.id).where(Agent.id == agent_id).with_for_update(key_share=True)
     )
-    refuse_if_changed(if_match, version_of(await _details(session, owner_id, agent_id)))
+    refuse_if_changed(if_match, version_of(await details(session, owner_id, agent_id)))
     given = wanted.model_dump(mode="json", exclude_unset=True)
     if "interval_seconds" in given:
         # The next run stands where the longer rhythm put it; a shorter one begins now.
@@ -191,10 +191,11 @@ async def _changed(
         .values(updated_at=func.clock_timestamp(), **values)
         .execution_options(synchronize_session=False)
     )
-    return await _details(session, owner_id, agent_id)
+    return await details(session, owner_id, agent_id)
 
 
-async def _details(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
+async def details(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
+    """Of an agent that is known to be the owner's."""
     found = await reading.find(session, owner_id, str(agent_id))
     assert found is not None
     return found

@@ -25,6 +25,8 @@ from shared.store.tables.graph import NAME_WORDS
 
 _NODES = Keyset("nodes", (GraphNode.updated_at, GraphNode.id))
 _EDGES = Keyset("edges", (GraphEdge.updated_at, GraphEdge.id))
+# Made once: each takes milliseconds, which is what a whole page may take.
+_SOURCE, _TARGET = aliased(GraphNode), aliased(GraphNode)
 _NODE_TYPES = Keyset("node types", (GraphNodeType.name,), descending=False)
 _EDGE_TYPES = Keyset("edge types", (GraphEdgeType.name,), descending=False)
 
@@ -135,11 +137,10 @@ async def edge_types(
 
 def edges_of(scope: Scope) -> Select[GraphEdge, str, str]:
     """Each with its source's and its target's name."""
-    source, target = aliased(GraphNode), aliased(GraphNode)
     return (
-        select(GraphEdge, source.name, target.name)
-        .join(source, source.id == GraphEdge.source_id)
-        .join(target, target.id == GraphEdge.target_id)
+        select(GraphEdge, _SOURCE.name, _TARGET.name)
+        .join(_SOURCE, _SOURCE.id == GraphEdge.source_id)
+        .join(_TARGET, _TARGET.id == GraphEdge.target_id)
         .where(GraphEdge.agent_id == scope.agent())
     )
 

@@ -300,7 +300,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "conversations": Grant(ALL, insert=ALL),
         "messages": Grant(ALL, insert=ALL),
         "dead_letters": Grant(ALL, update=("retry_requested_at",), delete=True),
-        "idempotency_keys": Grant(ALL, insert=ALL, delete=True),
+        # Old ones are locked before they are deleted, for which the same right is asked.
+        "idempotency_keys": Grant(ALL, insert=ALL, update=("created_at",), delete=True),
         "installation_budget": Grant(ALL, insert=ALL, update=ALL),
         # With an agent its days go; what was reserved for it then counts as spent.
         "budget_days": Grant(ALL, update=(*_HELD, *_SPENT), delete=True),

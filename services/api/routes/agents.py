@@ -55,7 +55,8 @@ async def list_all(
 
 @router.get("/{agent}", response_model=AgentDetails)
 async def show(access: OwnedAgent, request: Request) -> Response:
-    return tagged(request, access.agent, version=command.version_of(access.agent))
+    found = await command.details(access.session, access.owner_id, access.agent.id)
+    return tagged(request, found, version=command.version_of(found))
 
 
 @router.patch(

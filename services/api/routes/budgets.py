@@ -31,14 +31,14 @@ class NewBudget(BaseModel):
 @router.get("/agents/{agent}/budget")
 async def show_of_agent(access: OwnedAgent) -> BudgetView:
     """The agent's caps, what is spent and reserved today, and until when it rests."""
-    return await budgets.of_agent(access.session, access.agent)
+    return await budgets.of_agent(access.session, access.agent.id)
 
 
 @router.put("/agents/{agent}/budget")
 async def set_of_agent(access: OwnedAgent, wanted: Annotated[NewBudget, Body()]) -> BudgetView:
     """Counts at once, for calls that are not yet sent. Where it leaves something to spend, the agent's rest ends."""
     await capping.cap_agent(access.session, access.agent.id, wanted.caps)
-    return await budgets.of_agent(access.session, access.agent)
+    return await budgets.of_agent(access.session, access.agent.id)
 
 
 @router.get("/budget")

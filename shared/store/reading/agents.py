@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
 
@@ -17,6 +18,14 @@ from shared.store.words import IterationStatus, Phase, StepStatus
 
 _BEING_TRIED = (StepStatus.PENDING, StepStatus.RUNNING)
 _BY_NAME = Keyset("agents", (func.lower(Agent.name),), descending=False)
+
+
+@dataclass(frozen=True)
+class AgentRef:
+    """Which agent it is, and nothing more: what most requests need of it."""
+
+    id: UUID
+    name: str
 
 
 class AgentState(StrEnum):
@@ -80,6 +89,13 @@ async def owners(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUI
     """Agent to owner, of those that exist."""
     rows = await session.execute(select(Agent.id, Agent.owner_id).where(Agent.id.in_(agent_ids)))
     return {row.id: row.owner_id for row in rows}
+
+
+async def named(session: AsyncSession, owner_id: UUID, reference: str) -> AgentRef | None:
+    """Which agent of the owner's that is, by id or name; None where there is none."""
+    statement = select(Agent.id, Agent.name).where(Agent.owner_id == owner_id, is_named(reference))
+    found = (await session.execute(statement.order_by(func.lower(Agent.name)).limit(1))).first()
+    return None if found is None else AgentRef(found.id, found.name)
 
 
 def is_named(reference: str) -> ColumnElement[bool]:

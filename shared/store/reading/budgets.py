@@ -9,12 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.store.budgets import standings
 from shared.store.budgets.caps import Standing
 from shared.store.reading.cost_shapes import AllowanceView, BudgetView
-from shared.store.reading.shapes import AgentView
 from shared.store.tables import Agent
 
 
-async def of_agent(session: AsyncSession, agent: AgentView) -> BudgetView:
-    row = await session.get_one(Agent, agent.id, populate_existing=True)
+async def of_agent(session: AsyncSession, agent_id: UUID) -> BudgetView:
+    row = await session.get_one(Agent, agent_id, populate_existing=True)
     return BudgetView(
         agent_id=row.id,
         agent_name=row.name,
