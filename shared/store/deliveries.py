@@ -5,7 +5,7 @@ delivered is never claimed again.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -155,21 +155,8 @@ async def claim(
 
     Nothing where nothing more is due; fewer than are due where one destination has many: ask again then.
     """
-    now = func.clock_timestamp()
-    full = [destination for destination, number in held.items() if number >= of_one]
-    due = await session.execute(
-        select(Delivery.id, Delivery.destination_id)
-        .where(
-            Delivery.status == DeliveryStatus.PENDING,
-            Delivery.next_attempt_at <= now,
-            Delivery.destination_id.not_in(full),
-        )
-        .order_by(Delivery.next_attempt_at)
-        .limit(limit)
-        .with_for_update(skip_locked=True, key_share=True)
-    )
     having, chosen = Counter(held), []
-    for delivery_id, destination_id in due:
+    for delivery_id, destination_id in await _due(session, limit, of_one, held):
         if having[destination_id] < of_one:
             having[destination_id] += 1
             chosen.append(delivery_id)
@@ -181,7 +168,7 @@ async def claim(
         .values(
             epoch=Delivery.epoch + 1,
             lease_owner=worker,
-            next_attempt_at=now + timedelta(seconds=seconds),
+            next_attempt_at=func.clock_timestamp() + timedelta(seconds=seconds),
         )
         .returning(
             Delivery.id,
@@ -193,6 +180,25 @@ async def claim(
         .execution_options(synchronize_session=False)
     )
     return [DeliveryLease(*row) for row in claimed]
+
+
+async def _due(
+    session: AsyncSession, limit: int, of_one: int, held: Mapping[UUID, int]
+) -> Iterable[tuple[UUID, UUID]]:
+    """Deliveries with their destinations, of whom nobody has `of_one` yet. They are locked until the transaction ends."""
+    full = [destination for destination, number in held.items() if number >= of_one]
+    found = await session.execute(
+        select(Delivery.id, Delivery.destination_id)
+        .where(
+            Delivery.status == DeliveryStatus.PENDING,
+            Delivery.next_attempt_at <= func.clock_timestamp(),
+            Delivery.destination_id.not_in(full),
+        )
+        .order_by(Delivery.next_attempt_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True, key_share=True)
+    )
+    return [(row.id, row.destination_id) for row in found]
 
 
 async def delivered(session: AsyncSession, lease: DeliveryLease, status_code: int | None) -> None:
