@@ -1,6 +1,6 @@
 """The tables, by who they serve. Importing this package registers all of them on `Base.metadata`."""
 
-from shared.store.tables.agents import Agent, User
+from shared.store.tables.agents import Agent, PromptVersion, User
 from shared.store.tables.base import Base
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.inbox import Conversation, DeadLetter, InboxItem, Message
@@ -21,6 +21,7 @@ __all__ = [
     "Interaction",
     "Iteration",
     "Message",
+    "PromptVersion",
     "Step",
     "User",
 ]
