@@ -32,7 +32,7 @@ def _mission(text: str) -> str:
             f"a mission has {shortest} to {longest} characters, this one {len(text)}: "
             "say in a sentence or more what to watch, and to what end"
         )
-    return _storable(text)
+    return refuse_nul(text)
 
 
 def _name(text: str) -> str:
@@ -42,7 +42,7 @@ def _name(text: str) -> str:
         raise ValueError(f"a name has {shortest} to {longest} characters, this one {len(text)}")
     if "/" in text or not any(character.isalnum() for character in text):
         raise ValueError("a name has a letter or digit and no slash, for it stands in addresses")
-    return _storable(text)
+    return refuse_nul(text)
 
 
 def _storable(text: str) -> str:

@@ -120,7 +120,7 @@ async def create_node_type(
         insert(GraphNodeType).values(
             agent_id=scope.agent(),
             name=name,
-            description=_description(description),
+            description=folded_description(description),
             properties_schema=properties_schema,
             example_properties=example_properties,
             created_by=created_by,
@@ -158,7 +158,7 @@ async def create_edge_type(
         .values(
             agent_id=scope.agent(),
             name=name,
-            description=_description(description),
+            description=folded_description(description),
             properties_schema=properties_schema or {},
             example_properties=example_properties or {},
             source_types=list(dict.fromkeys(source_types)),
@@ -214,7 +214,8 @@ def _refuse_too_many(what: str, count: int) -> None:
         raise ToolRefusalError(f"There are {count} {what} already; use the one that fits best.")
 
 
-def _description(text: str) -> str:
+def folded_description(text: str) -> str:
+    """`text` on one line. Raises ToolRefusalError where it cannot describe a type."""
     refuse_unstorable(text, "description")
     folded = one_line(text)
     if not 1 <= len(folded) <= _MAX_DESCRIPTION_CHARACTERS:

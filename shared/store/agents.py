@@ -97,7 +97,11 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
     another, and deadlock with a worker.
     """
     open_steps = Step.status.not_in((StepStatus.COMPLETED, StepStatus.FAILED))
+    ordered = Step.iteration_id.is_(
+        None
+    )  # whoever works on such a step may go on to lock the agent
     for rows in (
+        select(Step.id).where(Step.agent_id == agent_id, ordered, open_steps).order_by(Step.id),
         select(Agent.id).where(Agent.id == agent_id),
         select(Iteration.id).where(Iteration.agent_id == agent_id),
         select(Step.id).where(Step.agent_id == agent_id, open_steps).order_by(Step.id),

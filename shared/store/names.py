@@ -2,12 +2,27 @@
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.store.storable import refuse_nul
 from shared.store.tables import Agent
+
+NAME_CHARACTERS: Final = (1, 80)
+
+
+def checked(text: str) -> str:
+    """`text` as an agent's name, its blanks folded. Raises ValueError where it can be none."""
+    name = " ".join(text.split())
+    shortest, longest = NAME_CHARACTERS
+    if not shortest <= len(name) <= longest:
+        raise ValueError(f"a name has {shortest} to {longest} characters, this one {len(name)}")
+    if "/" in name or not any(character.isalnum() for character in name):
+        raise ValueError("a name has a letter or digit and no slash, for it stands in addresses")
+    return refuse_nul(name)
 
 
 async def free(

@@ -56,6 +56,8 @@ class Agent(Base):
     status: Mapped[str] = mapped_column(server_default=AgentStatus.READY)
     fault: Mapped[str | None]
     """Why the last configuration failed, and what to do; None where none did."""
+    configurations_ordered: Mapped[int] = mapped_column(server_default="0")
+    """How often it was to be configured; the last of these steps alone counts."""
     models: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     """Phase to model name; a phase that is not named uses the installation's default."""
     interval_seconds: Mapped[int]

@@ -3,10 +3,10 @@
 from itertools import islice
 
 import pytest
+from services.api.prompts import default_prompts, in_words
 
 from services.api.command import NAME_CHARACTERS, NewAgent
 from services.api.naming import name_for, names_after
-from services.api.prompts import default_prompts, in_words
 
 MISSION = "Watch the lithium supply of European battery makers"
 

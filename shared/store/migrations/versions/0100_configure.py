@@ -1,7 +1,7 @@
 """agents are configured from their mission, and their prompts have a history
 
 Revision ID: 0100
-Revises: 0004
+Revises: 0005
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0100"
-down_revision = "0004"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
@@ -17,6 +17,7 @@ depends_on = None
 def upgrade() -> None:
     op.add_column("agents", sa.Column("prompts_version", sa.Integer(), server_default="0", nullable=False))
     known = sa.CheckConstraint("status in ('configuring', 'ready', 'failed')", name=op.f("agents_status_check"))
+    op.add_column("agents", sa.Column("configurations_ordered", sa.Integer(), server_default="0", nullable=False))
     op.add_column("agents", sa.Column("status", sa.Text(), known, server_default="ready", nullable=False))
     op.add_column("agents", sa.Column("fault", sa.Text(), nullable=True))
     op.add_column("graph_edge_types", sa.Column("example_properties", postgresql.JSONB(), server_default="{}", nullable=False))
@@ -44,4 +45,5 @@ def downgrade() -> None:
     op.drop_column("graph_edge_types", "example_properties")
     op.drop_column("agents", "fault")
     op.drop_column("agents", "status")
+    op.drop_column("agents", "configurations_ordered")
     op.drop_column("agents", "prompts_version")
