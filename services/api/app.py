@@ -12,7 +12,16 @@ from services.api.access import Owner
 from services.api.guard import Guard
 from services.api.hints import Hints
 from services.api.problems import handle_problems
-from services.api.routes import about, agents, dead_letters, graph, health, inbox, iterations
+from services.api.routes import (
+    about,
+    agents,
+    configuring,
+    dead_letters,
+    graph,
+    health,
+    inbox,
+    iterations,
+)
 from shared.errors import PermanentError
 from shared.runtime import process
 from shared.runtime.bus import Bus
@@ -64,7 +73,7 @@ def build(settings: Settings) -> FastAPI:
     app.state.hints = Hints(bus)
     handle_problems(app)
     app.include_router(health.router)
-    for topic in (about, agents, iterations, graph, inbox, dead_letters):
+    for topic in (about, agents, configuring, iterations, graph, inbox, dead_letters):
         app.include_router(topic.router, prefix=PREFIX)
     return app
 

@@ -44,6 +44,11 @@ class ConflictError(ProblemError):
         super().__init__(HTTPStatus.CONFLICT, kind, detail)
 
 
+class PreconditionFailedError(ProblemError):
+    def __init__(self, detail: str) -> None:
+        super().__init__(HTTPStatus.PRECONDITION_FAILED, "changed-since", detail)
+
+
 def problem(
     status: int,
     kind: str | None,

@@ -105,7 +105,8 @@ class AgentTypes(Shape):
         yield from _count_faults("node types", names, NODE_TYPES)
         yield from _count_faults("edge types", [each.name for each in self.edge_types], EDGE_TYPES)
         validators = Validators()
-        for each in (*self.node_types, *self.edge_types):
+        every: list[NewNodeType | NewEdgeType] = [*self.node_types, *self.edge_types]
+        for each in every:
             yield from _type_faults(each, validators)
         for edge_type in self.edge_types:
             yield from _end_faults(edge_type, names)

@@ -1,17 +1,17 @@
 """What the model answers first when it configures an agent: a name and six system prompts."""
 
+from functools import partial
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from shared.store import names
-from shared.store.storable import refuse_nul
+from shared.store import names, prompts
 from shared.store.words import PROMPTED, Phase
 
 NAME_WORDS: Final = (2, 4)
-PROMPT_CHARACTERS: Final = (300, 20_000)
-"""Less guides nobody; more would be sent with every call of its phase."""
+SHORTEST_PROMPT_CHARACTERS: Final = 200
+"""Less guides nobody."""
 
 
 class Shape(BaseModel):
@@ -28,18 +28,9 @@ def _name(text: str) -> str:
     return name
 
 
-def prompt_text(text: str) -> str:
-    """`text` as a system prompt. Raises ValueError where it can be none."""
-    prompt = text.strip()
-    shortest, longest = PROMPT_CHARACTERS
-    if not shortest <= len(prompt) <= longest:
-        raise ValueError(
-            f"a system prompt has {shortest} to {longest} characters, this one {len(prompt)}"
-        )
-    return refuse_nul(prompt)
-
-
-Prompt = Annotated[str, AfterValidator(prompt_text)]
+Prompt = Annotated[
+    str, AfterValidator(partial(prompts.checked, shortest=SHORTEST_PROMPT_CHARACTERS))
+]
 
 
 class AgentConfiguration(Shape):

@@ -76,13 +76,12 @@ class Configure:
 
 async def _message(session: AsyncSession, agent: Agent, wanted: Wanted) -> str:
     scope = Scope(agent.owner_id, agent.id)
+    known: list[types.NodeType | types.EdgeType] = [
+        *await types.node_types(session, scope),
+        *await types.edge_types(session, scope),
+    ]
     existing = [
-        f"{each.name}: {each.description}"
-        for each in (
-            *await types.node_types(session, scope),
-            *await types.edge_types(session, scope),
-        )
-        if each.created_by != types.SYSTEM
+        f"{each.name}: {each.description}" for each in known if each.created_by != types.SYSTEM
     ]
     present = prompts.of_agent(agent)
     return user_message(
@@ -113,7 +112,8 @@ async def _write(session: AsyncSession, agent: Agent, made: Made) -> None:
     if name == wanted.provisional_name:
         name = await _named(session, agent, made.configuration.name)
     new = prefaced(made.configuration.prompts, name=name, mission=wanted.mission)
-    changed = {phase: prompt for phase, prompt in new.items() if phase not in wanted.keep}
+    stay = {*wanted.keep, *await prompts.edited_since(session, agent, wanted.prompts_version)}
+    changed = {phase: prompt for phase, prompt in new.items() if phase not in stay}
     await prompts.write(session, agent, changed, PromptMaker.CONFIGURATION)
     await _write_types(session, agent, made.types)
     agent.mission = wanted.mission

@@ -21,6 +21,8 @@ class Wanted(BaseModel):
     """The name that Vigil gave and may change, as long as it is still the agent's."""
     keep: tuple[Phase, ...] = ()
     """Phases whose prompts stay as they are."""
+    prompts_version: int = 0
+    """That of the agent's prompts when this was asked for; what its owner has edited since stays too."""
 
 
 async def order(session: AsyncSession, agent: Agent, wanted: Wanted) -> Step:
@@ -42,6 +44,14 @@ async def order(session: AsyncSession, agent: Agent, wanted: Wanted) -> Step:
     session.add(step)
     await session.flush()
     return step
+
+
+async def provisional_name(session: AsyncSession, agent: Agent) -> str | None:
+    """The name that Vigil gave an agent that was never ready; None where the name stays."""
+    last = newest_id(agent)
+    if last is None or agent.status == AgentStatus.READY:
+        return None
+    return Wanted.model_validate((await session.get_one(Step, last)).input).provisional_name
 
 
 def newest_id(agent: Agent) -> UUID | None:

@@ -221,7 +221,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_LOOKS,
         **_MAKES_TYPES,
         "agents": Grant(ALL, update=_CONFIGURED),
-        "prompt_versions": Grant(insert=ALL),
+        "prompt_versions": Grant(ALL, insert=ALL),
         **_steps(StepKind.CONFIGURE, StepKind.CONVERSE),
         **_asks(Phase.CONFIGURATION, Phase.CONVERSATION),
         **_letters("concierge"),

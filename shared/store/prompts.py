@@ -1,19 +1,47 @@
 """An agent's six system prompts: made its own, with what they were before."""
 
 from collections.abc import Mapping
+from typing import Final
 
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import agents
+from shared.store.storable import refuse_nul
 from shared.store.tables import Agent, PromptVersion
 from shared.store.words import PROMPTED, Phase, PromptMaker
+
+LONGEST_PROMPT_CHARACTERS: Final = 20_000
+"""It is sent with every call of its phase."""
+
+
+def checked(text: str, *, shortest: int = 1) -> str:
+    """`text` as a system prompt. Raises ValueError where it can be none; `shortest` counts characters."""
+    prompt = text.strip()
+    if not shortest <= len(prompt) <= LONGEST_PROMPT_CHARACTERS:
+        raise ValueError(
+            f"a system prompt has {shortest} to {LONGEST_PROMPT_CHARACTERS} characters, this one {len(prompt)}"
+        )
+    return refuse_nul(prompt)
 
 
 def of_agent(agent: Agent) -> dict[Phase, str]:
     """By phase; empty until the agent is configured."""
     prompts = {phase: agents.system_prompt(agent, phase) for phase in PROMPTED}
     return {phase: prompt for phase, prompt in prompts.items() if prompt}
+
+
+async def edited_since(session: AsyncSession, agent: Agent, version: int) -> set[Phase]:
+    """The phases whose prompts the owner wrote after `version`."""
+    phases = await session.scalars(
+        select(PromptVersion.phase).where(
+            PromptVersion.agent_id == agent.id,
+            PromptVersion.version > version,
+            PromptVersion.made_by == PromptMaker.OWNER,
+        )
+    )
+    return {Phase(phase) for phase in phases}
 
 
 async def write(

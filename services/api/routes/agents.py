@@ -8,6 +8,7 @@ from fastapi import APIRouter, Body
 from services.api import command
 from services.api.access import Owned, OwnedAgent
 from services.api.command import NewAgent
+from services.api.hints import Afterwards
 from shared.store import agents as store
 from shared.store.reading import agents, calls
 from shared.store.reading.shapes import AgentDetails, AgentView, CallsView
@@ -16,9 +17,13 @@ router = APIRouter(prefix="/agents", tags=["agents"])
 
 
 @router.post("", status_code=HTTPStatus.CREATED)
-async def create(access: Owned, wanted: Annotated[NewAgent, Body()]) -> AgentDetails:
-    """A new agent, which runs at once and then at its interval."""
-    return await command.create(access.session, access.owner_id, wanted)
+async def create(
+    access: Owned, wanted: Annotated[NewAgent, Body()], afterwards: Afterwards
+) -> AgentDetails:
+    """A new agent. It is configured first, then runs at once, and from then on at its interval."""
+    ordered = await command.create(access.session, access.owner_id, wanted)
+    afterwards.tell(ordered.event)
+    return ordered.agent
 
 
 @router.get("")
