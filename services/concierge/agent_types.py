@@ -18,6 +18,7 @@ from shared.tools import Json, ToolRefusalError
 NODE_TYPES: Final = (6, 12)
 EDGE_TYPES: Final = (6, 15)
 MOST_PROPERTIES: Final = 12
+MOST_NAME_CHARACTERS: Final = 64
 
 _SOURCED: Final[Json] = {
     "quote": {"type": "string", "description": "A sentence of the source, word for word."},
@@ -154,8 +155,8 @@ def _property_faults(properties: Sequence[Property]) -> Iterator[str]:
     if len(properties) > MOST_PROPERTIES:
         yield f"{len(properties)} properties are too many; keep the {MOST_PROPERTIES} that matter"
     for name, count in Counter(each.name for each in properties).items():
-        if not (name.isidentifier() and name.isascii()):
-            yield f"{name!r} is no name of a property; write it in camelCase with plain letters"
+        if not (name.isprintable() and 1 <= len(name.strip()) <= MOST_NAME_CHARACTERS):
+            yield f"{name!r} is no name of a property; give one of 1 to {MOST_NAME_CHARACTERS} letters"
         if count > 1:
             yield f"{count} properties are called {name}"
     for each in properties:
