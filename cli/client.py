@@ -1,5 +1,6 @@
 """The api, as the commands use it."""
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -10,6 +11,13 @@ import httpx
 from pydantic import TypeAdapter
 
 from cli.errors import AwayError, CommandError
+from shared.store.reading.configuring_shapes import (
+    ConfigurationDetails,
+    PromptsView,
+    PromptView,
+    TypesView,
+)
+from shared.store.reading.page import Page
 from shared.store.reading.shapes import (
     AboutView,
     AgentDetails,
@@ -71,6 +79,39 @@ class Client:
     def order(self, reference: str, order: str) -> AgentDetails:
         """`pause`, `resume` or `run`."""
         return self._ask(AgentDetails, "POST", f"{_agent(reference)}/{order}")
+
+    def configure(
+        self, reference: str, *, mission: str | None = None, keep: Sequence[str] = ()
+    ) -> AgentDetails:
+        wanted = {"keep": list(keep)} | ({"mission": mission} if mission else {})
+        return self._ask(AgentDetails, "POST", f"{_agent(reference)}/configure", json=wanted)
+
+    def configuration(self, reference: str) -> ConfigurationDetails:
+        return self._ask(ConfigurationDetails, "GET", f"{_agent(reference)}/configuration")
+
+    def prompts(self, reference: str) -> PromptsView:
+        return self._ask(PromptsView, "GET", f"{_agent(reference)}/prompts")
+
+    def prompt_history(
+        self, reference: str, *, phase: str | None = None, cursor: str | None = None
+    ) -> Page[PromptView]:
+        wanted = {"phase": phase, "cursor": cursor}
+        params = {key: value for key, value in wanted.items() if value is not None}
+        path = f"{_agent(reference)}/prompts/history"
+        return self._ask(Page[PromptView], "GET", path, params=params)
+
+    def edit_prompt(self, reference: str, phase: str, prompt: str, *, version: int) -> PromptsView:
+        """Refused where the prompts are not of that `version` any more."""
+        return self._ask(
+            PromptsView,
+            "PUT",
+            f"{_agent(reference)}/prompts/{quote(phase, safe='')}",
+            json={"prompt": prompt},
+            headers={"If-Match": f'"{version}"'},
+        )
+
+    def types(self, reference: str) -> TypesView:
+        return self._ask(TypesView, "GET", f"{_agent(reference)}/types")
 
     def delete_agent(self, reference: str) -> None:
         self._send("DELETE", _agent(reference))

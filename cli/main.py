@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cli.commands import agent, dead_letters
+from cli.commands import agent, configuring, dead_letters
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
@@ -46,6 +46,8 @@ def build_app() -> typer.Typer:
     agents.command("list")(agent.list_all)
     for order in (agent.create, agent.show, agent.pause, agent.resume, agent.delete):
         agents.command()(order)
+    for of_configuration in (configuring.configure, configuring.prompts, configuring.types):
+        agents.command()(of_configuration)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
     for of_agents in (run, tail, top, graph, inbox):
         app.command(rich_help_panel=AGENTS)(of_agents)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from sandbox.reader.acquire import MAX_EXTRACTS, MAX_SEARCHES, RESULTS_PER_SEARCH
 from sandbox.reader.acquire.findings import write_findings
 from sandbox.reader.acquire.pages import CUT_MARK, Page
 from sandbox.reader.acquire.query import Query
@@ -15,9 +16,6 @@ from sandbox.reader.construct.sources import parse_sources
 from sandbox.reader.observe import observe
 from sandbox.reader.request import ChatRequest
 from sandbox.search import Hit, SearchIndex, SearchQuery
-
-RESULTS_PER_SEARCH = 8
-MAX_SEARCHES = 3
 
 Search = Callable[[str], Sequence[Hit]]
 """What the corpus has on some words, the best first."""
@@ -85,12 +83,22 @@ def foresee(mission: str, search: Search) -> Foreseen:
 
 
 def _pages(query: Query, search: Search) -> list[Page]:
+    """Each page once, the best first; the best whole."""
     hits = [hit for hint in query.hints[:MAX_SEARCHES] for hit in search(hint)]
-    found: dict[str, Page] = {}
+    found: dict[str, Hit] = {}
     for hit in sorted(hits, key=lambda one: -one.score):
-        document = hit.document
-        published = document.published.isoformat() if document.published else ""
-        whole = CUT_MARK not in hit.passage
-        page = Page(document.title, document.url, published, hit.passage, hit.score, whole)
-        found.setdefault(document.url, page)
-    return list(found.values())
+        found.setdefault(hit.document.url, hit)
+    return [_page(hit, whole=place < MAX_EXTRACTS) for place, hit in enumerate(found.values())]
+
+
+def _page(hit: Hit, *, whole: bool) -> Page:
+    document = hit.document
+    whole = whole or CUT_MARK not in hit.passage
+    return Page(
+        title=document.title,
+        url=document.url,
+        published=document.published.isoformat() if document.published else "",
+        text=document.text if whole else hit.passage,
+        score=hit.score,
+        whole=whole,
+    )

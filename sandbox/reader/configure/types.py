@@ -19,6 +19,7 @@ MAX_OF_MISSION = 3
 MAX_FIGURES = 5
 MAX_TEXT_CHARS = 200
 MAX_LABEL_CHARS = 60
+MAX_TYPE_CHARS = 40
 GENERAL_EDGES = (MENTIONED_WITH, LOCATED_IN, PART_OF, "produces", "supplies", "partners_with")
 Json = dict[str, Any]
 
@@ -56,7 +57,7 @@ def _of_mission(mission: str) -> Iterator[tuple[str, str]]:
         if words and not words[-1][:1].isupper():
             last = singular(words[-1]) if is_plural(words[-1]) else words[-1].capitalize()
             name = "".join([*(word.capitalize() for word in words[:-1]), last])
-            if name.isalnum() and name[:1].isalpha():
+            if name.isalnum() and name[:1].isalpha() and len(name) <= MAX_TYPE_CHARS:
                 yield name, f"What the mission calls “{term}”: one that sources tell apart."
 
 
