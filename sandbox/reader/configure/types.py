@@ -8,6 +8,7 @@ from sandbox.reader.answer import Answer
 from sandbox.reader.configure.foreseen import Foreseen, Search, foresee
 from sandbox.reader.construct.kinds import DESCRIPTIONS
 from sandbox.reader.construct.relations import LOCATED_IN, MENTIONED_WITH, PART_OF, description_of
+from sandbox.reader.graph_view import OWN_TYPES
 from sandbox.reader.request import ChatRequest
 from sandbox.text.english import is_plural, shortened, singular
 from sandbox.text.subject import subject_of
@@ -28,7 +29,10 @@ def choose_types(request: ChatRequest, search: Search) -> Answer:
     """Six to twelve of nodes and as many or more of edges, whatever the mission and the corpus."""
     mission = request.mission
     foreseen = foresee(mission, search)
-    described = dict(_node_types(mission, foreseen))
+    described: dict[str, str] = {}
+    for name, description in _node_types(mission, foreseen):
+        if name.lower() not in {*map(str.lower, described), *map(str.lower, OWN_TYPES)}:
+            described[name] = description
     names = list(described)[:MAX_NODE_TYPES]
     edges = list(dict.fromkeys([*_by_count(foreseen.edges), *GENERAL_EDGES]))[:MAX_EDGE_TYPES]
     kept = list(dict.fromkeys([*edges[: MAX_EDGE_TYPES - len(GENERAL_EDGES)], *GENERAL_EDGES]))
