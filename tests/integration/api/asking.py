@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 
 from services.api.app import build
 from shared.runtime.settings import Settings
@@ -12,7 +13,11 @@ MISSION = "Watch the lithium supply of European battery makers"
 
 def client_of(settings: Settings, **headers: str) -> httpx.AsyncClient:
     """The application itself answers, without a socket; errors come as the answers that people get."""
-    transport = httpx.ASGITransport(build(settings), raise_app_exceptions=False)
+    return client_to(build(settings), **headers)
+
+
+def client_to(app: FastAPI, **headers: str) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return httpx.AsyncClient(
         transport=transport, base_url="http://127.0.0.1/api/v1", headers=headers
     )
