@@ -50,7 +50,7 @@ class Phase(StrEnum):
     CONFIGURATION = "configuration"
 
 
-PROMPTED = tuple(phase for phase in Phase if phase is not Phase.CONFIGURATION)
+PROMPTED: tuple[Phase, ...] = tuple(phase for phase in Phase if phase is not Phase.CONFIGURATION)
 """The phases for which an agent has a system prompt of its own."""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from services.scheduler.tick import Ticker
 from shared.graph import types
@@ -67,7 +67,8 @@ async def test_an_agent_is_made_of_its_mission(
     assert "about" in {each.name for each in edges}
     by_maker = [each.name for each in nodes if each.created_by == "system"]
     assert by_maker == ["AgentAdvice", "AgentAnalysis"]
-    for each in (*nodes, *(edge for edge in edges if edge.name != "about")):
+    every: list[types.NodeType | types.EdgeType] = [*nodes, *edges]
+    for each in (one for one in every if one.name != "about"):
         Draft202012Validator.check_schema(each.properties_schema)
         Draft202012Validator(each.properties_schema).validate(each.example_properties)
         assert each.properties_schema["properties"]
@@ -339,7 +340,7 @@ async def test_older_prompts_become_the_first_of_the_history(database: Database)
     """Those of an agent that was made before there was a history."""
     agent = await make_agent(database)
     async with database.transaction() as session:
-        await session.execute(PromptVersion.__table__.delete())
+        await session.execute(delete(PromptVersion))
         old = await session.get_one(Agent, agent.id)
         old.prompts_version = 0
         await prompts.write(session, old, {Phase.OBSERVER: "Anew."}, PromptMaker.OWNER)

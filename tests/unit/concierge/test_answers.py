@@ -6,8 +6,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
-from services.concierge.agent_types import AgentTypes, NewNodeType
-from services.concierge.answers import AgentConfiguration
+from services.concierge.agent_types import AgentTypes, NewEdgeType, NewNodeType
+from services.concierge.answers import AgentConfiguration, Shape
 from shared.graph.validation import refuse_bad_schema
 from shared.store.words import PROMPTED
 from tests.unit.concierge.making import (
@@ -50,7 +50,7 @@ def test_a_configuration_that_will_not_do(changed: dict[str, Any], told: str) ->
 
 
 @pytest.mark.parametrize("shape", [AgentConfiguration, AgentTypes])
-def test_shapes_are_what_strict_answers_allow(shape: type[AgentTypes]) -> None:
+def test_shapes_are_what_strict_answers_allow(shape: type[Shape]) -> None:
     """Every object names all its properties as required and allows no others; nothing has a default or a length."""
     unknown = {"default", "minLength", "maxLength", "pattern", "minItems", "maxItems", "oneOf"}
 
@@ -72,7 +72,8 @@ def test_shapes_are_what_strict_answers_allow(shape: type[AgentTypes]) -> None:
 def test_types_become_schemas_that_their_examples_satisfy() -> None:
     made = AgentTypes.model_validate(types())
     assert [each.name for each in made.node_types] == list(NODE_TYPES)
-    for each in (*made.node_types, *made.edge_types):
+    every: list[NewNodeType | NewEdgeType] = [*made.node_types, *made.edge_types]
+    for each in every:
         refuse_bad_schema(each.json_schema)
         Draft202012Validator(each.json_schema).validate(each.example)
         assert all(one["description"] for one in each.json_schema["properties"].values())

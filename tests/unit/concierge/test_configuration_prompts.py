@@ -1,5 +1,6 @@
 """What is asked of the model: all that an actor is told of elsewhere, and every demand on its prompt."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from shared.graph.tools import advice_generation, analysis_generation, graph_con
 from shared.search.client import SearchClient
 from shared.search.tools import knowledge_acquisition
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED, Phase
+from shared.tools import Tool
 
 MISSION = "Watch the lithium supply of European battery makers"
 SOMEBODY = Scope(UUID(int=1), UUID(int=2))
@@ -62,7 +64,7 @@ def test_the_fields_asked_for_are_those_of_the_answer() -> None:
 
 def test_the_tools_named_are_those_that_the_phases_are_handed() -> None:
     search = SearchClient(api_key="none", base_url=None, timeout_seconds=1.0)
-    handed = {
+    handed: dict[Phase, Sequence[Tool]] = {
         Phase.KNOWLEDGE_ACQUISITION: knowledge_acquisition(search),
         Phase.GRAPH_CONSTRUCTION: graph_construction(SOMEBODY),
         Phase.ANALYSIS_GENERATION: analysis_generation(SOMEBODY),
@@ -119,7 +121,7 @@ def test_the_message_carries_what_stays() -> None:
 
 
 def test_every_prompt_names_actor_agent_and_mission() -> None:
-    written = {phase: f"Good work of {phase}." for phase in PROMPTED}
+    written: dict[Phase, str] = {phase: f"Good work of {phase}." for phase in PROMPTED}
     made = prefaced(written, name="Lithium Eye", mission=MISSION)
     assert list(made) == [each.phase for each in META_PROMPTS]
     assert len(set(made.values())) == 6
