@@ -12,7 +12,7 @@ from shared.graph import types
 from shared.graph.scope import Scope
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import agents, prompts
+from shared.store import agents, dead_letters, prompts
 from shared.store.database import Database
 from shared.store.tables import Agent, Call, DeadLetter, Interaction, Iteration, PromptVersion, Step
 from shared.store.words import PROMPTED, Phase, PromptMaker
@@ -154,6 +154,24 @@ async def test_what_cannot_be_mended_is_told_with_what_to_do(
     assert (await configured(database, ordered)).status == "completed"
     mended = await reread(database, ordered)
     assert (mended.status, mended.fault) == ("ready", None)
+
+
+async def test_a_dead_letter_that_is_retried_makes_the_agent(
+    database: Database, bus: Bus, levers: Sandbox, sandbox_settings: Settings
+) -> None:
+    levers.faults({"kind": "status", "status": 401, "phase": "configuration"})
+    ordered, asked = await order_agent(database)
+    async with running(sandbox_settings, ["concierge", "scheduler"]):
+        await bus.publish(asked)
+        assert (await configured(database, ordered)).status == "failed"
+        agent = await reread(database, ordered)
+        assert agent.fault is not None
+        assert "OPENAI_API_KEY" in agent.fault
+        async with database.transaction() as session:
+            (letter,) = await session.scalars(select(DeadLetter))
+            await dead_letters.ask_for_retry(session, letter)
+        await _step_of(database, ordered, "configure", "completed")
+    assert (await reread(database, ordered)).status == "ready"
 
 
 async def test_a_crash_between_the_answers_pays_for_none_again(
