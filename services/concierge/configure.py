@@ -1,6 +1,7 @@
 """From a mission to an agent: a name, six system prompts, and the types of its graph."""
 
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from sqlalchemy import func, update
 from sqlalchemy.exc import IntegrityError
@@ -30,7 +31,7 @@ from shared.tools import ToolRefusalError
 
 CONFIGURATION = "agent_configuration"
 TYPES = "agent_types"
-SUPERSEDED = Outcome({"superseded": True})
+SUPERSEDED: Final = {"superseded": True}
 """Something newer was asked for; what this step would make is not wanted any more."""
 
 
@@ -53,25 +54,25 @@ class Configure:
         async with self.model.database.transaction() as session:
             agent = await agents.get(session, lease.agent_id)
             if step.id != configurations.newest_id(agent):
-                return SUPERSEDED
+                return Outcome(SUPERSEDED)
             message = await _message(session, agent, wanted)
         asked = system_prompt(agent.interval_seconds)
         run = PhaseRun(self.model, lease, agent, Phase.CONFIGURATION, message, system_prompt=asked)
         made = await _made(run, wanted)
+        result: dict[str, Any] = {
+            "name": made.configuration.name,
+            "node_types": len(made.types.node_types),
+            "edge_types": len(made.types.edge_types),
+        }
 
         async def write(session: AsyncSession) -> None:
             attached = await agents.locked(session, lease.agent_id)
             if step.id == configurations.newest_id(attached):
                 await _write(session, attached, made)
+            else:
+                result.update(SUPERSEDED)
 
-        return Outcome(
-            {
-                "name": made.configuration.name,
-                "node_types": len(made.types.node_types),
-                "edge_types": len(made.types.edge_types),
-            },
-            write,
-        )
+        return Outcome(result, write)
 
 
 async def _message(session: AsyncSession, agent: Agent, wanted: Wanted) -> str:

@@ -7,13 +7,16 @@ import pytest
 from jsonschema import Draft202012Validator
 from sqlalchemy import delete, select
 
+from services.concierge.configure import Configure
 from services.scheduler.tick import Ticker
 from shared.graph import types
 from shared.graph.scope import Scope
 from shared.runtime.bus import Bus
+from shared.runtime.model import model_of
 from shared.runtime.settings import Settings
-from shared.store import agents, dead_letters, prompts
+from shared.store import agents, configurations, dead_letters, leases, prompts
 from shared.store.database import Database
+from shared.store.leases import Claimed
 from shared.store.tables import Agent, Call, DeadLetter, Interaction, Iteration, PromptVersion, Step
 from shared.store.words import PROMPTED, Phase, PromptMaker
 from tests.integration.cluster import ended_iteration, running, told
@@ -287,6 +290,26 @@ async def test_only_what_was_asked_for_last_counts(
     assert step.result == {"superseded": True}
     assert (await reread(database, agent)).mission == MISSION
     assert levers.billed()["llm"] == 2
+
+
+async def test_what_was_asked_for_before_leaves_no_trace_even_if_it_ends_later(
+    database: Database, sandbox_settings: Settings
+) -> None:
+    agent = await make_agent(database, name="My watch")
+    first = await order_again(database, agent.id, mission="Watch what nobody wants any more")
+    async with database.transaction() as session:
+        claim = await leases.claim(session, first.correlation_id, "test")
+    assert isinstance(claim, Claimed)
+    outcome = await Configure(model_of(sandbox_settings, database))(claim.lease, claim.step)
+    await order_again(database, agent.id)
+    async with leases.leased_transaction(database, claim.lease) as session:
+        assert outcome.write is not None
+        await outcome.write(session)
+        await configurations.failed(session, claim.step, "it failed besides")
+    after = await reread(database, agent)
+    assert outcome.result["superseded"] is True
+    assert (after.mission, after.status, after.fault) == (MISSION, "ready", None)
+    assert prompts.of_agent(after) == prompts.of_agent(agent)
 
 
 async def test_an_agent_that_fails_to_be_made_anew_goes_on_as_it_is(
