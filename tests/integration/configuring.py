@@ -6,6 +6,8 @@ from uuid import UUID
 from sqlalchemy import select
 
 from shared.events.envelope import Event
+from shared.graph import types
+from shared.graph.scope import Scope
 from shared.store import agents, configurations, telling
 from shared.store.configurations import Wanted
 from shared.store.database import Database
@@ -13,6 +15,9 @@ from shared.store.tables import Agent, Step
 from shared.store.words import Phase, StepStatus
 from tests.integration.making import MISSION, make_owner
 from tests.waiting import until
+
+NAME = "Battery Makers Lithium Supply"
+"""What the sandbox makes of `MISSION`."""
 
 
 async def order_agent(
@@ -69,6 +74,37 @@ async def configured(database: Database, agent: Agent) -> Step:
     found = await until(look, what=f"{agent.name} to be configured")
     assert found is not None
     return found
+
+
+async def step_is(database: Database, step_id: Any, status: str) -> Step:
+    async def look() -> Step | None:
+        async with database.transaction() as session:
+            return await session.scalar(
+                select(Step).where(Step.id == step_id, Step.status == status)
+            )
+
+    found = await until(look, what=f"the step to be {status}")
+    assert found is not None
+    return found
+
+
+async def step_of(database: Database, agent: Agent, kind: str, status: str) -> Step:
+    async def look() -> Step | None:
+        async with database.transaction() as session:
+            wanted = select(Step).where(Step.agent_id == agent.id, Step.kind == kind)
+            return await session.scalar(wanted.where(Step.status == status))
+
+    found = await until(look, what=f"a step of kind {kind} to be {status}")
+    assert found is not None
+    return found
+
+
+async def types_of(
+    database: Database, agent: Agent
+) -> tuple[list[types.NodeType], list[types.EdgeType]]:
+    scope = Scope(agent.owner_id, agent.id)
+    async with database.transaction() as session:
+        return await types.node_types(session, scope), await types.edge_types(session, scope)
 
 
 def says(**answer: Any) -> dict[str, Any]:

@@ -193,7 +193,7 @@ async def test_what_is_ordered_is_told_at_once_and_the_story_can_be_read(
             found: dict[str, Any] = (await client.get(f"/agents/{agent['id']}")).json()
             return found if found["status"] == "ready" else None
 
-        made = await until(look, what="the agent to be ready", seconds=5)
+        made = await until(look, what="the agent to be ready")
     assert made is not None
     assert made["fault"] is None
     assert len(set(made["prompts"].values())) == 6
