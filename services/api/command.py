@@ -20,7 +20,7 @@ from shared.store.reading.configuring_shapes import PromptedPhase
 from shared.store.reading.shapes import AgentDetails
 from shared.store.storable import refuse_nul
 from shared.store.tables import Agent
-from shared.store.words import Phase, PromptMaker
+from shared.store.words import AgentStatus, Phase, PromptMaker
 
 SHORTEST_INTERVAL_SECONDS: Final = 10
 LONGEST_INTERVAL_SECONDS: Final = 366 * 24 * 3600
@@ -137,9 +137,14 @@ async def set_active(
     return await _changed(session, owner_id, agent_id, active=active)
 
 
-async def run_now(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """The scheduler finds it, whether the agent is paused or not."""
-    return await _changed(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
+async def run_now(session: AsyncSession, owner_id: UUID, agent: AgentDetails) -> AgentDetails:
+    """The scheduler finds it, whether the agent is paused or not, as soon as it is configured.
+
+    Raises ConflictError where it could not be.
+    """
+    if agent.status == AgentStatus.FAILED:
+        raise ConflictError("not-configured", f"{agent.name} cannot run. {agent.fault}")
+    return await _changed(session, owner_id, agent.id, run_requested_at=func.clock_timestamp())
 
 
 async def _changed(

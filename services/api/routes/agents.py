@@ -54,10 +54,14 @@ async def resume(access: OwnedAgent) -> AgentDetails:
     return await command.set_active(access.session, access.owner_id, access.agent.id, active=True)
 
 
-@router.post("/{agent}/run", status_code=HTTPStatus.ACCEPTED)
+@router.post(
+    "/{agent}/run",
+    status_code=HTTPStatus.ACCEPTED,
+    responses={409: {"description": "The agent could not be configured"}},
+)
 async def run(access: OwnedAgent) -> AgentDetails:
     """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one."""
-    return await command.run_now(access.session, access.owner_id, access.agent.id)
+    return await command.run_now(access.session, access.owner_id, access.agent)
 
 
 @router.get("/{agent}/calls")

@@ -10,7 +10,7 @@ from shared.graph import seed_types
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from shared.store.words import PROMPTED
+from shared.store.words import PROMPTED, AgentStatus
 from tests.integration.api.asking import MISSION, assert_problem, client_of, client_to, created
 from tests.integration.api.rows import row_of
 from tests.integration.cluster import running, told
@@ -127,6 +127,19 @@ async def test_a_bad_wish_is_refused(
 ) -> None:
     await ready(api, database)
     assert_problem(await api.post("/agents/lithium/configure", json=body), 422, *words)
+
+
+async def test_an_agent_that_could_not_be_made_is_not_run(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    await created(api, name="Lithium")
+    assert (await api.post("/agents/lithium/run")).status_code == 202
+    async with database.transaction() as session:
+        row = await session.merge(await row_of(database, "Lithium"))
+        row.status, row.fault = AgentStatus.FAILED, "No key. Ask again."
+    assert_problem(await api.post("/agents/lithium/run"), 409, "cannot run", "No key. Ask again.")
+    again = (await api.post("/agents/lithium/configure")).json()
+    assert (again["status"], again["fault"]) == ("configuring", None)
 
 
 async def test_making_anew_is_ordered_and_the_agent_goes_on(
