@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 from typing import Final
@@ -28,7 +28,6 @@ from bench.sse_clients import Client, clients_of, listening
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store import agents
-from shared.store.agents import Prompts
 from shared.store.database import Database
 
 CLIENTS: Final = 200
@@ -170,18 +169,12 @@ def _memory_fault(peak_bytes: int) -> Iterator[str]:
 
 
 async def _make_agents(settings: Settings, owner: str, count: int) -> list[UUID]:
-    prompts = Prompts(**{field.name: "" for field in fields(Prompts)})
     database = Database(settings.database_url, name="bench")
     async with database.transaction() as session:
         owner_id = await agents.ensure_user(session, owner)
         made = [
             await agents.create(
-                session,
-                owner_id,
-                name=f"agent {number}",
-                mission="",
-                prompts=prompts,
-                interval_seconds=3600,
+                session, owner_id, name=f"agent {number}", mission="", interval_seconds=3600
             )
             for number in range(count)
         ]

@@ -1,6 +1,6 @@
 """The api, as the commands use it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from http import HTTPStatus
@@ -15,6 +15,12 @@ from pydantic import TypeAdapter
 
 from cli.api import Api
 from cli.errors import AwayError, CommandError
+from shared.store.reading.configuring_shapes import (
+    ConfigurationDetails,
+    PromptsView,
+    PromptView,
+    TypesView,
+)
 from shared.store.reading.cost_shapes import AllowanceView, BudgetView, CostsBy, CostsView
 from shared.store.reading.destination_shapes import (
     CreatedDestination,
@@ -113,6 +119,42 @@ class Client:
     def order(self, reference: str, order: str) -> AgentDetails:
         """`pause`, `resume` or `run`."""
         return self._ask(AgentDetails, "POST", f"{_agent(reference)}/{order}")
+
+    def configure(
+        self, reference: str, *, mission: str | None = None, keep: Sequence[str] = ()
+    ) -> AgentDetails:
+        wanted = {"keep": list(keep)} | ({"mission": mission} if mission else {})
+        return self._ask(AgentDetails, "POST", f"{_agent(reference)}/configure", json=wanted)
+
+    def configuration(self, reference: str) -> ConfigurationDetails:
+        return self._ask(ConfigurationDetails, "GET", f"{_agent(reference)}/configuration")
+
+    def prompts(self, reference: str) -> PromptsView:
+        return self._ask(PromptsView, "GET", f"{_agent(reference)}/prompts")
+
+    def prompt_history(
+        self, reference: str, *, phase: str | None = None, cursor: str | None = None
+    ) -> Page[PromptView]:
+        wanted = {"phase": phase, "cursor": cursor}
+        params = {key: value for key, value in wanted.items() if value is not None}
+        path = f"{_agent(reference)}/prompts/history"
+        return self._ask(Page[PromptView], "GET", path, params=params)
+
+    def edit_prompt(self, reference: str, phase: str, prompt: str, *, version: int) -> PromptsView:
+        """Refused where the prompts are not of that `version` any more."""
+        return self._ask(
+            PromptsView,
+            "PUT",
+            f"{_agent(reference)}/prompts/{quote(phase, safe='')}",
+            json={"prompt": prompt},
+            # What stands before the dot of the ETag that they were read with.
+            headers={"If-Match": f'"{version}."'},
+        )
+
+    def types(self, reference: str) -> TypesView:
+        return TypesView(
+            node_types=list(self.node_types(reference)), edge_types=list(self.edge_types(reference))
+        )
 
     def delete_agent(self, reference: str) -> None:
         self._send("DELETE", _agent(reference))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.address import with_credentials
-from cli.commands import access, agent, dead_letters, destination, token, user
+from cli.commands import access, agent, configuring, dead_letters, destination, token, user
 from cli.commands.budget import budget
 from cli.commands.conclusions import advice, analyses
 from cli.commands.costs import costs
@@ -53,6 +53,8 @@ def build_app() -> typer.Typer:
     agents.command("list")(agent.list_all)
     for order in (agent.create, agent.show, agent.edit, agent.pause, agent.resume, agent.delete):
         agents.command()(order)
+    for of_configuration in (configuring.configure, configuring.prompts, configuring.types):
+        agents.command()(of_configuration)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
     for of_agents in (run, tail, top, graph, iterations, iteration, analyses, advice):
         app.command(rich_help_panel=AGENTS)(of_agents)

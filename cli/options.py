@@ -46,3 +46,4 @@ Database = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="Name or id of the agent.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the agent is configured.")]

@@ -38,8 +38,8 @@ def build_app(
 
     routes = [
         *about_routes(settings, shelf),
-        *openai_routes(levers, settings.latency_seconds),
-        *responses_routes(levers, settings.latency_seconds),
+        *openai_routes(shelf, levers, settings.latency_seconds),
+        *responses_routes(shelf, levers, settings.latency_seconds),
         *tavily_routes(shelf, levers, settings.latency_seconds),
         *(control_routes(levers) if settings.control else []),
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.address import Address
-from cli.options import AgentName, AsJson, Data, Url
+from cli.options import AgentName, AsJson, Data, Url, Wait
 
 if TYPE_CHECKING:
     from shared.store.reading.shapes import AgentDetails
@@ -20,7 +20,7 @@ def create(
         ),
     ],
     name: Annotated[
-        str | None, typer.Option(help="Its name.", show_default="words of the mission")
+        str | None, typer.Option(help="Its name.", show_default="made of the mission")
     ] = None,
     interval: Annotated[
         str, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
@@ -29,25 +29,21 @@ def create(
         list[str] | None,
         typer.Option(metavar="PHASE=NAME", help="A model for one phase; may be repeated."),
     ] = None,
+    wait: Wait = True,
     as_json: AsJson = False,
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Make an agent. It runs at once, and then at its interval."""
+    """Make an agent: its prompts and types are made of the mission; then it runs, and again at its interval."""
     from cli.client import Client
     from cli.durations import seconds_of
     from cli.installation import api_url
-    from cli.show.agents import show_created
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.watching.configuring import tell_made
 
     seconds, models = seconds_of(interval), _models(model or [])
     with Client(api_url(url, data)) as client:
         agent = client.create_agent(mission, name=name, interval_seconds=seconds, models=models)
-    if as_json:
-        print_json(agent)
-    else:
-        show_created(out(), agent)
+        tell_made(client, agent, wait=wait, as_json=as_json)
 
 
 def list_all(

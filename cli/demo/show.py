@@ -24,12 +24,15 @@ from cli.local.session import installation
 from cli.local.stack import Stack
 from cli.outside import Outside
 from cli.show.account import show_account
+from cli.show.agents import show_made
 from cli.show.console import err, out
 from cli.show.starting import Activity, show_happened
 from cli.show.words import duration
+from cli.watching.configuring import until_configured
 from cli.watching.narrator import Narrator
 from cli.watching.nudges import Nudges
 from cli.watching.watch import Watch
+from shared.store.reading.shapes import AgentDetails
 
 INTERVAL_SECONDS: Final = 24 * 3600
 """Longer than a demo: its iterations are asked for."""
@@ -93,15 +96,15 @@ def _announce(console: Console, demo: Demo) -> None:
 def _perform(console: Console, demo: Demo, stack: Stack) -> tuple[Account, str]:
     with Client(stack.api) as client, Nudges(stack.running.nats_url) as nudges:
         model = client.outside().model
-        agent = client.create_agent(demo.mission, interval_seconds=INTERVAL_SECONDS)
-        console.print(f"\n[title]{escape(agent.name)}[/]\n  {escape(agent.mission)}")
         deadline = demo.started + demo.timeout_seconds
 
         def look_after() -> None:
             show_happened(console, stack.look_after())
 
         watch = Watch(client, nudges, Narrator(console), deadline, meanwhile=look_after)
-        ended = list(perform(watch, agent, demo.iterations))
+        agent = _made(console, demo, watch)
+        ready = agent.status == "ready"
+        ended = list(perform(watch, agent, demo.iterations)) if ready else []
         if watch.out_of_time:
             console.print(
                 f"\n[bad]The {demo.timeout_seconds:.0f} seconds of --timeout are over[/] "
@@ -109,6 +112,25 @@ def _perform(console: Console, demo: Demo, stack: Stack) -> tuple[Account, str]:
             )
         seconds = time.monotonic() - demo.started
         return account_of(client, str(agent.id), ended, seconds), model
+
+
+def _made(console: Console, demo: Demo, watch: Watch) -> AgentDetails:
+    """The agent with its prompts and types, or with what kept it from having them."""
+    client = watch.client
+    ordered = client.create_agent(demo.mission, interval_seconds=INTERVAL_SECONDS)
+    console.print(f"\n[title]{escape(ordered.name)}[/]\n  {escape(ordered.mission)}\n")
+
+    def say(what: str) -> None:
+        activity.say(what)
+        watch.meanwhile()
+
+    with Activity(console) as activity:
+        agent = until_configured(client, ordered, say, lambda: watch.out_of_time)
+    if agent.status == "ready" and agent.configuration is not None:
+        show_made(console, agent, client.types(str(agent.id)))
+    elif agent.fault:
+        console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
+    return agent
 
 
 def _print_json(demo: Demo, account: Account, model: str) -> None:

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cli.show.words import ago, between, clip, counted, interval
+from shared.store.reading.configuring_shapes import TypesView
 from shared.store.reading.shapes import (
     AgentDetails,
     AgentView,
@@ -55,6 +56,10 @@ def show_agent(
     table.add_row("  Asked", _asked(calls))
     table.add_row("  Last", _last(agent))
     console.print(table)
+    if agent.fault:
+        console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
+    elif (last := agent.configuration) and last.ended_at is None and last.error:
+        console.print(f"  [warn]![/] It is configured again: {escape(last.error)}", soft_wrap=True)
     if agent.last_iteration:
         _errors(console, agent.last_iteration)
     for trouble in agent.trouble:
@@ -78,6 +83,10 @@ def _asked(calls: CallTotals) -> str:
 
 
 def _next(agent: AgentView) -> str:
+    if agent.status == "configuring":
+        return "[agent]configuring[/]"
+    if agent.status == "failed":
+        return "[bad]not configured[/]"
     if agent.resting_until is not None and agent.resting_until > datetime.now(UTC):
         return f"[warn]{ago(agent.resting_until)}: it rests, for a budget is used up[/]"
     if agent.run_requested_at is not None:
@@ -113,14 +122,41 @@ def _in_trouble(trouble: Trouble) -> str:
     )
 
 
-def show_created(console: Console, agent: AgentDetails) -> None:
+def show_created(console: Console, agent: AgentDetails, types: TypesView) -> None:
     name = escape(agent.name)
+    runs = "it runs now, and every" if agent.active else "it is paused; resumed, it runs every"
     console.print(
-        f"[good]●[/] [agent]{name}[/] keeps watch: it runs now, and every {interval(agent.interval_seconds)}.",
+        f"[good]●[/] [agent]{name}[/] keeps watch: {runs} {interval(agent.interval_seconds)}.",
         soft_wrap=True,
     )
-    console.print(f"  [quiet]vigil tail --agent[/] {_quoted(name)}", soft_wrap=True)
-    console.print(f"  [quiet]vigil agent show[/] {_quoted(name)}", soft_wrap=True)
+    console.print(f"  It has {_made(agent, types)}.", soft_wrap=True)
+    for command in ("tail --agent", "agent show", "agent prompts", "agent types"):
+        console.print(f"  [quiet]vigil {command}[/] {_quoted(name)}", soft_wrap=True)
+
+
+def show_made(console: Console, agent: AgentDetails, types: TypesView) -> None:
+    """In the course of something else."""
+    last = agent.configuration
+    took = between(last.requested_at, last.ended_at) if last else ""
+    console.print(
+        f"  [good]✓[/] [agent]{escape(agent.name)}[/] is made of it: {_made(agent, types)} [quiet]{took}[/]",
+        soft_wrap=True,
+    )
+
+
+def _made(agent: AgentDetails, types: TypesView) -> str:
+    kinds = (
+        (len(agent.prompts), "prompt"),
+        (len(types.node_types), "node type"),
+        (len(types.edge_types), "edge type"),
+    )
+    return ", ".join(counted(number, noun) for number, noun in kinds)
+
+
+def show_ordered(console: Console, agent: AgentDetails) -> None:
+    name = escape(agent.name)
+    console.print(f"[good]●[/] [agent]{name}[/] is being configured.", soft_wrap=True)
+    console.print(f"  [quiet]vigil agent show[/] {agent.id}", soft_wrap=True)
 
 
 def _quoted(name: str) -> str:

@@ -14,18 +14,20 @@ from sandbox.http.faults import FaultKind
 from sandbox.http.openai_shapes import chunks, completion, error_body, usage_of, within
 from sandbox.http.prices import tokens_usd
 from sandbox.http.reply import Reply
+from sandbox.http.shelf import CorpusShelf
 from sandbox.http.spoil import spoiled
-from sandbox.reader import ChatRequest, phase_of, read
+from sandbox.reader import ChatRequest, Phase, phase_of, read
 from sandbox.reader.answer import Answer
+from sandbox.reader.configure.foreseen import searching
 
 MODEL = "sandbox-reader"
 MODEL_PREFIX = "sandbox-"
 INVALID = "invalid_request_error"
 
 
-def openai_routes(levers: Levers, latency_seconds: float) -> list[Route]:
+def openai_routes(shelf: CorpusShelf, levers: Levers, latency_seconds: float) -> list[Route]:
     """OpenAI's part of the server."""
-    chat = _Chat(levers)
+    chat = _Chat(shelf, levers)
     endpoint = BilledEndpoint(_read_call, chat.respond, server_error, levers, latency_seconds)
     return [
         Route("/v1/chat/completions", endpoint.__call__, methods=["POST"]),
@@ -35,11 +37,12 @@ def openai_routes(levers: Levers, latency_seconds: float) -> list[Route]:
 
 
 class _Chat:
-    def __init__(self, levers: Levers) -> None:
+    def __init__(self, shelf: CorpusShelf, levers: Levers) -> None:
+        self._shelf = shelf
         self._levers = levers
 
     async def respond(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        answer, usage = answered(self._levers, call, faults)
+        answer, usage = await answered(self._shelf, self._levers, call, faults)
         model = str(call.body["model"])
         if not call.body.get("stream"):
             whole = completion(model, call.request_hash, answer, usage)
@@ -50,8 +53,8 @@ class _Chat:
         return Reply(tuple(_events(parts)), "text/event-stream", tokens_usd(usage))
 
 
-def answered(
-    levers: Levers, call: Call, faults: frozenset[FaultKind]
+async def answered(
+    shelf: CorpusShelf, levers: Levers, call: Call, faults: frozenset[FaultKind]
 ) -> tuple[Answer, dict[str, int]]:
     """A scripted answer where one waits for this call, else what the reader reads; and its usage.
 
@@ -59,10 +62,16 @@ def answered(
     """
     script = levers.scripts.take(call)
     request = ChatRequest(call.body)
-    answer = script.answer() if script else read(request)
+    answer = script.answer() if script else await _read(shelf, request)
     answer = spoiled(answer, sorted(faults), request.offered)
     answer = within(call.body.get("max_completion_tokens"), answer)
     return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
+
+
+async def _read(shelf: CorpusShelf, request: ChatRequest) -> Answer:
+    if phase_of(request) is Phase.CONFIGURATION:
+        return read(request, searching(await shelf.index()))
+    return read(request)
 
 
 async def _read_call(request: Request) -> Call:

@@ -26,13 +26,14 @@ from sandbox.http.openai_shapes import error_body
 from sandbox.http.prices import tokens_usd
 from sandbox.http.reply import PiecesResponse, Reply, refusal
 from sandbox.http.responses_shapes import as_chat, output, response, usage_as_told
+from sandbox.http.shelf import CorpusShelf
 
 KEPT_RESPONSES = 1000
 
 
-def responses_routes(levers: Levers, latency_seconds: float) -> list[Route]:
+def responses_routes(shelf: CorpusShelf, levers: Levers, latency_seconds: float) -> list[Route]:
     """The Responses API, as far as Vigil speaks it."""
-    responses = _Responses(levers, latency_seconds)
+    responses = _Responses(shelf, levers, latency_seconds)
     return [
         Route("/v1/responses", responses.order, methods=["POST"]),
         Route("/v1/responses/{response_id}", responses.find, methods=["GET"]),
@@ -40,7 +41,8 @@ def responses_routes(levers: Levers, latency_seconds: float) -> list[Route]:
 
 
 class _Responses:
-    def __init__(self, levers: Levers, latency_seconds: float) -> None:
+    def __init__(self, shelf: CorpusShelf, levers: Levers, latency_seconds: float) -> None:
+        self._shelf = shelf
         self._levers = levers
         self._latency_seconds = latency_seconds
         self._ordered = 0
@@ -96,7 +98,7 @@ class _Responses:
         model = call.body["model"]
         await asyncio.sleep(self._latency_seconds + ordered_latency_seconds(faults))
         try:
-            answer, usage = answered(self._levers, call, spoiling(faults))
+            answer, usage = await answered(self._shelf, self._levers, call, spoiling(faults))
         except RefusedError as error:
             meter.record(call, received, error.status, delivered=True)
             code = "server_error" if error.status >= 500 else "invalid_prompt"

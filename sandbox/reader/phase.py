@@ -7,9 +7,10 @@ from sandbox.reader.acquire import acquire
 from sandbox.reader.advise import advise
 from sandbox.reader.analyze import analyze
 from sandbox.reader.answer import Answer
+from sandbox.reader.configure import configure
+from sandbox.reader.configure.foreseen import Search, nowhere
 from sandbox.reader.construct import construct
 from sandbox.reader.converse import converse
-from sandbox.reader.instance import fill_schema
 from sandbox.reader.observe import observe
 from sandbox.reader.request import ChatRequest
 
@@ -25,7 +26,7 @@ class Phase(StrEnum):
     ANALYSIS_GENERATION = "analysis_generation"
     ADVICE_GENERATION = "advice_generation"
     CONFIGURATION = "configuration"
-    """An answer by a schema that the reader does not know."""
+    """Any other answer by a schema."""
     CONVERSATION = "conversation"
     """Anything else."""
 
@@ -45,7 +46,6 @@ READERS: Mapping[Phase, Callable[[ChatRequest], Answer]] = {
     Phase.GRAPH_CONSTRUCTION: construct,
     Phase.ANALYSIS_GENERATION: analyze,
     Phase.ADVICE_GENERATION: advise,
-    Phase.CONFIGURATION: fill_schema,
     Phase.CONVERSATION: converse,
 }
 
@@ -60,6 +60,9 @@ def phase_of(request: ChatRequest) -> Phase:
     return Phase.CONVERSATION if request.schema is None else Phase.CONFIGURATION
 
 
-def read(request: ChatRequest) -> Answer:
-    """The answer to a request of any phase."""
-    return READERS[phase_of(request)](request)
+def read(request: ChatRequest, search: Search = nowhere) -> Answer:
+    """The answer to a request of any phase; types are chosen by what `search` finds."""
+    phase = phase_of(request)
+    if phase is Phase.CONFIGURATION:
+        return configure(request, search)
+    return READERS[phase](request)

@@ -1,5 +1,6 @@
-"""What people order: agents made, paused, run and deleted."""
+"""What people order: agents made, configured, paused, run and deleted."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -10,21 +11,23 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.etags import refuse_if_changed
-from services.api.naming import name_for, names_after
+from services.api.naming import name_for
 from services.api.problems import ConflictError
-from services.api.prompts import default_prompts
-from shared.store import agents
+from shared.events.envelope import Event
+from shared.store import agents, configurations, names, prompts, telling
 from shared.store.budgets.standings import Caps
+from shared.store.configurations import Wanted
 from shared.store.reading import agents as reading
+from shared.store.reading.configuring_shapes import PromptedPhase
 from shared.store.reading.shapes import AgentDetails
+from shared.store.storable import refuse_nul
 from shared.store.tables import Agent
-from shared.store.words import Phase
+from shared.store.words import AgentStatus, Phase, PromptMaker
 
 SHORTEST_INTERVAL_SECONDS: Final = 10
 LONGEST_INTERVAL_SECONDS: Final = 366 * 24 * 3600
 
 MISSION_CHARACTERS: Final = (10, 4000)
-NAME_CHARACTERS: Final = (1, 80)
 
 
 def _mission(text: str) -> str:
@@ -35,23 +38,10 @@ def _mission(text: str) -> str:
             f"a mission has {shortest} to {longest} characters, this one {len(text)}: "
             "say in a sentence or more what to watch, and to what end"
         )
-    return _storable(text)
+    return refuse_nul(text)
 
 
-def _name(text: str) -> str:
-    text = " ".join(text.split())
-    shortest, longest = NAME_CHARACTERS
-    if not shortest <= len(text) <= longest:
-        raise ValueError(f"a name has {shortest} to {longest} characters, this one {len(text)}")
-    if "/" in text or not any(character.isalnum() for character in text):
-        raise ValueError("a name has a letter or digit and no slash, for it stands in addresses")
-    return _storable(text)
-
-
-def _storable(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("the character NUL cannot be stored; leave it out")
-    return text
+Mission = Annotated[str, AfterValidator(_mission)]
 
 
 def _length(characters: tuple[int, int]) -> Any:
@@ -60,17 +50,19 @@ def _length(characters: tuple[int, int]) -> Any:
     return Field(json_schema_extra={"minLength": shortest, "maxLength": longest})
 
 
-Name = Annotated[str, AfterValidator(_name), _length(NAME_CHARACTERS)]
+Name = Annotated[str, AfterValidator(names.checked), _length(names.NAME_CHARACTERS)]
 Interval = Annotated[int, Field(ge=SHORTEST_INTERVAL_SECONDS, le=LONGEST_INTERVAL_SECONDS)]
-Models = dict[Phase, Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_storable)]]
+Models = dict[
+    Phase, Annotated[str, Field(min_length=1, max_length=200), AfterValidator(refuse_nul)]
+]
 
 
 class NewAgent(BaseModel):
-    """What a new agent is made from. Without a name it is called after words of its mission."""
+    """What a new agent is made from. Without a name it is given one, at first of words of its mission."""
 
     model_config = ConfigDict(extra="forbid")
 
-    mission: Annotated[str, AfterValidator(_mission), _length(MISSION_CHARACTERS)]
+    mission: Mission
     name: Name | None = None
     interval_seconds: Interval = 300
     models: Models = {}
@@ -93,30 +85,81 @@ class ChangedAgent(BaseModel):
     active: bool = Field(default_factory=bool)
 
 
-async def create(
-    session: AsyncSession, owner_id: UUID, wanted: NewAgent, caps: Caps
-) -> AgentDetails:
+class NewConfiguration(BaseModel):
+    """What to make an agent's prompts and types of; without a mission, of the one it has."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mission: Mission | None = None
+    keep: list[PromptedPhase] = []
+    """Phases whose prompts stay as they are."""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """The agent as it is now, and what to tell the bus when that is committed."""
+
+    agent: AgentDetails
+    event: Event
+
+
+async def create(session: AsyncSession, owner_id: UUID, wanted: NewAgent, caps: Caps) -> Ordered:
     """`caps` is what the agent may spend until somebody says otherwise.
 
     Raises ConflictError where the owner has an agent of that name.
     """
-    name = wanted.name or await _free_name(session, owner_id, wanted.mission)
-    prompts = default_prompts(wanted.mission, name, wanted.interval_seconds)
+    name = wanted.name or await names.free(session, owner_id, name_for(wanted.mission))
     try:
         agent = await agents.create(
             session,
             owner_id,
             name=name,
             mission=wanted.mission,
-            prompts=prompts,
             interval_seconds=wanted.interval_seconds,
         )
     except IntegrityError as error:
         raise _taken(name) from error
     agent.models = {phase.value: model for phase, model in wanted.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
-    await session.flush()
-    return await details(session, owner_id, agent.id)
+    provisional = None if wanted.name else name
+    step = await configurations.order(
+        session, agent, Wanted(mission=wanted.mission, provisional_name=provisional)
+    )
+    return Ordered(await details(session, owner_id, agent.id), telling.order(step))
+
+
+async def configure(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, wanted: NewConfiguration
+) -> Ordered:
+    """Has the agent's prompts and types made anew; what it has stays until they are there."""
+    agent = await agents.locked(session, agent_id)
+    step = await configurations.order(
+        session,
+        agent,
+        Wanted(
+            mission=wanted.mission or agent.mission,
+            provisional_name=await configurations.provisional_name(session, agent),
+            keep=tuple(wanted.keep),
+            prompts_version=agent.prompts_version,
+        ),
+    )
+    return Ordered(await details(session, owner_id, agent_id), telling.order(step))
+
+
+async def edit_prompt(
+    session: AsyncSession, agent_id: UUID, phase: Phase, prompt: str, *, versions: str | None
+) -> None:
+    """Makes `prompt` the agent's for `phase`. `versions` is what If-Match says, if it was sent.
+
+    Raises ProblemError (412) where they have changed since, and ConflictError where the agent has none yet.
+    """
+    agent = await agents.locked(session, agent_id)
+    refuse_if_changed(versions, str(agent.prompts_version))
+    if not prompts.of_agent(agent):
+        raise ConflictError(
+            "not-configured", f"{agent.name} has no prompts yet: wait until it is configured."
+        )
+    await prompts.write(session, agent, {phase: prompt}, PromptMaker.OWNER)
 
 
 async def change(
@@ -154,7 +197,13 @@ async def set_active(
 
 
 async def run_now(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """The scheduler finds it, whether the agent is paused or not. Raises ConflictError while the agent rests."""
+    """The scheduler finds it, whether the agent is paused or not, as soon as it is configured.
+
+    Raises ConflictError where it could not be, and while it rests.
+    """
+    agent = await agents.get(session, agent_id)
+    if agent.status == AgentStatus.FAILED:
+        raise ConflictError("not-configured", f"{agent.name} cannot run. {agent.fault}")
     rests_until = await session.scalar(
         select(Agent.resting_until).where(
             Agent.id == agent_id, Agent.resting_until > func.statement_timestamp()
@@ -173,13 +222,6 @@ def _taken(name: str) -> ConflictError:
     return ConflictError(
         "agent-name-taken", f"An agent named {name!r} exists already: choose another name."
     )
-
-
-async def _free_name(session: AsyncSession, owner_id: UUID, mission: str) -> str:
-    taken = set(
-        await session.scalars(select(func.lower(Agent.name)).where(Agent.owner_id == owner_id))
-    )
-    return next(name for name in names_after(name_for(mission)) if name.lower() not in taken)
 
 
 async def _changed(

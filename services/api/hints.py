@@ -1,5 +1,9 @@
 """What people have ordered, told to the bus so that it begins at once. Lost, it begins when the reconciler looks."""
 
+from typing import Annotated
+
+from fastapi import BackgroundTasks, Depends, Request
+
 from shared.errors import TransientError
 from shared.events.envelope import Event
 from shared.runtime.bus import Bus
@@ -23,3 +27,17 @@ class Hints:
             await self._bus.publish(event)
         except TransientError as error:
             log.warning("not told yet; it will be", about=event.subject, reason=str(error))
+
+
+class AfterCommit:
+    """Tells the bus what a request has ordered, once its transaction is committed and its answer sent."""
+
+    def __init__(self, request: Request, tasks: BackgroundTasks) -> None:
+        self._hints: Hints = request.app.state.hints
+        self._tasks = tasks
+
+    def tell(self, event: Event) -> None:
+        self._tasks.add_task(self._hints.tell, event)
+
+
+Afterwards = Annotated[AfterCommit, Depends()]

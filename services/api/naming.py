@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from itertools import count
 from typing import Final
 
 MOST_WORDS: Final = 4
@@ -64,13 +63,6 @@ def _phrases(mission: str) -> Iterator[list[str]]:
 def _fits(words: list[str], phrase: list[str]) -> bool:
     together = [*words, *phrase]
     return len(together) <= MOST_WORDS and len(" ".join(together)) <= LONGEST_NAME_CHARACTERS
-
-
-def names_after(name: str) -> Iterator[str]:
-    """`name`, then `name 2`, `name 3`, and so on."""
-    yield name
-    for number in count(2):
-        yield f"{name} {number}"
 
 
 def _titled(word: str) -> str:

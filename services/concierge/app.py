@@ -6,6 +6,7 @@ from shared.runtime.actor import Actor
 from shared.runtime.model import model_of
 from shared.runtime.settings import Settings
 from shared.runtime.step_actor import step_actor, step_database
+from shared.store import configurations
 from shared.store.words import StepKind
 
 SLOTS = 8
@@ -22,4 +23,5 @@ def build(settings: Settings) -> Actor:
         {StepKind.CONFIGURE: Configure(model), StepKind.CONVERSE: Converse(model)},
         slots=SLOTS,
         closing=[model.provider.close],
+        on_failure={StepKind.CONFIGURE: configurations.failed},
     )

@@ -1,12 +1,47 @@
-"""To be written on its own branch; until then every such step fails, and says so."""
+"""From a mission to an agent: a name, six system prompts, and the types of its graph."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from shared.errors import PermanentError
-from shared.llm.phase import Model
+from sqlalchemy import func, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from services.concierge.agent_types import AgentTypes
+from services.concierge.answers import AgentConfiguration
+from services.concierge.configuration_prompts import (
+    TYPES_MESSAGE,
+    prefaced,
+    system_prompt,
+    user_message,
+)
+from shared.errors import PermanentError, TransientError
+from shared.graph import seed_types, types
+from shared.graph.scope import Scope
+from shared.graph.validation import Validators
+from shared.llm.phase import Model, PhaseRun
+from shared.llm.structured import response_format, structured_answer
 from shared.runtime.work import Outcome
+from shared.store import agents, configurations, names, prompts
+from shared.store.configurations import Wanted
 from shared.store.leases import Lease
-from shared.store.tables import Step
+from shared.store.tables import Agent, Step
+from shared.store.words import AgentStatus, Phase, PromptMaker
+from shared.tools import ToolRefusalError
+
+CONFIGURATION = "agent_configuration"
+TYPES = "agent_types"
+SUPERSEDED: Final = {"superseded": True}
+"""Something newer was asked for; what this step would make is not wanted any more."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """All that the model made of a mission."""
+
+    wanted: Wanted
+    configuration: AgentConfiguration
+    types: AgentTypes
 
 
 @dataclass(frozen=True)
@@ -14,4 +49,132 @@ class Configure:
     model: Model
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
-        raise PermanentError("not_built", f"steps of kind {step.kind} are not built yet")
+        """Asks for name and prompts, then for the types that go with them; the agent has all or nothing of it."""
+        wanted = Wanted.model_validate(step.input)
+        async with self.model.database.transaction() as session:
+            agent = await agents.get(session, lease.agent_id)
+            if step.id != configurations.newest_id(agent):
+                return Outcome(SUPERSEDED)
+            message = await _message(session, agent, wanted)
+        asked = system_prompt(agent.interval_seconds)
+        run = PhaseRun(self.model, lease, agent, Phase.CONFIGURATION, message, system_prompt=asked)
+        made = await _made(run, wanted)
+        result: dict[str, Any] = {
+            "name": made.configuration.name,
+            "node_types": len(made.types.node_types),
+            "edge_types": len(made.types.edge_types),
+        }
+
+        async def write(session: AsyncSession) -> None:
+            attached = await agents.locked(session, lease.agent_id)
+            if step.id == configurations.newest_id(attached):
+                await _write(session, attached, made)
+            else:
+                result.update(SUPERSEDED)
+
+        return Outcome(result, write)
+
+
+async def _message(session: AsyncSession, agent: Agent, wanted: Wanted) -> str:
+    scope = Scope(agent.owner_id, agent.id)
+    known: list[types.NodeType | types.EdgeType] = [
+        *await types.node_types(session, scope),
+        *await types.edge_types(session, scope),
+    ]
+    existing = [
+        f"{each.name}: {each.description}" for each in known if each.created_by != types.SYSTEM
+    ]
+    present = prompts.of_agent(agent)
+    return user_message(
+        wanted.mission,
+        name=None if agent.name == wanted.provisional_name else agent.name,
+        kept={phase: present[phase] for phase in wanted.keep if phase in present},
+        existing=existing,
+    )
+
+
+async def _made(run: PhaseRun, wanted: Wanted) -> Made:
+    """One conversation, so that the types fit the prompts."""
+    first = await run.begin(response_format=response_format(AgentConfiguration, CONFIGURATION))
+    configuration, conversation = await structured_answer(
+        run, first, AgentConfiguration, name=CONFIGURATION, ends=False
+    )
+    second = replace(
+        conversation.following({"role": "user", "content": TYPES_MESSAGE}),
+        response_format=response_format(AgentTypes, TYPES),
+    )
+    agent_types, _ = await structured_answer(run, second, AgentTypes, name=TYPES, ends=True)
+    return Made(wanted, configuration, agent_types)
+
+
+async def _write(session: AsyncSession, agent: Agent, made: Made) -> None:
+    wanted = made.wanted
+    name = agent.name
+    if name == wanted.provisional_name:
+        name = await _named(session, agent, made.configuration.name)
+    new = prefaced(made.configuration.prompts, name=name, mission=wanted.mission)
+    stay = {*wanted.keep, *await prompts.edited_since(session, agent, wanted.prompts_version)}
+    changed = {phase: prompt for phase, prompt in new.items() if phase not in stay}
+    await prompts.write(session, agent, changed, PromptMaker.CONFIGURATION)
+    await _write_types(session, agent, made.types)
+    agent.mission = wanted.mission
+    agent.status = AgentStatus.READY
+    agent.fault = None
+    agent.updated_at = func.clock_timestamp()
+    await session.flush()
+
+
+async def _named(session: AsyncSession, agent: Agent, wanted: str) -> str:
+    """Gives the agent the name `wanted`, or one after it that is free."""
+    name = await names.free(session, agent.owner_id, wanted, but=agent.id)
+    try:
+        async with session.begin_nested():
+            await session.execute(
+                update(Agent)
+                .where(Agent.id == agent.id)
+                .values(name=name)
+                .execution_options(synchronize_session=False)
+            )
+    except IntegrityError as error:
+        # Nothing is paid for again: the next try takes the answers from the ledger, and sees who has the name.
+        raise TransientError(
+            f"another agent was just named {name!r}", retry_in_seconds=0.0, counts=False
+        ) from error
+    return name
+
+
+async def _write_types(session: AsyncSession, agent: Agent, made: AgentTypes) -> None:
+    """Those that exist stay as they are, in whatever case they are written: the graph stands on them.
+
+    Raises PermanentError where there are too many already.
+    """
+    scope, validators, maker = Scope(agent.owner_id, agent.id), Validators(), Phase.CONFIGURATION
+    called: dict[str, str] = {}
+    await seed_types.ensure(session, agent.id)
+    try:
+        for node in made.node_types:
+            kept, _ = await types.create_node_type(
+                session,
+                scope,
+                validators,
+                name=node.name,
+                description=node.description,
+                properties_schema=node.json_schema,
+                example_properties=node.example,
+                created_by=maker,
+            )
+            called[node.name] = kept.name
+        for edge in made.edge_types:
+            await types.create_edge_type(
+                session,
+                scope,
+                name=edge.name,
+                description=edge.description,
+                properties_schema=edge.json_schema,
+                example_properties=edge.example,
+                source_types=[called[each] for each in edge.source_types],
+                target_types=[called[each] for each in edge.target_types],
+                created_by=maker,
+            )
+    except ToolRefusalError as refusal:
+        raise PermanentError("types_refused", str(refusal)) from refusal

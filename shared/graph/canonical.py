@@ -143,6 +143,7 @@ def _edge_type(known: EdgeType) -> Json:
         "name": known.name,
         "description": known.description,
         "properties_schema": _plain(known.properties_schema, {}),
+        "example_properties": _plain(known.example_properties, {}),
         "source_types": sorted(known.source_types),
         "target_types": sorted(known.target_types),
     }

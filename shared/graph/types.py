@@ -44,6 +44,7 @@ class EdgeType:
     name: str
     description: str
     properties_schema: Json
+    example_properties: Json
     source_types: tuple[str, ...]
     target_types: tuple[str, ...]
     created_by: str
@@ -108,15 +109,8 @@ async def create_node_type(
     created_by: str,
 ) -> tuple[NodeType, bool]:
     """The type and whether it is new; one that differs in case only is the same type, and stays as it is."""
-    _refuse_type_name(
-        name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")'
-    )
-    if name.lower() in {reserved.lower() for reserved in RESERVED_TYPES}:
-        raise ToolRefusalError(
-            f"{name} is reserved for what the agent concludes; take another name."
-        )
-    refuse_bad_schema(properties_schema)
-    validators.check(properties_schema, example_properties, f"{name} (exampleProperties)")
+    refuse_node_type_name(name)
+    refuse_bad_properties(validators, name, properties_schema, example_properties)
     await _lock_node_types(session, scope)
     known = {each.name.lower(): each for each in await node_types(session, scope)}
     if existing := known.get(name.lower()):
@@ -126,7 +120,7 @@ async def create_node_type(
         insert(GraphNodeType).values(
             agent_id=scope.agent(),
             name=name,
-            description=_description(description),
+            description=folded_description(description),
             properties_schema=properties_schema,
             example_properties=example_properties,
             created_by=created_by,
@@ -144,11 +138,14 @@ async def create_edge_type(
     source_types: Sequence[str],
     target_types: Sequence[str],
     created_by: str,
+    properties_schema: Json | None = None,
+    example_properties: Json | None = None,
 ) -> tuple[EdgeType, bool]:
-    """The type and whether it is new; an existing one stays as it is. Empty source or target types mean any."""
-    _refuse_type_name(
-        name, _EDGE_TYPE_NAME, 'a small letter, then small letters, digits and _ ("is_part_of")'
-    )
+    """The type and whether it is new; an existing one stays as it is. Empty source or target types mean any.
+
+    Whoever gives a schema has checked it and the example. Without one, edges may have any properties.
+    """
+    refuse_edge_type_name(name)
     known_node_types = [each.name for each in await node_types(session, scope)]
     for wanted in (*source_types, *target_types):
         if wanted not in known_node_types:
@@ -161,7 +158,9 @@ async def create_edge_type(
         .values(
             agent_id=scope.agent(),
             name=name,
-            description=_description(description),
+            description=folded_description(description),
+            properties_schema=properties_schema or {},
+            example_properties=example_properties or {},
             source_types=list(dict.fromkeys(source_types)),
             target_types=list(dict.fromkeys(target_types)),
             created_by=created_by,
@@ -170,6 +169,30 @@ async def create_edge_type(
         .returning(GraphEdgeType.name)
     )
     return await edge_type(session, scope, name), created is not None
+
+
+def refuse_node_type_name(name: str) -> None:
+    """Raises ToolRefusalError unless `name` may name a type of nodes that is not the system's."""
+    _refuse_type_name(
+        name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")'
+    )
+    if name.lower() in {reserved.lower() for reserved in RESERVED_TYPES}:
+        raise ToolRefusalError(
+            f"{name} is reserved for what the agent concludes; take another name."
+        )
+
+
+def refuse_edge_type_name(name: str) -> None:
+    """Raises ToolRefusalError unless `name` may name a type of edges."""
+    _refuse_type_name(
+        name, _EDGE_TYPE_NAME, 'a small letter, then small letters, digits and _ ("is_part_of")'
+    )
+
+
+def refuse_bad_properties(validators: Validators, name: str, schema: Json, example: Json) -> None:
+    """Raises ToolRefusalError unless `schema` may describe a type's properties, and `example` satisfies it."""
+    refuse_bad_schema(schema)
+    validators.check(schema, example, f"{name} (exampleProperties)")
 
 
 async def _lock_node_types(session: AsyncSession, scope: Scope) -> None:
@@ -191,7 +214,8 @@ def _refuse_too_many(what: str, count: int) -> None:
         raise ToolRefusalError(f"There are {count} {what} already; use the one that fits best.")
 
 
-def _description(text: str) -> str:
+def folded_description(text: str) -> str:
+    """`text` on one line. Raises ToolRefusalError where it cannot describe a type."""
     refuse_unstorable(text, "description")
     folded = one_line(text)
     if not 1 <= len(folded) <= _MAX_DESCRIPTION_CHARACTERS:
@@ -229,6 +253,7 @@ def _edge_type(row: GraphEdgeType) -> EdgeType:
         name=row.name,
         description=row.description,
         properties_schema=row.properties_schema,
+        example_properties=row.example_properties,
         source_types=tuple(row.source_types),
         target_types=tuple(row.target_types),
         created_by=row.created_by,

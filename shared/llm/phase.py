@@ -49,13 +49,22 @@ class PhaseRun:
     """The interaction and the ledger of one phase of one step; tools and parsing are its callers'."""
 
     def __init__(
-        self, model: Model, lease: Lease, agent: Agent, phase: Phase, user_message: str
+        self,
+        model: Model,
+        lease: Lease,
+        agent: Agent,
+        phase: Phase,
+        user_message: str,
+        *,
+        system_prompt: str | None = None,
     ) -> None:
+        """Without a `system_prompt` it is the agent's own for `phase`."""
         self._model = model
         self.lease = lease
         self.phase = phase
         self._agent = agent
         self._user_message = user_message
+        self._system_prompt = system_prompt
         self._interaction: Interaction | None = None
         self._opened: dict[str, Call] = {}
         self._purse = Purse(model.database, lease, self.transaction)
@@ -77,7 +86,7 @@ class PhaseRun:
                 self.lease,
                 self.phase,
                 model=agents.model(self._agent, self.phase, self._model.default_name),
-                system_prompt=agents.system_prompt(self._agent, self.phase),
+                system_prompt=self._system_prompt or agents.system_prompt(self._agent, self.phase),
                 request={
                     "messages": [{"role": "user", "content": self._user_message}],
                     "tools": [tool["function"]["name"] for tool in tools],

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shared.errors import PermanentError
-from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.chat import ChatAnswer, ChatRequest, Message
 from shared.llm.phase import PhaseRun
 
 T = TypeVar("T", bound=BaseModel)
@@ -20,26 +20,44 @@ async def structured(run: PhaseRun, shape: type[T], *, name: str) -> T:
     `shape` must forbid extra fields and have no defaults, as strict JSON Schemas demand. Raises PermanentError with
     code `invalid_answer` when the second answer does not fit either.
     """
-    response_format = {
-        "type": "json_schema",
-        "json_schema": {"name": name, "strict": True, "schema": shape.model_json_schema()},
-    }
+    request = await run.begin(response_format=response_format(shape, name))
+    parsed, _ = await structured_answer(run, request, shape, name=name, ends=True)
+    return parsed
+
+
+async def structured_answer(
+    run: PhaseRun, request: ChatRequest, shape: type[T], *, name: str, ends: bool
+) -> tuple[T, ChatRequest]:
+    """The same for a request of a run that has begun; and the conversation up to that answer, for what is asked next.
+
+    `ends` says whether the run ends with it.
+    """
 
     def fits(answer: ChatAnswer) -> bool:
         return isinstance(_parsed(shape, answer), shape)
 
-    request = await run.begin(response_format=response_format)
-    _, answer = await run.answer_to(request, is_last=fits)
+    def is_last(answer: ChatAnswer) -> bool:
+        return ends and fits(answer)
+
+    _, answer = await run.answer_to(request, is_last=is_last)
     parsed = _parsed(shape, answer)
     if isinstance(parsed, ValidationError):
-        repair = _repair(request, answer, parsed)
-        _, answer = await run.answer_to(repair, is_last=fits)
+        request = _repair(request, answer, parsed)
+        _, answer = await run.answer_to(request, is_last=is_last)
         parsed = _parsed(shape, answer)
     if isinstance(parsed, ValidationError):
         raise PermanentError(
             "invalid_answer", f"the model's {name} does not fit, asked twice: {_told(parsed)}"
         )
-    return parsed
+    return parsed, request.following(_said(answer))
+
+
+def response_format(shape: type[BaseModel], name: str) -> dict[str, Any]:
+    """That the answer be a `shape`, as the model server is asked for it."""
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name, "strict": True, "schema": shape.model_json_schema()},
+    }
 
 
 def _parsed(shape: type[T], answer: ChatAnswer) -> T | ValidationError:
@@ -55,8 +73,11 @@ def _repair(request: ChatRequest, answer: ChatAnswer, error: ValidationError) ->
         "Your answer does not fit the JSON Schema that was asked for:\n"
         f"{_told(error)}\nAnswer again with the whole corrected JSON and nothing else."
     )
-    said: dict[str, Any] = {"role": "assistant", "content": answer.text}
-    return request.following(said, {"role": "user", "content": wanted})
+    return request.following(_said(answer), {"role": "user", "content": wanted})
+
+
+def _said(answer: ChatAnswer) -> Message:
+    return {"role": "assistant", "content": answer.text}
 
 
 def _told(error: ValidationError) -> str:

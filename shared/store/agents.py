@@ -1,7 +1,6 @@
 """Agents, as the loop and their owners need them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -13,19 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.errors import TransientError
 from shared.store.budgets import books
 from shared.store.tables import Agent, Iteration, Step, User
-from shared.store.words import IterationStatus, Phase, StepStatus
-
-
-@dataclass(frozen=True)
-class Prompts:
-    """The six system prompts of an agent."""
-
-    conversation: str
-    observer: str
-    knowledge_acquisition: str
-    graph_construction: str
-    analysis_generation: str
-    advice_generation: str
+from shared.store.words import PROMPTED, AgentStatus, IterationStatus, Phase, StepStatus
 
 
 async def ensure_user(session: AsyncSession, name: str) -> UUID:
@@ -37,32 +24,34 @@ async def ensure_user(session: AsyncSession, name: str) -> UUID:
 
 
 async def create(
-    session: AsyncSession,
-    owner_id: UUID,
-    *,
-    name: str,
-    mission: str,
-    prompts: Prompts,
-    interval_seconds: int,
+    session: AsyncSession, owner_id: UUID, *, name: str, mission: str, interval_seconds: int
 ) -> Agent:
-    """A new agent, due at once. Raises IntegrityError where the owner has one of that name."""
+    """A new agent, to be configured; due as soon as it is. Raises IntegrityError where the owner has one of that name."""
     agent = Agent(
         id=uuid4(),
         owner_id=owner_id,
         name=name,
         mission=mission,
-        conversation_system_prompt=prompts.conversation,
-        observer_system_prompt=prompts.observer,
-        knowledge_acquisition_system_prompt=prompts.knowledge_acquisition,
-        graph_construction_system_prompt=prompts.graph_construction,
-        analysis_generation_system_prompt=prompts.analysis_generation,
-        advice_generation_system_prompt=prompts.advice_generation,
+        status=AgentStatus.CONFIGURING,
         interval_seconds=interval_seconds,
+        **{f"{phase}_system_prompt": "" for phase in PROMPTED},
     )
     session.add(agent)
     await session.flush()
     await session.refresh(agent)
     return agent
+
+
+async def locked(session: AsyncSession, agent_id: UUID) -> Agent:
+    """The agent, its row locked until the transaction ends. Raises TransientError where it was deleted."""
+    agent = await session.scalar(
+        select(Agent)
+        .where(Agent.id == agent_id)
+        # Not the key, which whoever writes a row that refers to the agent holds.
+        .with_for_update(key_share=True)
+        .execution_options(populate_existing=True)
+    )
+    return _there(agent, agent_id)
 
 
 async def due(session: AsyncSession, limit: int) -> Sequence[Agent]:
@@ -76,7 +65,7 @@ async def due(session: AsyncSession, limit: int) -> Sequence[Agent]:
     rested = or_(Agent.resting_until.is_(None), Agent.resting_until <= now)
     found = await session.scalars(
         select(Agent)
-        .where(wanted, rested, ~running)
+        .where(wanted, Agent.status == AgentStatus.READY, rested, ~running)
         .order_by(Agent.next_run_at)
         .limit(limit)
         # Not the key: else whoever writes a row that refers to the agent would hide it.
@@ -110,7 +99,11 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
     another, and deadlock with a worker.
     """
     open_steps = Step.status.not_in((StepStatus.COMPLETED, StepStatus.FAILED))
+    ordered = Step.iteration_id.is_(
+        None
+    )  # whoever works on such a step may go on to lock the agent
     for rows in (
+        select(Step.id).where(Step.agent_id == agent_id, ordered, open_steps).order_by(Step.id),
         select(Agent.id).where(Agent.id == agent_id),
         select(Iteration.id).where(Iteration.agent_id == agent_id),
         select(Step.id).where(Step.agent_id == agent_id, open_steps).order_by(Step.id),
@@ -123,14 +116,17 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
 
 async def get(session: AsyncSession, agent_id: UUID) -> Agent:
     """Raises TransientError where the agent was deleted; whoever tries again finds its step gone too."""
-    agent = await session.get(Agent, agent_id)
+    return _there(await session.get(Agent, agent_id), agent_id)
+
+
+def _there(agent: Agent | None, agent_id: UUID) -> Agent:
     if agent is None:
         raise TransientError(f"agent {agent_id} was deleted", counts=False)
     return agent
 
 
 def system_prompt(agent: Agent, phase: Phase) -> str:
-    """The agent's prompt for `phase`; each of the six phases has a column of its own."""
+    """The agent's prompt for `phase`, one of the six that have a column; empty until it is configured."""
     prompt: str = getattr(agent, f"{phase}_system_prompt")
     return prompt
 

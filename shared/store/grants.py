@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, InboxKind, Phase, StepKind
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED, InboxKind, Phase, StepKind
 
 ALL: Final = ("*",)
 """Every column."""
@@ -70,6 +70,16 @@ _WORKED_ON: Final = (
 )
 _ORDERED: Final = (StepKind.CONFIGURE, StepKind.CONVERSE)
 """Steps that a person asks for."""
+_CONFIGURED: Final = (
+    "name",
+    "mission",
+    *(f"{phase}_system_prompt" for phase in PROMPTED),
+    "prompts_version",
+    "status",
+    "fault",
+    "updated_at",
+)
+"""What is made of an agent's mission."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
 _MERGED: Final = ("properties", "updated_at")
 
@@ -272,6 +282,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "concierge": {
         **_LOOKS,
+        **_MAKES_TYPES,
+        "agents": Grant(ALL, update=_CONFIGURED),
+        "prompt_versions": Grant(ALL, insert=ALL),
         **_steps(StepKind.CONFIGURE, StepKind.CONVERSE),
         **_asks(Phase.CONFIGURATION, Phase.CONVERSATION),
         **_letters("concierge"),
@@ -291,6 +304,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_LETS_IN,
         **_MAKES_DESTINATIONS,
         "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),
+        "prompt_versions": Grant(ALL, insert=ALL),
         # An agent is deleted with its iterations locked, for which PostgreSQL asks for the right to change something.
         "iterations": Grant(ALL, update=("why",)),
         "steps": Grant(ALL, ALL, ("retry_requested_at",), inserts=Rows("kind", _ORDERED)),

@@ -26,6 +26,13 @@ def storable(value: Any) -> Any:
             return value
 
 
+def refuse_nul(text: str) -> str:
+    """`text`. Raises ValueError where PostgreSQL could not store it as it is."""
+    if "\x00" in text:
+        raise ValueError("the character NUL cannot be stored; leave it out")
+    return text
+
+
 def error_text(error: str) -> str:
     """`error` as it is kept and told."""
     told: str = storable(error)

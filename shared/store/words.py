@@ -50,6 +50,23 @@ class Phase(StrEnum):
     CONFIGURATION = "configuration"
 
 
+PROMPTED: tuple[Phase, ...] = tuple(phase for phase in Phase if phase is not Phase.CONFIGURATION)
+"""The phases for which an agent has a system prompt of its own."""
+
+
+class AgentStatus(StrEnum):
+    CONFIGURING = "configuring"
+    """Has no prompts yet; runs when it has."""
+    READY = "ready"
+    FAILED = "failed"
+    """Could not be configured; its fault says why."""
+
+
+class PromptMaker(StrEnum):
+    CONFIGURATION = "configuration"
+    OWNER = "owner"
+
+
 class DestinationKind(StrEnum):
     WEBHOOK = "webhook"
     MAIL = "mail"

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,9 @@ def test_doctor_finds_nothing_wrong(vigil: Installation) -> None:
 def test_an_agent_from_its_mission_to_its_end(vigil: Installation) -> None:
     made = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
     assert made.returncode == 0, made.stderr
+    assert all(
+        words in made.stdout for words in ("Batteries keeps watch", "6 prompts", "node types")
+    )
     assert vigil.ended_iteration("Batteries", 1)["status"] == "completed"
     run = vigil.vigil("run", "batteries", "--wait")
     assert run.returncode == 0, run.stdout + run.stderr
@@ -74,6 +78,38 @@ def test_an_agent_from_its_mission_to_its_end(vigil: Installation) -> None:
     assert (asked.returncode, len(vigil.json("agent", "list"))) == (1, 1)
     assert vigil.vigil("agent", "delete", "Batteries", "--yes").returncode == 0
     assert vigil.json("agent", "list") == []
+
+
+def test_what_an_agent_is_made_of(vigil: Installation) -> None:
+    made = vigil.json("agent", "create", MISSION, "--interval", "1d")
+    assert (made["status"], made["name"]) == ("ready", "Battery Makers Lithium Supply")
+    assert len({*made["prompts"].values()}) == 6
+    assert all(MISSION in prompt for prompt in made["prompts"].values())
+    name = made["name"]
+    types = vigil.json("agent", "types", name)
+    assert len(types["node_types"]) >= 8
+    assert all(each["example_properties"] for each in types["node_types"])
+    assert "BatteryMaker" in vigil.vigil("agent", "types", name).stdout
+    assert "keeps watch over one mission" in vigil.vigil("agent", "prompts", name).stdout
+
+    editor = f"{sys.executable} -c \"import sys; open(sys.argv[1], 'a').write('Be bold.')\""
+    edited = vigil.vigil("agent", "prompts", name, "--phase", "observer", "--edit", EDITOR=editor)
+    assert edited.returncode == 0, edited.stderr
+    assert "Be bold." in edited.stdout
+    history = vigil.json("agent", "prompts", name, "--phase", "observer", "--history")
+    assert [(each["version"], each["made_by"]) for each in history] == [
+        (2, "owner"),
+        (1, "configuration"),
+    ]
+    another = "Watch the copper mines of Chile and who buys from them"
+    keep = ("--keep", "observer")
+    anew = vigil.json("agent", "configure", name, "--mission", another, *keep)
+    assert (anew["name"], anew["mission"], anew["prompts_version"]) == (name, another, 3)
+    assert "Be bold." in anew["prompts"]["observer"]
+    ordered = vigil.json("agent", "create", MISSION, "--no-wait", "--name", "Later")
+    assert ordered["status"] == "configuring"
+    for each in (name, "Later"):
+        assert vigil.vigil("agent", "delete", each, "--yes").returncode == 0
 
 
 def test_a_second_up_is_told_of_the_first(vigil: Installation) -> None:
@@ -123,8 +159,9 @@ def test_a_wrong_key_is_told_in_agent_show(tmp_path: Path, sandbox: str) -> None
     environment = {"OPENAI_BASE_URL": f"{sandbox}/v1", "OPENAI_API_KEY": "wrong"}
     with installed(tmp_path, environment) as vigil:
         vigil.up()
-        vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
-        assert vigil.ended_iteration("Batteries", 1)["status"] == "failed"
+        made = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
+        assert made.returncode == 1
+        assert all(words in made.stderr for words in ("answered 401", "vigil agent configure"))
         shown = vigil.vigil("agent", "show", "Batteries").stdout
         assert "answered 401" in shown
         assert "OPENAI_API_KEY" in shown

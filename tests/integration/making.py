@@ -2,22 +2,24 @@
 
 from uuid import UUID
 
-from shared.store import agents, iterations
-from shared.store.agents import Prompts
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store import agents, iterations, prompts
 from shared.store.database import Database
 from shared.store.iterations import Started
 from shared.store.tables import Agent
+from shared.store.words import AgentStatus, Phase, PromptMaker
 
 MISSION = "Watch battery makers and their lithium supply"
 
-PROMPTS = Prompts(
-    conversation="You talk for the agent.",
-    observer="You plan for the agent.",
-    knowledge_acquisition="You search for the agent.",
-    graph_construction="You write the agent's graph.",
-    analysis_generation="You analyze for the agent.",
-    advice_generation="You advise, rarely.",
-)
+PROMPTS = {
+    Phase.CONVERSATION: "You talk for the agent.",
+    Phase.OBSERVER: "You plan for the agent.",
+    Phase.KNOWLEDGE_ACQUISITION: "You search for the agent.",
+    Phase.GRAPH_CONSTRUCTION: "You write the agent's graph.",
+    Phase.ANALYSIS_GENERATION: "You analyze for the agent.",
+    Phase.ADVICE_GENERATION: "You advise, rarely.",
+}
 
 
 async def make_owner(database: Database, name: str = "owner") -> UUID:
@@ -33,19 +35,22 @@ async def make_agent(
     interval_seconds: int = 3600,
     active: bool = True,
 ) -> Agent:
-    """Due at once, unless it is not `active`."""
+    """Ready, with `PROMPTS` and no types; due at once, unless it is not `active`."""
     owner_id = await make_owner(database)
     async with database.transaction() as session:
         agent = await agents.create(
-            session,
-            owner_id,
-            name=name,
-            mission=mission,
-            prompts=PROMPTS,
-            interval_seconds=interval_seconds,
+            session, owner_id, name=name, mission=mission, interval_seconds=interval_seconds
         )
         agent.active = active
+        await make_ready(session, agent)
         return agent
+
+
+async def make_ready(session: AsyncSession, agent: Agent) -> None:
+    """As if it had been configured, without a model."""
+    await prompts.write(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
+    agent.status = AgentStatus.READY
+    await session.flush()
 
 
 async def make_iteration(database: Database, agent: Agent, *, deadline: float = 600) -> Started:

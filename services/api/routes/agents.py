@@ -10,6 +10,7 @@ from services.api import command
 from services.api.access import Owned, OwnedAgent
 from services.api.command import ChangedAgent, NewAgent
 from services.api.etags import IfMatch, tagged
+from services.api.hints import Afterwards
 from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
 from services.api.responses import problems
@@ -30,12 +31,22 @@ router = APIRouter(prefix="/agents", tags=["agents"])
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def create(
-    request: Request, access: Owned, once: AskedOnce, wanted: Annotated[NewAgent, Body()]
+    request: Request,
+    access: Owned,
+    once: AskedOnce,
+    wanted: Annotated[NewAgent, Body()],
+    afterwards: Afterwards,
 ) -> Response:
-    """A new agent, which runs at once and then at its interval."""
+    """A new agent. It is configured first, then runs at once, and from then on at its interval."""
     settings: Settings = request.app.state.settings
     caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
-    return await once.answer(lambda: command.create(access.session, access.owner_id, wanted, caps))
+
+    async def make() -> AgentDetails:
+        ordered = await command.create(access.session, access.owner_id, wanted, caps)
+        afterwards.tell(ordered.event)
+        return ordered.agent
+
+    return await once.answer(make)
 
 
 @router.get("")
@@ -94,10 +105,14 @@ async def resume(access: OwnedAgent) -> AgentDetails:
     return await command.set_active(access.session, access.owner_id, access.agent.id, active=True)
 
 
-@router.post("/{agent}/run", status_code=HTTPStatus.ACCEPTED)
+@router.post(
+    "/{agent}/run",
+    status_code=HTTPStatus.ACCEPTED,
+    responses=problems(HTTPStatus.CONFLICT),
+)
 async def run(access: OwnedAgent) -> AgentDetails:
     """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one.
 
-    An agent that rests because a budget is used up is not asked.
+    An agent that rests because a budget is used up is not asked, nor one that could not be configured.
     """
     return await command.run_now(access.session, access.owner_id, access.agent.id)

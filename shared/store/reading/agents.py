@@ -9,12 +9,13 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store import agents
+from shared.store import agents, prompts
+from shared.store.reading import configurations
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
 from shared.store.reading.shapes import AgentDetails, AgentView, IterationView, Trouble
 from shared.store.tables import Agent, Iteration, Step
-from shared.store.words import IterationStatus, Phase, StepStatus
+from shared.store.words import IterationStatus, StepStatus
 
 _BEING_TRIED = (StepStatus.PENDING, StepStatus.RUNNING)
 _BY_NAME = Keyset("agents", (func.lower(Agent.name),), descending=False)
@@ -65,12 +66,12 @@ async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDe
     if not found:
         return None
     row = await agents.get(session, found[0].id)
-    prompts = {
-        phase.value: agents.system_prompt(row, phase)
-        for phase in Phase
-        if phase is not Phase.CONFIGURATION
-    }
-    return AgentDetails(**dict(found[0]), prompts=prompts)
+    return AgentDetails(
+        **dict(found[0]),
+        prompts={phase.value: prompt for phase, prompt in prompts.of_agent(row).items()},
+        prompts_version=row.prompts_version,
+        configuration=await configurations.newest(session, row),
+    )
 
 
 _RUNS = (
@@ -160,6 +161,8 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         id=agent.id,
         name=agent.name,
         mission=agent.mission,
+        status=agent.status,
+        fault=agent.fault,
         interval_seconds=agent.interval_seconds,
         active=agent.active,
         models=agent.models,

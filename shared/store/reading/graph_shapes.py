@@ -40,10 +40,11 @@ class TypeDetails(View):
     created_by: str
     """`system`, or the phase that made it."""
     created_at: datetime
+    example_properties: Json
 
 
 class NodeTypeDetails(TypeDetails):
-    example_properties: Json
+    pass
 
 
 class EdgeTypeDetails(TypeDetails):

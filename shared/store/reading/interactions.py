@@ -129,6 +129,19 @@ def _head(row: Interaction, event_count: int) -> InteractionHead:
     )
 
 
+async def of_step(session: AsyncSession, step_id: UUID) -> list[InteractionView]:
+    """In the order of the phases."""
+    rows = await session.scalars(
+        select(Interaction)
+        .where(Interaction.step_id == step_id)
+        .execution_options(populate_existing=True)
+    )
+    calls = await session.scalars(select(Call).where(Call.step_id == step_id))
+    answers = {call.id: call for call in calls}
+    ordered = sorted(rows, key=lambda row: _PHASE_ORDER[Phase(row.phase)])
+    return [_view(row, answers) for row in ordered]
+
+
 def _place(row: Interaction, step_order: Mapping[UUID, int]) -> tuple[int, int]:
     step = -1 if row.step_id is None else step_order[row.step_id]
     return _PHASE_ORDER[Phase(row.phase)], step

@@ -38,10 +38,26 @@ class Trouble(View):
     retry_at: datetime | None
 
 
+class ConfigurationView(View):
+    """The last time that an agent was to be made of its mission."""
+
+    step_id: UUID
+    status: str
+    error: str | None
+    """The last one; one that is pending or running with an error is being tried again."""
+    attempts: int
+    retry_at: datetime | None
+    requested_at: datetime
+    ended_at: datetime | None
+
+
 class AgentView(View):
     id: UUID
     name: str
     mission: str
+    status: str
+    """`configuring` until it has its prompts and types, then `ready`; or `failed`, which `fault` explains."""
+    fault: str | None
     interval_seconds: int
     active: bool
     models: dict[str, str]
@@ -60,7 +76,10 @@ class AgentView(View):
 
 class AgentDetails(AgentView):
     prompts: dict[str, str]
-    """Phase to system prompt."""
+    """Phase to system prompt; none until it is configured."""
+    prompts_version: int
+    configuration: ConfigurationView | None
+    """None for an agent that is older than configurations."""
 
 
 class StepView(View):

@@ -1,7 +1,7 @@
 """The tables, by who they serve. Importing this package registers all of them on `Base.metadata`."""
 
 from shared.store.tables.access import ApiToken, BrowserSession, SignInLink
-from shared.store.tables.agents import Agent, User
+from shared.store.tables.agents import Agent, PromptVersion, User
 from shared.store.tables.base import Base
 from shared.store.tables.budgets import BudgetDay, InstallationBudget
 from shared.store.tables.destinations import Delivery, Destination, WebhookSecret
@@ -32,6 +32,7 @@ __all__ = [
     "Interaction",
     "Iteration",
     "Message",
+    "PromptVersion",
     "SignInLink",
     "Step",
     "User",

@@ -8,8 +8,9 @@ from sqlalchemy import CheckConstraint, ForeignKey, Index, func, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from shared.store.tables.base import Base, Created, Id, Json
+from shared.store.tables.base import Base, Created, Id, Json, one_of
 from shared.store.tables.budgets import USD
+from shared.store.words import PROMPTED, AgentStatus, PromptMaker
 
 
 class User(Base):
@@ -31,11 +32,16 @@ class User(Base):
 
 
 class Agent(Base):
-    """A mission that is watched for ever. Written by the api, its next run also by the scheduler."""
+    """A mission that is watched for ever.
+
+    Written by the api; its next run by the scheduler too, and by the concierge what it makes of the mission: the name,
+    the prompts, which are empty until then, and the status.
+    """
 
     __tablename__ = "agents"
     __table_args__ = (
         CheckConstraint("interval_seconds >= 1", name="interval_seconds"),
+        one_of("status", AgentStatus),
         Index("agents_due_idx", "next_run_at", postgresql_where=text("active")),
         Index(
             "agents_run_requested_idx",
@@ -55,6 +61,13 @@ class Agent(Base):
     graph_construction_system_prompt: Mapped[str]
     analysis_generation_system_prompt: Mapped[str]
     advice_generation_system_prompt: Mapped[str]
+    prompts_version: Mapped[int] = mapped_column(server_default="0")
+    """How often the prompts were written; 0 where that was before their history began, or never."""
+    status: Mapped[str] = mapped_column(server_default=AgentStatus.READY)
+    fault: Mapped[str | None]
+    """Why the last configuration failed, and what to do; None where none did."""
+    configurations_ordered: Mapped[int] = mapped_column(server_default="0")
+    """How often it was to be configured; the last of these steps alone counts."""
     models: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     """Phase to model name; a phase that is not named uses the installation's default."""
     interval_seconds: Mapped[int]
@@ -71,3 +84,22 @@ class Agent(Base):
     """No iteration is started before: a budget was used up. Written by whoever found it so, ended by the api."""
     created_at: Mapped[Created]
     updated_at: Mapped[Created]
+
+
+class PromptVersion(Base):
+    """One prompt as it was from this version of the agent's prompts on. Written by the concierge and the api.
+
+    A version holds those prompts alone that it changed.
+    """
+
+    __tablename__ = "prompt_versions"
+    __table_args__ = (one_of("phase", PROMPTED), one_of("made_by", PromptMaker))
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    version: Mapped[int] = mapped_column(primary_key=True)
+    phase: Mapped[str] = mapped_column(primary_key=True)
+    prompt: Mapped[str]
+    made_by: Mapped[str]
+    created_at: Mapped[Created]

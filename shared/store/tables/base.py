@@ -1,5 +1,6 @@
 """What all tables share: column types, constraint names, the database's clock."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -37,7 +38,7 @@ class Base(DeclarativeBase):
     }
 
 
-def one_of(column: str, words: type[Any]) -> CheckConstraint:
-    """Only the words of the enumeration `words` may stand in `column`."""
+def one_of(column: str, words: Iterable[str]) -> CheckConstraint:
+    """Only `words`, which may be an enumeration, may stand in `column`."""
     listed = ", ".join(f"'{word}'" for word in words)
     return CheckConstraint(f"{column} in ({listed})", name=column)

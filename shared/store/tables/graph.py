@@ -47,6 +47,7 @@ class GraphEdgeType(Base):
     source_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
     """Node types an edge may start from; empty means any."""
     target_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
+    example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     created_by: Mapped[str]
     created_at: Mapped[Created]
 

@@ -12,14 +12,15 @@ from tests.integration.api.asking import MISSION, assert_problem, client_of, cre
 from tests.integration.api.rows import an_iteration
 
 
-async def test_an_agent_is_made_with_a_name_and_six_prompts(api: httpx.AsyncClient) -> None:
+async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.AsyncClient) -> None:
     agent = await created(api)
     assert agent["name"] == "Lithium Supply"
     assert agent["interval_seconds"] == 300
     assert agent["active"] is True
     assert agent["last_iteration"] is None
-    assert len(set(agent["prompts"].values())) == 6
-    assert all(MISSION in prompt for prompt in agent["prompts"].values())
+    assert (agent["status"], agent["fault"]) == ("configuring", None)
+    assert (agent["prompts"], agent["prompts_version"]) == ({}, 0)
+    assert agent["configuration"]["status"] == "pending"
     again = await created(api)
     assert again["name"] == "Lithium Supply 2"
     listed = (await api.get("/agents")).json()["items"]

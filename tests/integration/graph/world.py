@@ -14,7 +14,7 @@ from shared.store import agents
 from shared.store.database import Database
 from shared.store.tables import GraphNode, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
-from tests.integration.making import MISSION, PROMPTS, make_owner
+from tests.integration.making import MISSION, make_owner, make_ready
 
 COUNTRY_SCHEMA = {
     "type": "object",
@@ -140,13 +140,9 @@ async def make_world(database: Database, name: str = "watcher") -> World:
     owner_id = await make_owner(database, f"owner of {name}")
     async with database.transaction() as session:
         agent = await agents.create(
-            session,
-            owner_id,
-            name=name,
-            mission=MISSION,
-            prompts=PROMPTS,
-            interval_seconds=3_600,
+            session, owner_id, name=name, mission=MISSION, interval_seconds=3_600
         )
+        await make_ready(session, agent)
         await seed_types.ensure(session, agent.id)
     scope = Scope(owner_id, agent.id)
     world = World(database, scope, Validators())

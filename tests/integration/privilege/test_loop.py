@@ -8,14 +8,14 @@ from structlog.testing import capture_logs
 
 from shared.graph import conclusions
 from shared.graph.scope import Scope
-from shared.runtime.reaching import database_of
+from shared.runtime.reaching import bus_of, database_of
 from shared.store import iterations
 from shared.store.database import Database
 from shared.store.tables import Agent, GraphNode, InboxItem
 from shared.store.words import ANALYSIS_TYPE, IterationStatus
 from tests.integration.cluster import BUILDERS, ended_iteration, running
+from tests.integration.configuring import configured, order_agent
 from tests.integration.guarded import Guarded
-from tests.integration.making import make_agent
 
 ACTORS = sorted(BUILDERS)
 
@@ -25,9 +25,13 @@ async def test_the_whole_loop_runs_under_its_own_users_and_roles(
 ) -> None:
     each = {name: closed.settings(name, sandbox_url=sandbox) for name in ACTORS}
     api = database_of(closed.settings("api"), "api")
-    agent = await make_agent(api, name=f"Watch {uuid4()}")
+    bus = bus_of(closed.settings("api"), "api")
+    await bus.connect()
+    agent, asked = await order_agent(api, name=f"Watch {uuid4()}")
     with capture_logs() as lines:
         async with running(each):
+            await bus.publish(asked)
+            assert (await configured(api, agent)).status == "completed"
             for number in (1, 2):
                 await _ask_to_run(api, agent)
                 ended = await ended_iteration(api, agent, number)
@@ -39,6 +43,7 @@ async def test_the_whole_loop_runs_under_its_own_users_and_roles(
     async with api.transaction() as session:
         assert (await session.scalars(select(InboxItem.agent_id))).all() == [agent.id]
         await session.delete(await session.merge(agent))
+    await bus.close()
     await api.close()
 
 

@@ -124,6 +124,9 @@ def test_an_api_that_is_not_there_is_told(url: str, words: str) -> None:
     [
         (["agent", "create", "Watch something", "--interval", "soon"], "soon"),
         (["agent", "create", "Watch something", "--model", "observer"], "PHASE=NAME"),
+        (["agent", "prompts", "x", "--phase", "dreaming"], "there are: observer, "),
+        (["agent", "prompts", "x", "--edit"], "--phase observer"),
+        (["agent", "configure", "x", "--keep", "dreaming"], "there are: observer, "),
         (["dead-letters", "retry"], "or say --all"),
         (["dead-letters", "discard", "a1b2", "--all"], "or say --all"),
         (["token", "create", "x", "--expires", "soon"], "90d, or never"),

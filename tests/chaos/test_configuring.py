@@ -1,0 +1,93 @@
+"""The concierge is killed at each point of making an agent; the agent is as if nothing had been."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+
+from shared.crash_points import CrashPoint
+from shared.graph.canonical import canonical
+from shared.graph.scope import Scope
+from shared.store import prompts
+from shared.store.words import Phase
+from tests.chaos.visit import Visitor
+from tests.integration.configuring import configured, order_agent, reread
+
+pytestmark = pytest.mark.chaos
+
+LLM_CALLS: Final = 2
+ONCE: Final = (
+    CrashPoint.MESSAGE_RECEIVED,
+    CrashPoint.LEASE_TAKEN,
+    CrashPoint.STATE_WRITTEN,
+    CrashPoint.STATE_COMMITTED,
+    CrashPoint.EVENTS_PUBLISHED,
+)
+AT_EACH_CALL: Final = (
+    CrashPoint.CALL_UNSENT,
+    CrashPoint.CALL_ANSWERED,
+    CrashPoint.CALL_RECORDED,
+)
+SHORT: Final = {(CrashPoint.CALL_RECORDED, 0), (CrashPoint.STATE_WRITTEN, 0)}
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an agent was made of the mission, the same for every owner."""
+
+    name: str
+    status: str
+    prompts: dict[Phase, str]
+    versions: int
+    graph: Any
+    """Its types, in canonical form."""
+
+
+def cases() -> Iterator[object]:
+    points = [(point, 0) for point in ONCE]
+    points += [(point, skip) for point in AT_EACH_CALL for skip in range(LLM_CALLS)]
+    for point, skip in points:
+        marks = () if (point, skip) in SHORT else pytest.mark.slow
+        yield pytest.param(point, skip, id=f"{point}-{skip}", marks=marks)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_armed(visitor: Visitor) -> Iterator[None]:
+    yield
+    visitor.house.disarm()
+
+
+async def made(visitor: Visitor, *, killed: bool) -> tuple[Made, int]:
+    """An agent of an owner of its own; and the calls that were in flight when the concierge died."""
+    visitor.sandbox.reset()
+    ordered, asked = await order_agent(visitor.database, owner=f"owner {uuid4()}")
+    await visitor.bus.publish(asked)
+    in_flight = await visitor.in_flight_at_death("concierge") if killed else 0
+    await configured(visitor.database, ordered)
+    agent = await reread(visitor.database, ordered)
+    async with visitor.database.transaction() as session:
+        graph = await canonical(session, Scope(agent.owner_id, agent.id))
+    found = prompts.of_agent(agent)
+    return Made(agent.name, agent.status, found, agent.prompts_version, graph), in_flight
+
+
+@pytest.fixture(scope="module")
+async def as_it_should_be(visitor: Visitor) -> Made:
+    whole, _ = await made(visitor, killed=False)
+    assert (whole.status, whole.versions, len(whole.prompts)) == ("ready", 1, 6)
+    assert len(whole.graph["node_types"]) >= 8
+    assert visitor.sandbox.billed()["llm"] == LLM_CALLS
+    return whole
+
+
+@pytest.mark.parametrize(("point", "skip"), list(cases()))
+async def test_killed_at(
+    visitor: Visitor, as_it_should_be: Made, point: CrashPoint, skip: int
+) -> None:
+    visitor.house.arm("concierge", point, skip=skip)
+    found, in_flight = await made(visitor, killed=True)
+    assert found == as_it_should_be
+    assert visitor.sandbox.repeated() <= in_flight
+    assert visitor.sandbox.billed()["llm"] == LLM_CALLS + visitor.sandbox.repeated()

@@ -1,0 +1,232 @@
+"""From a mission to an agent: what the model makes of it, what it may not, and what stays when it fails."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from sqlalchemy import select
+
+from services.scheduler.tick import Ticker
+from shared.graph import types
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.store import agents, dead_letters, prompts
+from shared.store.database import Database
+from shared.store.tables import Agent, Call, DeadLetter, Interaction
+from shared.store.words import PROMPTED
+from tests.integration.cluster import ended_iteration, running, told
+from tests.integration.configuring import (
+    NAME,
+    configured,
+    order_again,
+    order_agent,
+    reread,
+    says,
+    step_of,
+    types_of,
+)
+from tests.integration.levers import Sandbox
+from tests.integration.making import MISSION, make_agent
+from tests.unit.concierge.making import configuration, node_type
+from tests.unit.concierge.making import types as typed
+
+
+@pytest.fixture
+def levers(sandbox: str) -> Sandbox:
+    return Sandbox(sandbox)
+
+
+@pytest.fixture
+async def concierge(sandbox_settings: Settings) -> AsyncIterator[None]:
+    async with running(sandbox_settings, ["concierge"]):
+        yield
+
+
+@pytest.mark.usefixtures("concierge")
+async def test_an_agent_is_made_of_its_mission(
+    database: Database, bus: Bus, levers: Sandbox
+) -> None:
+    ordered, asked = await order_agent(database)
+    await bus.publish(asked)
+    step = await configured(database, ordered)
+    agent = await reread(database, ordered)
+    assert (agent.status, agent.fault, agent.name) == ("ready", None, NAME)
+    made = prompts.of_agent(agent)
+    assert list(made) == list(PROMPTED)
+    assert len(set(made.values())) == 6
+    assert all(MISSION in prompt and NAME in prompt for prompt in made.values())
+    assert levers.billed()["llm"] == 2
+
+    nodes, edges = await types_of(database, agent)
+    assert {"AgentAnalysis", "AgentAdvice", "BatteryMaker"} <= {each.name for each in nodes}
+    assert "about" in {each.name for each in edges}
+    by_maker = [each.name for each in nodes if each.created_by == "system"]
+    assert by_maker == ["AgentAdvice", "AgentAnalysis"]
+    every: list[types.NodeType | types.EdgeType] = [*nodes, *edges]
+    for each in (one for one in every if one.name != "about"):
+        Draft202012Validator.check_schema(each.properties_schema)
+        Draft202012Validator(each.properties_schema).validate(each.example_properties)
+        assert each.properties_schema["properties"]
+        assert each.example_properties
+    assert step.result == {"name": NAME, "node_types": len(nodes) - 2, "edge_types": len(edges) - 1}
+    assert [event.subject for event in await told(bus)] == [
+        "configuration.requested",
+        "configuration.completed",
+    ]
+
+
+async def test_it_runs_by_itself_as_soon_as_it_is_ready(
+    database: Database, bus: Bus, sandbox_settings: Settings
+) -> None:
+    ordered, asked = await order_agent(database, active=True)
+    assert await Ticker(database, deadline_seconds=600).tick() == []
+    async with running(sandbox_settings):
+        await bus.publish(asked)
+        iteration = await ended_iteration(database, ordered, 1)
+    assert (iteration.status, iteration.why) == ("completed", "due")
+    step = await configured(database, ordered)
+    assert step.ended_at is not None
+    assert step.ended_at <= iteration.started_at
+
+
+async def test_what_does_not_fit_is_sent_back_and_mended(
+    database: Database, bus: Bus, levers: Sandbox, concierge: None
+) -> None:
+    reserved = typed(nodes=[*typed()["nodeTypes"], node_type("AgentAnalysis")])
+    levers.script(
+        says(content=configuration(name="Lithium")),
+        says(content=configuration(name="Lithium Eye")),
+        says(content=reserved),
+        says(content=typed()),
+    )
+    ordered, asked = await order_agent(database)
+    await bus.publish(asked)
+    assert (await configured(database, ordered)).status == "completed"
+    assert (await reread(database, ordered)).name == "Lithium Eye"
+    nodes, _ = await types_of(database, ordered)
+    assert len(nodes) == 8
+    (analysis,) = [each for each in nodes if each.name == "AgentAnalysis"]
+    assert analysis.created_by == "system"
+    assert levers.billed()["llm"] == 4
+    async with database.transaction() as session:
+        (interaction,) = await session.scalars(select(Interaction))
+    assert (interaction.phase, len(interaction.events)) == ("configuration", 4)
+    assert interaction.completed_at is not None
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ([configuration(name="Lithium")] * 2, ["agent_configuration", "2 to 4", "asked twice"]),
+        (["I would rather not."] * 2, ["agent_configuration", "asked twice"]),
+        ([configuration(), typed(nodes=[]), typed(nodes=[])], ["agent_types", "0 node types"]),
+    ],
+)
+async def test_what_cannot_be_mended_is_told_with_what_to_do(
+    database: Database,
+    bus: Bus,
+    levers: Sandbox,
+    concierge: None,
+    answers: list[Any],
+    words: list[str],
+) -> None:
+    levers.script(*(says(content=answer) for answer in answers))
+    ordered, asked = await order_agent(database, active=True)
+    await bus.publish(asked)
+    assert (await configured(database, ordered)).status == "failed"
+    agent = await reread(database, ordered)
+    assert (agent.status, prompts.of_agent(agent)) == ("failed", {})
+    assert agent.fault is not None
+    assert agent.fault.startswith("The agent could not be made of its mission")
+    assert all(word in agent.fault for word in (*words, "vigil agent configure"))
+    assert await types_of(database, agent) == ([], [])
+    assert await Ticker(database, deadline_seconds=600).tick() == []
+    async with database.transaction() as session:
+        (letter,) = await session.scalars(select(DeadLetter))
+    assert (letter.actor, letter.code) == ("concierge", "invalid_answer")
+
+    await bus.publish(await order_again(database, agent.id))
+    assert (await configured(database, ordered)).status == "completed"
+    mended = await reread(database, ordered)
+    assert (mended.status, mended.fault) == ("ready", None)
+
+
+async def test_a_dead_letter_that_is_retried_makes_the_agent(
+    database: Database, bus: Bus, levers: Sandbox, sandbox_settings: Settings
+) -> None:
+    levers.faults({"kind": "status", "status": 401, "phase": "configuration"})
+    ordered, asked = await order_agent(database)
+    async with running(sandbox_settings, ["concierge", "scheduler"]):
+        await bus.publish(asked)
+        assert (await configured(database, ordered)).status == "failed"
+        agent = await reread(database, ordered)
+        assert agent.fault is not None
+        assert "OPENAI_API_KEY" in agent.fault
+        async with database.transaction() as session:
+            (letter,) = await session.scalars(select(DeadLetter))
+            await dead_letters.ask_for_retry(session, letter)
+        await step_of(database, ordered, "configure", "completed")
+    assert (await reread(database, ordered)).status == "ready"
+
+
+async def test_a_crash_between_the_answers_pays_for_none_again(
+    database: Database, bus: Bus, levers: Sandbox, sandbox_settings: Settings
+) -> None:
+    levers.faults(
+        {"kind": "status", "status": 503, "phase": "configuration", "contains": "Now the node"}
+    )
+    ordered, asked = await order_agent(database)
+    hasty = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})
+    async with running(hasty, ["concierge", "scheduler"]):
+        await bus.publish(asked)
+        assert (await configured(database, ordered)).status == "completed"
+    assert levers.billed()["llm"] == 2
+    assert levers.repeated() == 0
+
+
+@pytest.mark.usefixtures("concierge")
+async def test_names_are_the_owners_word_or_free(database: Database, bus: Bus) -> None:
+    made = [
+        await order_agent(database),
+        await order_agent(database),
+        await order_agent(database, name="My watch"),
+        await order_agent(database, owner="another"),
+    ]
+    for _, asked in made:
+        await bus.publish(asked)
+    for ordered, _ in made:
+        await configured(database, ordered)
+    names = [(await reread(database, ordered)).name for ordered, _ in made]
+    assert sorted(names[:2]) == [NAME, f"{NAME} 2"]
+    assert names[2:] == ["My watch", NAME]
+
+
+async def test_a_name_that_is_taken_in_the_last_instant_is_tried_again(
+    database: Database, bus: Bus, concierge: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await make_agent(database, name=NAME)
+    believed = iter([NAME, f"{NAME} 2"])
+
+    async def free(*_: Any, **__: Any) -> str:
+        return next(believed)
+
+    monkeypatch.setattr("services.concierge.configure.names.free", free)
+    ordered, asked = await order_agent(database)
+    await bus.publish(asked)
+    assert (await configured(database, ordered)).attempts == 0
+    assert (await reread(database, ordered)).name == f"{NAME} 2"
+
+
+async def test_an_agent_can_be_deleted_while_it_is_configured(
+    database: Database, bus: Bus, levers: Sandbox, concierge: None
+) -> None:
+    levers.faults({"kind": "latency", "phase": "configuration", "latency_seconds": 0.5})
+    ordered, asked = await order_agent(database)
+    await bus.publish(asked)
+    await step_of(database, ordered, "configure", "running")
+    async with database.transaction() as session:
+        await agents.delete(session, ordered.id)
+    async with database.transaction() as session:
+        assert list(await session.scalars(select(Agent))) == []
+        assert list(await session.scalars(select(Call))) == []
