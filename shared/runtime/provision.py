@@ -23,10 +23,10 @@ async def provision(settings: Settings) -> UUID:
     Raises PermanentError where keys are asked for and missing or unusable, or Postgres does not let roles be made.
     """
     url = database_url_of(settings, MIGRATE)
-    token = _owner_token(settings)
     await asyncio.to_thread(migrate.upgrade, url)
     if settings.keys_dir is not None:
         await asyncio.to_thread(_make_roles, url, settings.keys_dir)
+    token = _owner_token(settings)
     await provision_stream(settings)
     database = database_of(settings, MIGRATE, pool_size=1)
     try:

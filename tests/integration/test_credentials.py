@@ -19,8 +19,8 @@ async def test_no_table_holds_a_secret(database: Database) -> None:
         anna = await agents.ensure_user(session, "anna")
         _, token = await tokens.create(session, anna, name="x", scopes=[AccessScope.READ])
         made = [await sign_in.create_link(session, anna) for _ in range(2)]
-        assert made[0] is not None
-        assert made[1] is not None
+        assert made[0]
+        assert made[1]
         opened = await sign_in.open_session(session, made[0][1], "a browser")
         assert opened is not None
         rows = ""
@@ -47,7 +47,7 @@ async def test_that_a_token_is_used_is_written_once_a_minute(database: Database)
         await session.execute(update(ApiToken).values(last_used_at=a_minute_ago))
     caller = await _recognised(database, CredentialKind.TOKEN, token)
     assert caller is not None
-    assert (caller.credential_id, caller.scopes) == (row.id, {AccessScope.READ})
+    assert (caller.credential_id, caller.scopes) == (row.id, frozenset({AccessScope.READ}))
     assert statements[-1].startswith("UPDATE")
 
 

@@ -58,8 +58,7 @@ async def link_for(browser: httpx.AsyncClient, user: str = "anna") -> str:
     with capture_logs() as lines:
         assert (await browser.post("/sign-in", json={"user": user})).status_code == 202
     (url,) = [line["sign_in_link"] for line in lines if "sign_in_link" in line]
-    (secret,) = parse_qs(urlsplit(url).query)["secret"]
-    return secret
+    return str(parse_qs(urlsplit(url).query)["secret"][0])
 
 
 async def entered(browser: httpx.AsyncClient, secret: str, **headers: str) -> httpx.Response:

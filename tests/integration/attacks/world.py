@@ -14,7 +14,7 @@ from sqlalchemy import select, text
 
 from services.api.app import build
 from shared.runtime.settings import Settings
-from shared.store import agents, dead_letters, sign_in
+from shared.store import agents, dead_letters, ids, sign_in
 from shared.store.database import Database
 from shared.store.tables import (
     Agent,
@@ -161,4 +161,4 @@ async def _letter(database: Database, iteration_id: UUID) -> str:
             attempts=1,
             step_id=step.id,
         )
-        return str(dead_letters.ids.dead_letter_id("query.requested", payload))
+        return str(ids.dead_letter_id("query.requested", payload))
