@@ -55,15 +55,7 @@ def graph(
         what = What.NODES
     _refuse_what_does_not_fit(what, node, search)
     with Client(api_url(url, data)) as client:
-        asked = Graph(client, agent, limit, type_name, node)
-        looks = {
-            What.OVERVIEW: asked.overview,
-            What.NODES: lambda: asked.nodes(search),
-            What.EDGES: asked.edges,
-            What.TYPES: asked.types,
-            What.NEAR: lambda: asked.near(depth),
-        }
-        look = looks[what]()
+        look = Graph(client, agent, limit, type_name, node).look(what, search, depth)
         if as_json:
             print_json(look.found)
         else:
