@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import assert_never
 from uuid import UUID
 
 from pydantic import BaseModel
 from rich.console import Console
 
 from cli.client import Client
+from cli.commands.graph import What
 from cli.errors import BadInputError, CommandError
 from cli.show.graph import show_around, show_edges, show_graph, show_nodes, show_types
 
@@ -35,6 +37,21 @@ class Graph:
     limit: int
     type_name: str | None
     node: str | None
+
+    def look(self, what: What, search: str | None, depth: int) -> Look:
+        match what:
+            case What.OVERVIEW:
+                return self.overview()
+            case What.NODES:
+                return self.nodes(search)
+            case What.EDGES:
+                return self.edges()
+            case What.TYPES:
+                return self.types()
+            case What.NEAR:
+                return self.near(depth)
+            case _:
+                assert_never(what)
 
     def overview(self) -> Look:
         limit = min(self.limit, MOST_OF_OVERVIEW)

@@ -1,15 +1,11 @@
 """`vigil graph`: what an agent knows, at a glance and in detail."""
 
-from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from cli.options import AgentName, AsJson, Data, Url
-
-if TYPE_CHECKING:
-    from cli.graphing import Look
 
 
 class What(StrEnum):
@@ -59,15 +55,7 @@ def graph(
         what = What.NODES
     _refuse_what_does_not_fit(what, node, search)
     with Client(api_url(url, data)) as client:
-        asked = Graph(client, agent, limit, type_name, node)
-        looks: dict[What, Callable[[], Look]] = {
-            What.OVERVIEW: asked.overview,
-            What.NODES: lambda: asked.nodes(search),
-            What.EDGES: asked.edges,
-            What.TYPES: asked.types,
-            What.NEAR: lambda: asked.near(depth),
-        }
-        look = looks[what]()
+        look = Graph(client, agent, limit, type_name, node).look(what, search, depth)
         if as_json:
             print_json(look.found)
         else:

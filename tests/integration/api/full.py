@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import conclusions
@@ -12,6 +12,7 @@ from shared.graph.scope import Scope
 from shared.store import dead_letters, ids
 from shared.store.database import Database
 from shared.store.iterations import Started
+from shared.store.reading.shapes import Json
 from shared.store.tables import (
     Agent,
     Call,
@@ -107,18 +108,8 @@ async def _end(database: Database, started: Started) -> None:
 
 
 async def _spoken(database: Database, started: Started) -> UUID:
-    """An interaction in the iteration's first step; its id."""
-    interaction_id, first, search, last = (uuid4() for _ in range(4))
-    asked = {"id": "t1", "function": {"name": "tavilySearch", "arguments": '{"query": "x"}'}}
-    answers = {
-        first: {"role": "assistant", "content": None, "tool_calls": [asked]},
-        last: {"role": "assistant", "content": SAID},
-    }
-    of = {
-        "agent_id": started.iteration.agent_id,
-        "iteration_id": started.iteration.id,
-        "step_id": started.observe.id,
-    }
+    """An interaction in the iteration's first step, with its calls; its id."""
+    first, search, last = (uuid4() for _ in range(3))
     result = {"type": "tool_result", "tool_call_id": "t1"}
     events = [
         {"type": "answer", "call_id": str(first)},
@@ -126,39 +117,55 @@ async def _spoken(database: Database, started: Started) -> UUID:
         {**result, "name": "queryGraph", "result": {"nodes": []}},
         {"type": "answer", "call_id": str(last)},
     ]
+    asked = {"id": "t1", "function": {"name": "tavilySearch", "arguments": '{"query": "x"}'}}
+    said = {
+        first: {"role": "assistant", "content": None, "tool_calls": [asked]},
+        last: {"role": "assistant", "content": SAID},
+    }
+    interaction = Interaction(
+        **_of(started),
+        id=uuid4(),
+        phase=Phase.OBSERVER,
+        model="m",
+        system_prompt="You plan.",
+        request={"messages": [{"role": "user", "content": "Plan."}], "tools": []},
+        events=events,
+    )
     async with database.transaction() as session:
-        session.add(
-            Interaction(
-                **of,
-                id=interaction_id,
-                phase=Phase.OBSERVER,
-                model="m",
-                system_prompt="You plan.",
-                request={"messages": [{"role": "user", "content": "Plan."}], "tools": []},
-                events=events,
-            )
-        )
+        session.add(interaction)
         await session.flush()
-        for call_id in (first, search, last):
-            of_model = call_id in answers
-            session.add(
-                Call(
-                    **of,
-                    id=call_id,
-                    interaction_id=interaction_id,
-                    kind=CallKind.LLM if of_model else CallKind.SEARCH,
-                    phase=Phase.OBSERVER,
-                    model="m" if of_model else None,
-                    request_hash=str(call_id),
-                    request={"about": "lithium"},
-                    answer={"message": answers[call_id], "finish_reason": "stop"}
-                    if of_model
-                    else {"results": []},
-                    input_tokens=7 if of_model else None,
-                    answered_at=func.clock_timestamp(),
-                )
-            )
-    return interaction_id
+        for call_id, message in said.items():
+            answer = {"message": message, "finish_reason": "stop"}
+            session.add(_call(interaction, call_id, CallKind.LLM, answer))
+        session.add(_call(interaction, search, CallKind.SEARCH, {"results": []}))
+    return interaction.id
+
+
+def _of(started: Started) -> dict[str, UUID]:
+    return {
+        "agent_id": started.iteration.agent_id,
+        "iteration_id": started.iteration.id,
+        "step_id": started.observe.id,
+    }
+
+
+def _call(interaction: Interaction, call_id: UUID, kind: CallKind, answer: Json) -> Call:
+    of_model = kind is CallKind.LLM
+    return Call(
+        id=call_id,
+        agent_id=interaction.agent_id,
+        iteration_id=interaction.iteration_id,
+        step_id=interaction.step_id,
+        interaction_id=interaction.id,
+        kind=kind,
+        phase=interaction.phase,
+        model="m" if of_model else None,
+        request_hash=str(call_id),
+        request={"about": "lithium"},
+        answer=answer,
+        input_tokens=7 if of_model else None,
+        answered_at=func.clock_timestamp(),
+    )
 
 
 async def _conclude_more(database: Database, agent: Agent) -> None:
@@ -202,7 +209,9 @@ async def _keep_letters(database: Database, started: Started, unreadable: bytes)
             )
 
 
-async def _id(session: AsyncSession, table: type, agent: Agent, *conditions: object) -> UUID:
+async def _id(
+    session: AsyncSession, table: type, agent: Agent, *conditions: ColumnElement[bool]
+) -> UUID:
     columns = table.__table__.columns  # type: ignore[attr-defined]  # any of the tables
     wanted = select(columns.id).where(columns.agent_id == agent.id, *conditions)
     found: UUID = (await session.scalars(wanted.order_by(columns.created_at).limit(1))).one()
