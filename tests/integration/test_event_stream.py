@@ -53,8 +53,10 @@ async def a_strangers(settings: Settings, database: Database) -> UUID:
 
 
 async def test_events_are_told_as_they_stand_on_the_bus(
-    api: Serving, bus: Bus, agent_id: UUID
+    api: Serving, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("KEEP_ALIVE_SECONDS", "CHECK_AGAIN_SECONDS"):  # nothing but the news wakes it
+        monkeypatch.setattr(listener, name, 3600.0)
     await publish(bus, agent_id, 1)
     event = learned(agent_id, 2)
     async with listening(api.url) as ear:

@@ -113,7 +113,7 @@ class Hub:
                 log.warning("no events for the time being", reason=self._told_away)
 
     async def _follow(self) -> None:
-        """Until the stream turns out to be another one. Raises TransientError where NATS or Postgres is away."""
+        """Until NATS or Postgres is away, or the stream is another one, each of which raises TransientError."""
         async with listening(self._url, self._credentials, name="api") as client:
             self._history = History(client)
             try:
@@ -123,8 +123,6 @@ class Hub:
                 async with aclosing(batches(client, at(self.window.last + 1))) as following:
                     async for batch in following:
                         await self._take(batch)
-                        if not batch and not self._continues(await self.held()):
-                            return
                         if not self.is_live and (not batch or self.window.last >= held.last):
                             self._go_live()
             finally:
