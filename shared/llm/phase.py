@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError
-from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.costs import Prices, cost_usd
-from shared.llm.provider import Provider
+from shared.llm.provider import Hear, Provider
 from shared.store import agents, interactions, ledger
 from shared.store.database import Database
 from shared.store.in_flight import InFlight
@@ -34,6 +34,16 @@ class Model:
     prices: Prices
     default_name: str
     """Used for every phase for which the agent names no other."""
+
+
+class Listener(Protocol):
+    """Whoever follows a phase while it runs. What it raises ends the run."""
+
+    async def hear(self, text: str) -> None:
+        """All that the answer under way says so far."""
+
+    async def heard(self, text: str, calls: Sequence[ToolCall]) -> None:
+        """One answer, whole and in the ledger. A resumed run tells those that it finds there, too."""
 
 
 class PhaseRun:
@@ -91,6 +101,7 @@ class PhaseRun:
         *,
         is_last: Callable[[ChatAnswer], bool],
         paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
+        listener: Listener | None = None,
     ) -> tuple[UUID, ChatAnswer]:
         """The model's answer with its id in the ledger, from the ledger where it is there.
 
@@ -98,23 +109,13 @@ class PhaseRun:
         """
         call = await self.opened(request.as_call())
         if call.answered_at is not None:
-            return call.id, _restored(call)
-        reach(CrashPoint.CALL_UNSENT)
-        answer = await self._model.provider.complete(request, self.in_flight(call))
-        reach(CrashPoint.CALL_ANSWERED)
-
-        async def write(session: AsyncSession) -> None:
-            await ledger.answer_call(session, call.id, self._as_recorded(request, answer))
-            await interactions.append(
-                session, self.interaction, {"type": "answer", "call_id": str(call.id)}
-            )
-            for paid in paid_calls(answer):
-                await self.open_call(session, paid)
-            if is_last(answer):
-                await interactions.complete(session, self.interaction)
-
-        await self.record(write)
-        reach(CrashPoint.CALL_RECORDED)
+            answer = _restored(call)
+        else:
+            hear = None if listener is None else listener.hear
+            answer = await self._asked(request, call, hear)
+            await self._recorded(request, call, answer, is_last=is_last, paid_calls=paid_calls)
+        if listener is not None:
+            await listener.heard(answer.text, answer.tool_calls)
         return call.id, answer
 
     async def record(self, write: Callable[[AsyncSession], Awaitable[None]]) -> None:
@@ -158,6 +159,34 @@ class PhaseRun:
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """A transaction that only the holder of this step can begin."""
         return leased_transaction(self._model.database, self.lease)
+
+    async def _asked(self, request: ChatRequest, call: Call, hear: Hear | None) -> ChatAnswer:
+        reach(CrashPoint.CALL_UNSENT)
+        answer = await self._model.provider.complete(request, self.in_flight(call), hear)
+        reach(CrashPoint.CALL_ANSWERED)
+        return answer
+
+    async def _recorded(
+        self,
+        request: ChatRequest,
+        call: Call,
+        answer: ChatAnswer,
+        *,
+        is_last: Callable[[ChatAnswer], bool],
+        paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]],
+    ) -> None:
+        async def write(session: AsyncSession) -> None:
+            await ledger.answer_call(session, call.id, self._as_recorded(request, answer))
+            await interactions.append(
+                session, self.interaction, {"type": "answer", "call_id": str(call.id)}
+            )
+            for paid in paid_calls(answer):
+                await self.open_call(session, paid)
+            if is_last(answer):
+                await interactions.complete(session, self.interaction)
+
+        await self.record(write)
+        reach(CrashPoint.CALL_RECORDED)
 
     def _as_recorded(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
         return CallAnswer(

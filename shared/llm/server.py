@@ -5,6 +5,7 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import httpx
 import openai
 from openai import AsyncOpenAI
 
@@ -56,6 +57,12 @@ class ModelServer:
             ) from error
         except openai.APIStatusError as error:
             raise self._status_error(error, model) from error
+        except (
+            httpx.TransportError
+        ) as error:  # the SDK wraps it where an answer begins, not within a stream
+            raise TransientError(
+                f"the answer from {self._where} broke off: {error or type(error).__name__}"
+            ) from error
         except (openai.APIError, ValueError) as error:
             raise TransientError(f"the model server's answer is not readable: {error}") from error
 

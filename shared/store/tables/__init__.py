@@ -2,8 +2,9 @@
 
 from shared.store.tables.agents import Agent, User
 from shared.store.tables.base import Base
+from shared.store.tables.conversations import Conversation, Memory, Message
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
-from shared.store.tables.inbox import Conversation, DeadLetter, InboxItem, Message
+from shared.store.tables.inbox import DeadLetter, InboxItem
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
 
@@ -20,6 +21,7 @@ __all__ = [
     "InboxItem",
     "Interaction",
     "Iteration",
+    "Memory",
     "Message",
     "Step",
     "User",
