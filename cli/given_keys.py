@@ -9,8 +9,8 @@ MODEL_KEY: Final = "openai_api_key"
 SEARCH_KEY: Final = "tavily_api_key"
 
 USED_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    MODEL_KEY: ("observer", "researcher", "analyzer", "adviser", "api"),
-    SEARCH_KEY: ("researcher", "api"),
+    MODEL_KEY: ("observer", "researcher", "analyzer", "adviser", "concierge", "api"),
+    SEARCH_KEY: ("researcher", "concierge", "api"),
 }
 
 

@@ -5,7 +5,15 @@ import importlib
 import sys
 from typing import Final
 
-ACTORS: Final = ("scheduler", "observer", "researcher", "aggregator", "analyzer", "adviser")
+ACTORS: Final = (
+    "scheduler",
+    "observer",
+    "researcher",
+    "aggregator",
+    "analyzer",
+    "adviser",
+    "concierge",
+)
 API: Final = "api"
 SANDBOX_PACE_SECONDS: Final = 0.03
 """Between the pieces of a streamed answer: as quick as a quick model writes."""

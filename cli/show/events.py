@@ -70,8 +70,18 @@ def summary(event: Event) -> str:
             | models.QueryFailed()
             | models.InsightFailed()
             | models.AdviceFailed()
+            | models.ConfigurationFailed()
+            | models.AnswerFailed()
         ):
             return clip(event.error, 120)
+        case models.ConfigurationRequested():
+            return "to be made from its mission"
+        case models.ConfigurationCompleted():
+            return "ready"
+        case models.AnswerRequested():
+            return "somebody has written to it"
+        case models.AnswerCompleted():
+            return "it has answered: see `vigil chat`"
         case _:
             return ""
 

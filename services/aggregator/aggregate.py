@@ -30,7 +30,7 @@ class Aggregate:
         self._database = database
 
     async def __call__(self, event: Event) -> Sequence[Event]:
-        assert isinstance(event, events.StepEvent)
+        assert isinstance(event, events.IterationStepEvent)
         async with self._database.transaction() as session:
             tick = await _tick(session, event)
             iteration = await settle(session, event.iteration_id, tick)
@@ -43,7 +43,7 @@ class Aggregate:
             return [] if iteration is None else [await telling.iteration_ended(session, iteration)]
 
 
-async def _tick(session: AsyncSession, event: events.StepEvent) -> Tick:
+async def _tick(session: AsyncSession, event: events.IterationStepEvent) -> Tick:
     """The tick that `event` hints at, read from the state, which is the truth."""
     if isinstance(event, events.PlanProduced):
         queries = await steps.of_iteration(session, event.iteration_id, StepKind.QUERY)

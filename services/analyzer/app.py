@@ -5,6 +5,7 @@ from shared.runtime.actor import Actor
 from shared.runtime.model import model_of
 from shared.runtime.settings import Settings
 from shared.runtime.step_actor import step_actor, step_database
+from shared.store.words import StepKind
 
 SLOTS = 4
 
@@ -14,5 +15,10 @@ def build(settings: Settings) -> Actor:
     model = model_of(settings, database)
     work = Analyze(model, settings.context_tokens)
     return step_actor(
-        "analyzer", settings, database, work, slots=SLOTS, closing=[model.provider.close]
+        "analyzer",
+        settings,
+        database,
+        {StepKind.INSIGHT: work},
+        slots=SLOTS,
+        closing=[model.provider.close],
     )

@@ -5,6 +5,7 @@ from shared.runtime.actor import Actor
 from shared.runtime.model import model_of, search_of
 from shared.runtime.settings import Settings
 from shared.runtime.step_actor import step_actor, step_database
+from shared.store.words import StepKind
 
 SLOTS = 4
 
@@ -16,7 +17,7 @@ def build(settings: Settings) -> Actor:
         "researcher",
         settings,
         database,
-        Research(model, search, settings.context_tokens),
+        {StepKind.QUERY: Research(model, search, settings.context_tokens)},
         slots=SLOTS,
         closing=[model.provider.close, search.close],
     )

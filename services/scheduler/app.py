@@ -4,7 +4,7 @@ from services.scheduler.clock import Clock
 from services.scheduler.reconcile import Reconciler
 from services.scheduler.retry import Retrier
 from services.scheduler.tick import Ticker
-from shared.events.models import IterationCompleted, IterationFailed
+from shared.events.topology import CONSUMERS
 from shared.runtime.actor import Actor
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
@@ -22,7 +22,7 @@ def build(settings: Settings) -> Actor:
     )
     return Actor(
         "scheduler",
-        handlers={IterationCompleted: clock.wake, IterationFailed: clock.wake},
+        handlers=dict.fromkeys(CONSUMERS["scheduler"].hears, clock.wake),
         bus=bus,
         database=database,
         slots=1,

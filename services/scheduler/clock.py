@@ -11,6 +11,7 @@ from services.scheduler.tick import Ticker
 from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError
 from shared.events.envelope import Event
+from shared.events.models import IterationEvent
 from shared.runtime.bus import Bus
 from shared.runtime.logs import logger
 from shared.runtime.rhythm import whatever_happens
@@ -31,9 +32,10 @@ class Clock:
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def wake(self, event: Event) -> Sequence[Event]:
-        """Handles an iteration's end: its agent may be due again already. That it was heard is noted."""
+        """Handles an iteration's end, and an agent's readiness: it may be due already. That an end was heard is noted."""
         self.woken.set()
-        await self.reconciler.heard_of_end(event.iteration_id)
+        if isinstance(event, IterationEvent):
+            await self.reconciler.heard_of_end(event.iteration_id)
         return []
 
     async def tick_for_ever(self) -> None:
@@ -55,7 +57,7 @@ class Clock:
 
     async def _tick(self) -> None:
         for event in await self.ticker.tick():
-            log.info("iteration started", iteration_id=str(event.iteration_id))
+            log.info("iteration started", iteration_id=str(event.correlation_id))
             reach(CrashPoint.STATE_COMMITTED)
             await self.bus.publish(event)
             reach(CrashPoint.EVENTS_PUBLISHED)
@@ -66,7 +68,9 @@ class Clock:
 
     async def _say_again(self, lost: Lost) -> None:
         """Raises TransientError where the bus or Postgres is away: the rest is then for the next look."""
-        who = {"iteration_id": str(lost.iteration_id), "number": lost.number}
+        who = {"row_id": str(lost.row_id), "number": lost.number}
+        if lost.iteration_id is not None:
+            who["iteration_id"] = str(lost.iteration_id)
         try:
             for event in await self.reconciler.events(lost):
                 log.warning("asking again", about=event.subject, **who)
@@ -76,7 +80,7 @@ class Clock:
         except Exception:
             # This row's own trouble. Counted all the same, so that it is complained of ever more rarely, and leaves
             # the looks to the others.
-            log.exception("cannot be told again", row_id=str(lost.row_id), **who)
+            log.exception("cannot be told again", **who)
         await self.reconciler.count(lost)
 
     async def _retry(self) -> None:

@@ -21,6 +21,11 @@ def unclaimed(resend_after: timedelta) -> Select[Step]:
     return _steps(_of_running_iterations(), _waits(resend_after))
 
 
+def unclaimed_order(resend_after: timedelta) -> Select[Step]:
+    """The same of steps that are no iteration's: nobody took what a person ordered, or its worker died."""
+    return _steps(Step.iteration_id.is_(None), _waits(resend_after))
+
+
 def unretried(resend_after: timedelta) -> Select[Step]:
     """Steps that are tried again after their iteration has ended: not taken up yet, or forgotten since."""
     asked = func.greatest(Step.requested_at, Step.retry_requested_at)

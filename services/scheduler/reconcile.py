@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.scheduler import lost
 from shared.events.envelope import Event
-from shared.store import iterations, steps, telling
+from shared.store import iterations, telling
 from shared.store.database import Database
 from shared.store.tables import Iteration, Step
 
@@ -23,7 +23,7 @@ class Lost:
     """Something that the bus seems to have lost, of one row."""
 
     row_id: UUID
-    iteration_id: UUID
+    iteration_id: UUID | None
     number: int
     """How often it will have been said again, which makes its ids on the bus new ones."""
     tell: Callable[[AsyncSession], Awaitable[Sequence[Event]]]
@@ -71,6 +71,7 @@ class Reconciler:
         """Made once: to make a statement takes several times as long as to ask it."""
         return [
             (lost.unclaimed(self._resend_after), _request),
+            (lost.unclaimed_order(self._resend_after), _request),
             (lost.unretried(self._resend_after), _request),
             (lost.unjoined(self._resend_after), telling.ended),
         ]
@@ -111,7 +112,7 @@ def _of_iteration(iteration: Iteration) -> Lost:
 
 
 async def _request(session: AsyncSession, step: Step) -> Sequence[Event]:
-    return [telling.request(await steps.iteration_of(session, step), step)]
+    return [await telling.requested(session, step)]
 
 
 async def _end_of(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:

@@ -11,7 +11,7 @@ from shared.crash_points import CrashPoint, reach
 from shared.events.codec import encode
 from shared.runtime.bus import Bus
 from shared.runtime.logs import logger
-from shared.store import dead_letters, steps, telling
+from shared.store import dead_letters, telling
 from shared.store.database import Database
 from shared.store.tables import Step
 
@@ -64,5 +64,5 @@ async def _again(session: AsyncSession, letter_id: UUID) -> _Again | None:
         return _Again(letter.subject, letter.payload, letter.retry_requested_at)
     # Of a step the state says what to ask for, in the words of this version.
     step = await session.get_one(Step, letter.step_id)
-    request = telling.request(await steps.iteration_of(session, step), step)
+    request = await telling.requested(session, step)
     return _Again(request.subject, encode(request), letter.retry_requested_at)

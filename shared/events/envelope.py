@@ -29,29 +29,29 @@ class Event(BaseModel):
     wire_type: ClassVar[str]
     """Versioned name on the wire, as in `vigil.query.v1.completed`."""
 
-    identity: ClassVar[tuple[str, ...]] = ("iteration_id",)
+    identity: ClassVar[tuple[str, ...]]
     """The fields that make this fact this one; the event's id is derived from them."""
+    belongs_to: ClassVar[str]
+    """The field with the id of what all of this belongs to."""
 
     event_id: UUID
     type: str
     occurred_at: Utc
     """When the fact was committed, by the database's clock."""
     agent_id: UUID
-    iteration_id: UUID
     correlation_id: UUID
-    """The iteration that all of this belongs to; differs from `iteration_id` only where one fact leads to another's."""
+    """The iteration, or the step of none, that all of this belongs to."""
     traceparent: str | None = None
     """W3C trace context of the publisher."""
 
     @classmethod
-    def of(cls, *, iteration_id: UUID, **facts: Any) -> Self:
+    def of(cls, **facts: Any) -> Self:
         """The event that tells `facts`; it has the same id whenever and by whomever it is built."""
-        known = {"iteration_id": iteration_id, **facts}
         return cls(
-            event_id=event_id(cls.wire_type, *(known[field] for field in cls.identity)),
+            event_id=event_id(cls.wire_type, *(facts[field] for field in cls.identity)),
             type=cls.wire_type,
-            correlation_id=iteration_id,
-            **known,
+            correlation_id=facts[cls.belongs_to],
+            **facts,
         )
 
     def __init_subclass__(cls, *, subject: str | None = None, version: int = 1) -> None:

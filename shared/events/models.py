@@ -31,79 +31,95 @@ class Insight(BaseModel):
     synthesis_direction: str
 
 
-class StepEvent(Event):
-    """An event about one step of an iteration."""
+class IterationEvent(Event):
+    """An event about an iteration."""
 
-    identity: ClassVar[tuple[str, ...]] = ("iteration_id", "step_id")
+    identity: ClassVar[tuple[str, ...]] = ("iteration_id",)
+    belongs_to: ClassVar[str] = "iteration_id"
+
+    iteration_id: UUID
+
+
+class StepEvent(Event):
+    """An event about one step, which need not be an iteration's."""
+
+    identity: ClassVar[tuple[str, ...]] = ("step_id",)
+    belongs_to: ClassVar[str] = "step_id"
 
     step_id: UUID
 
 
-class IterationStarted(StepEvent, subject="iteration.started"):
+class IterationStepEvent(IterationEvent, StepEvent):
+    """An event about one step of an iteration."""
+
+    identity: ClassVar[tuple[str, ...]] = ("iteration_id", "step_id")
+
+
+class IterationStarted(IterationStepEvent, subject="iteration.started"):
     """Sent by the scheduler when an agent is due or was asked to run; wakes the Observer. The step is the observe step."""
 
     number: int
     why: Literal["due", "run_now"]
 
 
-class PlanProduced(StepEvent, subject="plan.produced"):
+class PlanProduced(IterationStepEvent, subject="plan.produced"):
     """Sent by the Observer when its plan is committed; tells the aggregator what to wait for."""
 
     queries: int
     insights: int
 
 
-class PlanFailed(StepEvent, subject="plan.failed"):
+class PlanFailed(IterationStepEvent, subject="plan.failed"):
     """Sent by the Observer when it gave up for good; the aggregator ends the iteration as failed."""
 
     error: str
 
 
-class QueryRequested(StepEvent, subject="query.requested"):
+class QueryRequested(IterationStepEvent, subject="query.requested"):
     """Sent by the Observer, one for each query of the plan; wakes a Researcher."""
 
     query: Query
 
 
-class QueryCompleted(StepEvent, subject="query.completed"):
+class QueryCompleted(IterationStepEvent, subject="query.completed"):
     """Sent by a Researcher when a query's findings are in the graph."""
 
     nodes: int
     edges: int
 
 
-class QueryFailed(StepEvent, subject="query.failed"):
+class QueryFailed(IterationStepEvent, subject="query.failed"):
     """Sent by a Researcher when a query failed for good; the join goes on without it."""
 
     error: str
 
 
-class InsightRequested(StepEvent, subject="insight.requested"):
+class InsightRequested(IterationStepEvent, subject="insight.requested"):
     """Sent by the aggregator when every query has ended, one for each insight of the plan; wakes an Analyzer."""
 
     insight: Insight
 
 
-class InsightCompleted(StepEvent, subject="insight.completed"):
+class InsightCompleted(IterationStepEvent, subject="insight.completed"):
     """Sent by an Analyzer when it has drawn its conclusions, or named the data it lacks."""
 
     analyses: int
     missing: list[str] = Field(default_factory=list)
 
 
-class InsightFailed(StepEvent, subject="insight.failed"):
+class InsightFailed(IterationStepEvent, subject="insight.failed"):
     """Sent by an Analyzer when an insight failed for good; the join goes on without it."""
 
     error: str
 
 
-class AnalysisProduced(StepEvent, subject="analysis.produced"):
+class AnalysisProduced(IterationStepEvent, subject="analysis.produced"):
     """Sent by the aggregator when every insight has ended and left an analysis; alone wakes the Adviser."""
 
     analysis_ids: list[UUID]
 
 
-class AdviceProduced(StepEvent, subject="advice.produced"):
+class AdviceProduced(IterationStepEvent, subject="advice.produced"):
     """Sent by the Adviser, one for each AgentAdvice node."""
 
     identity: ClassVar[tuple[str, ...]] = ("iteration_id", "step_id", "advice_id")
@@ -112,19 +128,19 @@ class AdviceProduced(StepEvent, subject="advice.produced"):
     action: Literal["BUY", "SELL", "HOLD"]
 
 
-class AdviceCompleted(StepEvent, subject="advice.completed"):
+class AdviceCompleted(IterationStepEvent, subject="advice.completed"):
     """Sent by the Adviser when it has decided, mostly to advise nothing."""
 
     advice: int
 
 
-class AdviceFailed(StepEvent, subject="advice.failed"):
+class AdviceFailed(IterationStepEvent, subject="advice.failed"):
     """Sent by the Adviser when it gave up for good; the aggregator ends the iteration as failed."""
 
     error: str
 
 
-class IterationCompleted(Event, subject="iteration.completed"):
+class IterationCompleted(IterationEvent, subject="iteration.completed"):
     """Sent by the aggregator when the iteration has ended well; failures of single steps are listed."""
 
     number: int
@@ -136,12 +152,40 @@ class IterationCompleted(Event, subject="iteration.completed"):
     cost_usd: float | None = None
 
 
-class IterationFailed(Event, subject="iteration.failed"):
+class IterationFailed(IterationEvent, subject="iteration.failed"):
     """Sent by the aggregator when the Observer or Adviser failed for good, or every step of a phase did."""
 
     number: int
     errors: list[str]
     cost_usd: float | None = None
+
+
+class ConfigurationRequested(StepEvent, subject="configuration.requested"):
+    """Sent by the api when an agent was made, or is to be configured anew; wakes the concierge."""
+
+
+class ConfigurationCompleted(StepEvent, subject="configuration.completed"):
+    """Sent by the concierge when the agent has its name, prompts and types."""
+
+
+class ConfigurationFailed(StepEvent, subject="configuration.failed"):
+    """Sent by the concierge when it could not configure the agent; its owner may ask again."""
+
+    error: str
+
+
+class AnswerRequested(StepEvent, subject="answer.requested"):
+    """Sent by the api when somebody has written to an agent; wakes the concierge."""
+
+
+class AnswerCompleted(StepEvent, subject="answer.completed"):
+    """Sent by the concierge when the agent's answer is in the conversation."""
+
+
+class AnswerFailed(StepEvent, subject="answer.failed"):
+    """Sent by the concierge when it gave up on an answer; whoever asked may ask again."""
+
+    error: str
 
 
 AnyEvent = (
@@ -160,6 +204,12 @@ AnyEvent = (
     | AdviceFailed
     | IterationCompleted
     | IterationFailed
+    | ConfigurationRequested
+    | ConfigurationCompleted
+    | ConfigurationFailed
+    | AnswerRequested
+    | AnswerCompleted
+    | AnswerFailed
 )
 
 EVENTS: tuple[type[Event], ...] = (
@@ -178,4 +228,10 @@ EVENTS: tuple[type[Event], ...] = (
     AdviceFailed,
     IterationCompleted,
     IterationFailed,
+    ConfigurationRequested,
+    ConfigurationCompleted,
+    ConfigurationFailed,
+    AnswerRequested,
+    AnswerCompleted,
+    AnswerFailed,
 )

@@ -1,7 +1,7 @@
 """Who may say and hear what on NATS, as plain values: exactly what the topology asks of each, the rest is denied."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from shared.events.topology import CONSUMERS, PUBLISHES, STREAM, subject_roots
@@ -82,6 +82,13 @@ def _of_reader(user: str) -> Permissions:
     )
 
 
+def _of_api() -> Permissions:
+    """Reads the stream back, and says what people have ordered."""
+    reader = _of_reader(API)
+    ordered = (event.subject for event in PUBLISHES[API])
+    return replace(reader, publish=(*reader.publish, *ordered))
+
+
 def _of_operator() -> Permissions:
     """A person's user: reads as the api does, with any NATS client."""
     reader = _of_reader(OPERATOR)
@@ -111,7 +118,7 @@ def _of_migrate() -> Permissions:
 
 PERMISSIONS: Final[Mapping[str, Permissions]] = {
     **{actor: _of_actor(actor) for actor in CONSUMERS},
-    API: _of_reader(API),
+    API: _of_api(),
     OPERATOR: _of_operator(),
     MIGRATE: _of_migrate(),
 }

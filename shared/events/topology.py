@@ -33,7 +33,10 @@ class Consumer:
 CONSUMERS: Final[dict[str, Consumer]] = {
     consumer.actor: consumer
     for consumer in (
-        Consumer("scheduler", (models.IterationCompleted, models.IterationFailed)),
+        Consumer(
+            "scheduler",
+            (models.IterationCompleted, models.IterationFailed, models.ConfigurationCompleted),
+        ),
         Consumer("observer", (models.IterationStarted,)),
         Consumer("researcher", (models.QueryRequested,)),
         Consumer(
@@ -51,6 +54,7 @@ CONSUMERS: Final[dict[str, Consumer]] = {
         ),
         Consumer("analyzer", (models.InsightRequested,)),
         Consumer("adviser", (models.AnalysisProduced,)),
+        Consumer("concierge", (models.ConfigurationRequested, models.AnswerRequested)),
     )
 }
 
@@ -67,6 +71,14 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
     ),
     "analyzer": (models.InsightCompleted, models.InsightFailed),
     "adviser": (models.AdviceProduced, models.AdviceCompleted, models.AdviceFailed),
+    "concierge": (
+        models.ConfigurationCompleted,
+        models.ConfigurationFailed,
+        models.AnswerCompleted,
+        models.AnswerFailed,
+    ),
+    # What people order is told as a hint, once it is committed.
+    "api": (models.ConfigurationRequested, models.AnswerRequested),
 }
 
 

@@ -36,6 +36,7 @@ SERVICES: Final = (
     Service("api", 10007),
     Service("operator", 10008),
     Service("sandbox", 10009),
+    Service("concierge", 10010),
 )
 
 KEYS_GROUP: Final = 10000

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import structlog
 
 from shared.events.envelope import Event
-from shared.events.models import StepEvent
+from shared.events.models import IterationEvent, StepEvent
 
 
 def configure(*, actor: str, log_format: str, level: str) -> None:
@@ -57,8 +57,9 @@ def about(event: Event) -> Iterator[None]:
     told = {
         "about": event.subject,
         "agent_id": str(event.agent_id),
-        "iteration_id": str(event.iteration_id),
     }
+    if isinstance(event, IterationEvent):
+        told["iteration_id"] = str(event.iteration_id)
     if isinstance(event, StepEvent):
         told["step_id"] = str(event.step_id)
     with structlog.contextvars.bound_contextvars(**told):

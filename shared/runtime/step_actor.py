@@ -1,6 +1,6 @@
-"""Composes an actor whose work is steps: observer, researcher, analyzer and adviser are all made here."""
+"""Composes an actor whose work is steps: all who ask the model are made here."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from shared.events.topology import CONSUMERS
 from shared.runtime.actor import Actor
@@ -8,6 +8,7 @@ from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
 from shared.runtime.work import StepHandler, Work
 from shared.store.database import Database
+from shared.store.words import StepKind
 
 CONNECTIONS_PER_SLOT = 2
 """One for the work, one for the lease's renewal."""
@@ -23,7 +24,7 @@ def step_actor(
     name: str,
     settings: Settings,
     database: Database,
-    work: Work,
+    works: Mapping[StepKind, Work],
     *,
     slots: int,
     closing: Sequence[Callable[[], Awaitable[None]]] = (),
@@ -35,7 +36,7 @@ def step_actor(
         worker=settings.worker_name,
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
-        work=work,
+        works=works,
     )
     return Actor(
         name,

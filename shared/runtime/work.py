@@ -1,9 +1,9 @@
 """How a step is worked on: claimed, worked, ended or failed in the state, and then told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -24,14 +24,6 @@ LONGEST_REST_SECONDS = 60.0
 MAX_CLAIMS = 50
 """A step that so many workers began and none ended kills them; it fails instead of being claimed for ever."""
 
-WORKS_ON: Final = {
-    "observer": StepKind.OBSERVE,
-    "researcher": StepKind.QUERY,
-    "analyzer": StepKind.INSIGHT,
-    "adviser": StepKind.ADVISE,
-}
-"""The kind of steps that is an actor's own."""
-
 log = logger(__name__)
 
 
@@ -47,7 +39,7 @@ Work = Callable[[Lease, Step], Awaitable[Outcome]]
 
 
 class StepHandler:
-    """Handles every event that asks for a step, for any actor; `work` is what that actor does."""
+    """Handles every event that asks for a step, for any actor; `works` is what that actor does, by kind of step."""
 
     def __init__(
         self,
@@ -57,28 +49,31 @@ class StepHandler:
         worker: str,
         lease_seconds: float,
         max_attempts: int,
-        work: Work,
+        works: Mapping[StepKind, Work],
     ) -> None:
         self._actor = actor
-        self._kind = WORKS_ON[actor]
         self._database = database
         self._worker = worker
         self._lease_seconds = lease_seconds
         self._max_attempts = max_attempts
-        self._work = work
+        self._works = dict(works)
 
     async def __call__(self, event: Event) -> Sequence[Event]:
         assert isinstance(event, StepEvent)
         async with self._database.transaction() as session:
             claim = await leases.claim(
-                session, event.step_id, self._worker, seconds=self._lease_seconds, kind=self._kind
+                session,
+                event.step_id,
+                self._worker,
+                seconds=self._lease_seconds,
+                kinds=self._works.keys(),
             )
         match claim:
             case leases.OfAnotherKind(kind):
                 raise PermanentError(
                     "wrong_actor",
                     f"{event.subject} asks the {self._actor} for a step of kind {kind!r}, and it works on"
-                    f" {self._kind!r} alone; look for who publishes it",
+                    f" {' and '.join(self._works)} alone; look for who publishes it",
                 )
             case leases.Gone():
                 return []
@@ -105,7 +100,8 @@ class StepHandler:
                     "claimed_too_often",
                     f"{MAX_CLAIMS} workers began this step and none lived to end it",
                 )
-            outcome = await leases.while_held(self._database, lease, self._work(lease, step))
+            work = self._works[StepKind(step.kind)]
+            outcome = await leases.while_held(self._database, lease, work(lease, step))
             return await self._end(lease, outcome)
         except LeaseLostError:
             raise

@@ -68,6 +68,8 @@ _WORKED_ON: Final = (
     "started_at",
     "ended_at",
 )
+_ORDERED: Final = (StepKind.CONFIGURE, StepKind.CONVERSE)
+"""Steps that a person asks for."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
 _MERGED: Final = ("properties", "updated_at")
 
@@ -85,10 +87,10 @@ def _publishes_letters(actor: str) -> dict[str, Grant]:
     return {"dead_letters": replace(own, select=ALL, delete=True, deletes=retried)}
 
 
-def _steps(kind: StepKind, *makes: StepKind) -> dict[str, Grant]:
-    """Works on steps of its own kind; may make others, but not touch them."""
-    inserts = Rows("kind", tuple(makes)) if makes else None
-    own = Rows("kind", (kind,))
+def _steps(*kinds: StepKind, makes: Columns = ()) -> dict[str, Grant]:
+    """Works on steps of its own kinds; may make others, but not touch them."""
+    inserts = Rows("kind", makes) if makes else None
+    own = Rows("kind", kinds)
     return {"steps": Grant(ALL, ALL if makes else (), _WORKED_ON, inserts=inserts, updates=own)}
 
 
@@ -152,7 +154,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_LOOKS,
         **_MAKES_TYPES,
         "iterations": Grant(ALL, update=("observer_plan", "stage_changed_at")),
-        **_steps(StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT),
+        **_steps(StepKind.OBSERVE, makes=(StepKind.QUERY, StepKind.INSIGHT)),
         **_asks(Phase.OBSERVER),
         **_letters("observer"),
     },
@@ -205,6 +207,12 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_asks(Phase.ADVICE_GENERATION),
         **_letters("adviser"),
     },
+    "concierge": {
+        **_LOOKS,
+        **_steps(StepKind.CONFIGURE, StepKind.CONVERSE),
+        **_asks(Phase.CONFIGURATION, Phase.CONVERSATION),
+        **_letters("concierge"),
+    },
     "api": {
         **_LOOKS,
         **_MAKES_TYPES,
@@ -212,7 +220,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),
         # An agent is deleted with its iterations locked, for which PostgreSQL asks for the right to change something.
         "iterations": Grant(ALL, update=("why",)),
-        "steps": Grant(ALL, update=("retry_requested_at",)),
+        "steps": Grant(ALL, ALL, ("retry_requested_at",), inserts=Rows("kind", _ORDERED)),
         "calls": READ,
         "llm_interactions": READ,
         "inbox_items": Grant(ALL, update=("read_at",)),

@@ -17,8 +17,9 @@ def iteration_id(agent_id: UUID, number: int) -> UUID:
     return _derived("iteration", agent_id, number)
 
 
-def step_id(iteration: UUID, kind: StepKind, index: int) -> UUID:
-    return _derived("step", iteration, kind, index)
+def step_id(of: UUID, kind: StepKind, index: int) -> UUID:
+    """`of` is the step's iteration, or its agent where it has none."""
+    return _derived("step", of, kind, index)
 
 
 def interaction_id(step: UUID, phase: Phase) -> UUID:

@@ -63,6 +63,20 @@ def new_step(iteration: Iteration, kind: StepKind, index: int, **values: Any) ->
     )
 
 
+def ordered_step(
+    agent_id: UUID, kind: StepKind, index: int, now: datetime, given: dict[str, Any]
+) -> Step:
+    """A step that is no iteration's, asked for at `now`; `index` tells it from the others of its kind and agent."""
+    return Step(
+        id=ids.step_id(agent_id, kind, index),
+        agent_id=agent_id,
+        kind=kind,
+        index=index,
+        input=given,
+        **asked_for(now),
+    )
+
+
 async def plan_steps(
     session: AsyncSession,
     iteration: Iteration,

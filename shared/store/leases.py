@@ -1,7 +1,7 @@
 """Who may work on a step. A lease is a claim with an end; its epoch refuses whoever lost it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -36,7 +36,7 @@ class LeaseLostError(TransientError):
 @dataclass(frozen=True)
 class Lease:
     step_id: UUID
-    iteration_id: UUID
+    iteration_id: UUID | None
     agent_id: UUID
     epoch: int
     owner: str
@@ -84,14 +84,14 @@ async def claim(
     owner: str,
     *,
     seconds: float = LEASE_SECONDS,
-    kind: StepKind | None = None,
+    kinds: Collection[StepKind] | None = None,
 ) -> Claim:
     """Tries to lease the step for `owner` and `seconds`: a pending one that does not rest, one whose lease has lapsed,
     or a failed one that a person asked to be tried again. Whether its iteration has ended makes no difference.
 
-    Where `kind` is given, one of another kind is left alone.
+    Where `kinds` are given, one of another kind is left alone.
     """
-    own = true() if kind is None else Step.kind == kind
+    own = true() if kinds is None else Step.kind.in_(kinds)
     step = await _take(session, step_id, own, owner, seconds)
     if step is None and await _reopen(session, step_id, own):
         step = await _take(session, step_id, own, owner, seconds)
@@ -100,7 +100,7 @@ async def claim(
             step.id, step.iteration_id, step.agent_id, step.epoch, owner=owner, seconds=seconds
         )
         return Claimed(lease, step)
-    return await _why_not(session, step_id, kind)
+    return await _why_not(session, step_id, kinds)
 
 
 async def _take(
@@ -153,11 +153,13 @@ def to_be_retried() -> ColumnElement[bool]:
     return and_(Step.status == StepStatus.FAILED, Step.retry_requested_at > Step.ended_at)
 
 
-async def _why_not(session: AsyncSession, step_id: UUID, kind: StepKind | None) -> Claim:
+async def _why_not(
+    session: AsyncSession, step_id: UUID, kinds: Collection[StepKind] | None
+) -> Claim:
     step = await session.get(Step, step_id)
     if step is None:
         return Gone()
-    if kind is not None and step.kind != kind:
+    if kinds is not None and step.kind not in kinds:
         return OfAnotherKind(step.kind)
     if step.status in (StepStatus.COMPLETED, StepStatus.FAILED):
         return AlreadyEnded(step)

@@ -12,7 +12,7 @@ ANSWERED: Final = frozenset({"empty_answer", "invalid_answer"})
 
 @dataclass(frozen=True)
 class FailedStep:
-    """What a letter is about, where it is about a step."""
+    """What a letter is about, where it is about a step of an iteration."""
 
     kind: StepKind
     iteration_number: int

@@ -95,6 +95,7 @@ async def of_iteration(
 
 async def iteration_of(session: AsyncSession, step: Step) -> Iteration:
     """Raises TransientError where it was deleted with its agent."""
+    assert step.iteration_id is not None, f"a step of kind {step.kind} is no iteration's"
     iteration = await session.get(Iteration, step.iteration_id)
     if iteration is None:
         raise TransientError(f"iteration {step.iteration_id} was deleted", counts=False)

@@ -4,7 +4,7 @@ Actors publish from here after a commit, again after a redelivery, and the recon
 """
 
 from collections.abc import Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -16,8 +16,27 @@ from shared.store.tables import Call, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
 
 
+async def requested(session: AsyncSession, step: Step) -> Event:
+    """The event that asks a worker for `step`, whatever its kind."""
+    if step.iteration_id is None:
+        return order(step)
+    return request(await step_store.iteration_of(session, step), step)
+
+
+def order(step: Step) -> Event:
+    """The event that asks a worker for `step`, which is no iteration's."""
+    about = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.first_requested_at}
+    match StepKind(step.kind):
+        case StepKind.CONFIGURE:
+            return events.ConfigurationRequested.of(**about)
+        case StepKind.CONVERSE:
+            return events.AnswerRequested.of(**about)
+        case kind:
+            raise AssertionError(f"a step of kind {kind} is an iteration's")
+
+
 def request(iteration: Iteration, step: Step) -> Event:
-    """The event that asks a worker for `step`."""
+    """The event that asks a worker for `step` of `iteration`."""
     about = _about(step)
     # Not the stage's time, which moves on while the step may still be asked for again. Rows of older data have no other.
     asked_at = step.first_requested_at or iteration.stage_changed_at
@@ -42,11 +61,13 @@ def request(iteration: Iteration, step: Step) -> Event:
                 **about, occurred_at=asked_at, analysis_ids=step.input["analysis_ids"]
             )
         case kind:
-            assert_never(kind)
+            raise AssertionError(f"a step of kind {kind} is no iteration's")
 
 
 async def ended(session: AsyncSession, step: Step) -> Sequence[Event]:
     """The events that follow from `step` having ended."""
+    if step.iteration_id is None:
+        return [_order_ended(step)]
     about = _about(step) | {"occurred_at": step.ended_at}
     failed = step.status == StepStatus.FAILED
     result = step.result or {}
@@ -72,7 +93,23 @@ async def ended(session: AsyncSession, step: Step) -> Sequence[Event]:
                 return [events.AdviceFailed.of(**about, error=step.error)]
             return _advised(result["advice"], about)
         case kind:
-            assert_never(kind)
+            raise AssertionError(f"a step of kind {kind} is no iteration's")
+
+
+def _order_ended(step: Step) -> Event:
+    about = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.ended_at}
+    failed = step.status == StepStatus.FAILED
+    match StepKind(step.kind):
+        case StepKind.CONFIGURE if failed:
+            return events.ConfigurationFailed.of(**about, error=step.error)
+        case StepKind.CONFIGURE:
+            return events.ConfigurationCompleted.of(**about)
+        case StepKind.CONVERSE if failed:
+            return events.AnswerFailed.of(**about, error=step.error)
+        case StepKind.CONVERSE:
+            return events.AnswerCompleted.of(**about)
+        case kind:
+            raise AssertionError(f"a step of kind {kind} is an iteration's")
 
 
 async def iteration_ended(session: AsyncSession, iteration: Iteration) -> Event:
@@ -101,8 +138,8 @@ async def iteration_ended(session: AsyncSession, iteration: Iteration) -> Event:
 
 async def _planned(session: AsyncSession, observe: Step, about: dict[str, Any]) -> Sequence[Event]:
     iteration = await step_store.iteration_of(session, observe)
-    queries = await step_store.of_iteration(session, observe.iteration_id, StepKind.QUERY)
-    insights = await step_store.of_iteration(session, observe.iteration_id, StepKind.INSIGHT)
+    queries = await step_store.of_iteration(session, iteration.id, StepKind.QUERY)
+    insights = await step_store.of_iteration(session, iteration.id, StepKind.INSIGHT)
     produced = events.PlanProduced.of(**about, queries=len(queries), insights=len(insights))
     return [produced, *(request(iteration, query) for query in queries)]
 

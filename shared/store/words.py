@@ -24,6 +24,10 @@ class StepKind(StrEnum):
     QUERY = "query"
     INSIGHT = "insight"
     ADVISE = "advise"
+    CONFIGURE = "configure"
+    """Of no iteration, as all that follow: makes the agent from its mission."""
+    CONVERSE = "converse"
+    """Answers one message of the conversation."""
 
 
 class StepStatus(StrEnum):

@@ -124,7 +124,7 @@ async def _of_bus(session: AsyncSession, told: Told, iteration: Iteration) -> li
     heard: dict[UUID, set[bytes]] = {}
     subjects: dict[UUID, str] = {}
     for event, payload in told:
-        if event.iteration_id == iteration.id:
+        if event.correlation_id == iteration.id:
             heard.setdefault(event.event_id, set()).add(payload)
             subjects[event.event_id] = event.subject
     found = [f"{decode(implied[key]).subject} was never told" for key in implied.keys() - heard]

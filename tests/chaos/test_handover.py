@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from shared.runtime.work import WORKS_ON
 from shared.store.tables import Agent
 from shared.store.words import Phase
 from tests.chaos.claims import held_by, seconds_handed_over
@@ -17,6 +16,7 @@ from tests.chaos.house import lived_in
 from tests.chaos.mission import INSIGHTS, QUERIES
 from tests.chaos.scenarios import Trial, unharmed
 from tests.chaos.visit import Visit, Visitor
+from tests.chaos.workers import WORKS_ON
 from tests.waiting import until
 
 pytestmark = pytest.mark.chaos

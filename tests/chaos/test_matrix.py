@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from shared.crash_points import CrashPoint
-from shared.store.words import StepKind
 from tests.chaos.figures import Figures
 from tests.chaos.mission import INSIGHTS, LLM_CALLS, QUERIES, SEARCHES
 from tests.chaos.scenarios import killed_at, killed_while_draining, unharmed
 from tests.chaos.visit import Visit, Visitor
+from tests.chaos.workers import WORKS_ON
 
 pytestmark = pytest.mark.chaos
 
@@ -67,12 +67,6 @@ SHORT: Final = {
     },
     "analyzer": {CrashPoint.TOOL_APPLIED, CrashPoint.STATE_WRITTEN, CrashPoint.CALL_RECORDED},
     "adviser": {CrashPoint.TOOL_APPLIED, CrashPoint.CALL_RECORDED, CrashPoint.EVENTS_PUBLISHED},
-}
-WORKS_ON: Final = {
-    "observer": StepKind.OBSERVE,
-    "researcher": StepKind.QUERY,
-    "analyzer": StepKind.INSIGHT,
-    "adviser": StepKind.ADVISE,
 }
 
 

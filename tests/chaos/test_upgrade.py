@@ -8,7 +8,6 @@ from typing import Final
 
 import pytest
 
-from shared.runtime.work import WORKS_ON
 from shared.store import migrate
 from shared.store.tables import Agent
 from tests.chaos.conftest import visited
@@ -16,6 +15,7 @@ from tests.chaos.figures import Figures
 from tests.chaos.house import lived_in
 from tests.chaos.scenarios import Trial, unharmed
 from tests.chaos.visit import Visit, Visitor
+from tests.chaos.workers import WORKS_ON
 from tests.made_up import history_with
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]

@@ -18,7 +18,15 @@ from tests.integration.levers import Sandbox
 
 ROOT: Final = Path(__file__).parents[2]
 IMAGE: Final = "vigil:cluster-test"
-ACTORS: Final = ("scheduler", "observer", "researcher", "aggregator", "analyzer", "adviser")
+ACTORS: Final = (
+    "scheduler",
+    "observer",
+    "researcher",
+    "aggregator",
+    "analyzer",
+    "adviser",
+    "concierge",
+)
 SERVICES: Final = ("nats", "postgres", *ACTORS, "api", "sandbox")
 PATIENCE_SECONDS: Final = 300.0
 LOOK_AGAIN_SECONDS: Final = 0.1

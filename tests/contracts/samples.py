@@ -27,6 +27,8 @@ ABOUT: dict[str, Any] = {
     "occurred_at": datetime(2026, 11, 21, 12, 30, 0, 250_000, tzinfo=UTC),
 }
 STEP: dict[str, Any] = ABOUT | {"step_id": UUID(int=3)}
+ORDER: dict[str, Any] = {key: fact for key, fact in STEP.items() if key != "iteration_id"}
+"""A step that is no iteration's."""
 QUERY = events.Query(objective="Find X", reasoning="It matters", search_hints=["X 2026"])
 INSIGHT = events.Insight(
     observation="A and B move together",
@@ -60,6 +62,12 @@ def samples() -> Iterator[Event]:
         cost_usd=0.0125,
     )
     yield events.IterationFailed.of(**ABOUT, number=7, errors=["observe: the key is wrong"])
+    yield events.ConfigurationRequested.of(**ORDER)
+    yield events.ConfigurationCompleted.of(**ORDER)
+    yield events.ConfigurationFailed.of(**ORDER, error="the key is wrong")
+    yield events.AnswerRequested.of(**ORDER)
+    yield events.AnswerCompleted.of(**ORDER)
+    yield events.AnswerFailed.of(**ORDER, error="no answer")
 
 
 def shapes() -> dict[str, Any]:

@@ -148,4 +148,9 @@ def test_every_event_is_sent_and_the_actors_hear_only_what_is_sent() -> None:
     heard = {event for consumer in CONSUMERS.values() for event in consumer.hears}
     assert heard <= sent | set(PUBLISHES["scheduler"])
     # Nobody but the api and people listen to these.
-    assert {event.subject for event in set(EVENTS) - heard} == {"advice.produced"}
+    assert {event.subject for event in set(EVENTS) - heard} == {
+        "advice.produced",
+        "answer.completed",
+        "answer.failed",
+        "configuration.failed",
+    }

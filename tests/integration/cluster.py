@@ -10,6 +10,7 @@ from sqlalchemy import select
 from services.adviser import app as adviser
 from services.aggregator import app as aggregator
 from services.analyzer import app as analyzer
+from services.concierge import app as concierge
 from services.observer import app as observer
 from services.researcher import app as researcher
 from services.scheduler import app as scheduler
@@ -31,6 +32,7 @@ BUILDERS: dict[str, Callable[[Settings], Actor]] = {
     "aggregator": aggregator.build,
     "analyzer": analyzer.build,
     "adviser": adviser.build,
+    "concierge": concierge.build,
 }
 
 

@@ -36,7 +36,11 @@ async def works(lease: leases.Lease, step: Step) -> Outcome:
 
 def researcher(settings: Settings, work: Work) -> Actor:
     return step_actor(
-        "researcher", settings, Database(settings.database_url, name="r"), work, slots=2
+        "researcher",
+        settings,
+        Database(settings.database_url, name="r"),
+        {StepKind.QUERY: work},
+        slots=2,
     )
 
 

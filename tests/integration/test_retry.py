@@ -20,7 +20,7 @@ from shared.store import leases, telling
 from shared.store.database import Database
 from shared.store.leases import AlreadyEnded
 from shared.store.tables import Agent, Call, Interaction, Iteration, Step
-from shared.store.words import IterationStatus, StepStatus
+from shared.store.words import IterationStatus, StepKind, StepStatus
 from tests.integration.api.asking import assert_problem, client_of
 from tests.integration.cluster import ended_iteration, running
 from tests.integration.failing import (
@@ -185,7 +185,11 @@ async def test_an_observe_step_is_not_retried_and_the_refusal_says_what_to_do(
     made = await make_iteration(database, await make_agent(database))
     await bus.publish(telling.request(made.iteration, made.observe))
     failing = step_actor(
-        "observer", settings, Database(settings.database_url, name="o"), breaks, slots=1
+        "observer",
+        settings,
+        Database(settings.database_url, name="o"),
+        {StepKind.OBSERVE: breaks},
+        slots=1,
     )
     async with running_actor(failing), running(settings, ["aggregator"]):
         await ended_iteration(database, await _agent_of(database, made.iteration), 1)

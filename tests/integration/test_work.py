@@ -41,7 +41,7 @@ async def running(actor: Actor) -> AsyncIterator[None]:
 
 def observer(settings: Settings, work: Work) -> Actor:
     database = Database(settings.database_url, name="observer")
-    return step_actor("observer", settings, database, work, slots=2)
+    return step_actor("observer", settings, database, {StepKind.OBSERVE: work}, slots=2)
 
 
 async def started(database: Database, bus: Bus) -> Step:

@@ -13,6 +13,8 @@ _ACTOR_OF = {
     StepKind.QUERY: "researcher",
     StepKind.INSIGHT: "analyzer",
     StepKind.ADVISE: "adviser",
+    StepKind.CONFIGURE: "concierge",
+    StepKind.CONVERSE: "concierge",
 }
 
 
@@ -24,6 +26,12 @@ class Leases:
     lapsed: int = 0
     """Held by workers that have not renewed in time; they are dead, or Postgres was away."""
     workers: int = 0
+    """Those of one kind of step; who works on two kinds is counted for each."""
+
+    def and_also(self, other: "Leases") -> "Leases":
+        return Leases(
+            self.held + other.held, self.lapsed + other.lapsed, self.workers + other.workers
+        )
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,8 @@ async def _leases(session: AsyncSession) -> dict[str, Leases]:
         .where(Step.status == StepStatus.RUNNING)
         .group_by(Step.kind)
     )
-    return {
-        _ACTOR_OF[StepKind(kind)]: Leases(held - late, late, workers)
-        for kind, held, late, workers in rows
-    }
+    found: dict[str, Leases] = {}
+    for kind, held, late, workers in rows:
+        actor = _ACTOR_OF[StepKind(kind)]
+        found[actor] = found.get(actor, Leases()).and_also(Leases(held - late, late, workers))
+    return found

@@ -59,6 +59,8 @@ class Iteration(Base):
 class Step(Base):
     """A piece of work that one worker does under a lease. Written by the actor that owns its kind.
 
+    One that is no iteration's was ordered by a person; `index` then counts those of its kind of the agent.
+
     `epoch` grows with every claim; a worker whose epoch is not the row's has lost the step and may write nothing.
     """
 
@@ -80,7 +82,9 @@ class Step(Base):
     )
 
     id: Mapped[Id]
-    iteration_id: Mapped[UUID] = mapped_column(ForeignKey("iterations.id", ondelete="CASCADE"))
+    iteration_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("iterations.id", ondelete="CASCADE")
+    )
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), index=True)
     kind: Mapped[str]
     index: Mapped[int]

@@ -31,7 +31,7 @@ def section(home: Path, name: str) -> Any:
 
 
 def test_what_is_there_is_kept(tmp_path: Path) -> None:
-    assert make(tmp_path, "nats-1:6222") == 19
+    assert make(tmp_path, "nats-1:6222") == 21
     before = contents(tmp_path)
     assert make(tmp_path, "nats-1:6222") == 0
     assert contents(tmp_path) == before

@@ -1,0 +1,25 @@
+"""The concierge's composition root."""
+
+from services.concierge.configure import Configure
+from services.concierge.converse import Converse
+from shared.runtime.actor import Actor
+from shared.runtime.model import model_of
+from shared.runtime.settings import Settings
+from shared.runtime.step_actor import step_actor, step_database
+from shared.store.words import StepKind
+
+SLOTS = 8
+"""More than others have: people wait for what it does."""
+
+
+def build(settings: Settings) -> Actor:
+    database = step_database("concierge", settings, slots=SLOTS)
+    model = model_of(settings, database)
+    return step_actor(
+        "concierge",
+        settings,
+        database,
+        {StepKind.CONFIGURE: Configure(model), StepKind.CONVERSE: Converse(model)},
+        slots=SLOTS,
+        closing=[model.provider.close],
+    )
