@@ -1,7 +1,7 @@
 """conversations are answered: turns, answers under way, a summary, memories
 
 Revision ID: 0100
-Revises: 0004
+Revises: 0005
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
 revision = "0100"
-down_revision = "0004"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
