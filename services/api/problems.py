@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from shared.errors import TransientError, VigilError
 from shared.runtime.logs import logger
+from shared.store.reading.cursors import BadCursorError
 
 MEDIA_TYPE: Final = "application/problem+json"
 RETRY_AFTER_SECONDS: Final = 2
@@ -66,6 +67,7 @@ def handle_problems(app: FastAPI) -> None:
     """Makes every error of `app` a problem."""
     app.add_exception_handler(ProblemError, _expected)
     app.add_exception_handler(TransientError, _away)
+    app.add_exception_handler(BadCursorError, _bad_cursor)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _unexpected)
@@ -82,6 +84,13 @@ async def _away(_: Request, error: Exception) -> Response:
         "away",
         f"Vigil cannot answer just now: {error}.",
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+    )
+
+
+async def _bad_cursor(_: Request, error: Exception) -> Response:
+    faults = [{"where": "cursor", "wrong": f"{error}."}]
+    return problem(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "bad-cursor", f"cursor: {error}.", errors=faults
     )
 
 
