@@ -79,6 +79,8 @@ class Settings(BaseSettings):
     search_timeout_seconds: float = 60.0
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""
+    conversation_tokens: int = Field(3000, ge=1)
+    """Budget of a conversation's turns that the model is shown in full; older ones it is told by a summary."""
 
     slots: int | None = Field(None, ge=1)
     """Messages an actor handles at the same time; None takes the actor's own default."""

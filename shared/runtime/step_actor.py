@@ -1,12 +1,13 @@
 """Composes an actor whose work is steps: all who ask the model are made here."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from shared.events.topology import CONSUMERS
 from shared.runtime.actor import Actor
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
-from shared.runtime.work import StepHandler, Work
+from shared.runtime.work import OnFailure, StepHandler, Work
 from shared.store.database import Database
 from shared.store.words import StepKind
 
@@ -28,6 +29,7 @@ def step_actor(
     *,
     slots: int,
     closing: Sequence[Callable[[], Awaitable[None]]] = (),
+    on_failure: Mapping[StepKind, OnFailure] = MappingProxyType({}),
 ) -> Actor:
     """`slots` is the actor's own default; the settings may say otherwise."""
     handler = StepHandler(
@@ -37,6 +39,7 @@ def step_actor(
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
         works=works,
+        on_failure=on_failure,
     )
     return Actor(
         name,

@@ -36,6 +36,8 @@ class Outcome:
 
 
 Work = Callable[[Lease, Step], Awaitable[Outcome]]
+OnFailure = Callable[[AsyncSession, Step, str], Awaitable[None]]
+"""Writes what follows from a step having failed for good, in the transaction that fails it; given the error's text."""
 
 
 class StepHandler:
@@ -50,6 +52,7 @@ class StepHandler:
         lease_seconds: float,
         max_attempts: int,
         works: Mapping[StepKind, Work],
+        on_failure: Mapping[StepKind, OnFailure],
     ) -> None:
         self._actor = actor
         self._database = database
@@ -57,6 +60,7 @@ class StepHandler:
         self._lease_seconds = lease_seconds
         self._max_attempts = max_attempts
         self._works = dict(works)
+        self._on_failure = dict(on_failure)
 
     async def __call__(self, event: Event) -> Sequence[Event]:
         assert isinstance(event, StepEvent)
@@ -164,4 +168,6 @@ class StepHandler:
                 attempts=attempts,
                 step_id=step.id,
             )
+            if (write := self._on_failure.get(StepKind(step.kind))) is not None:
+                await write(session, step, str(error))
             return await steps.fail(session, lease, str(error), attempts=attempts)

@@ -111,7 +111,10 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
     for rows in (
         select(Agent.id).where(Agent.id == agent_id),
         select(Iteration.id).where(Iteration.agent_id == agent_id),
-        select(Step.id).where(Step.agent_id == agent_id, open_steps).order_by(Step.id),
+        # Planned ones last: whoever ends a step may go on to ask for one of them.
+        select(Step.id)
+        .where(Step.agent_id == agent_id, open_steps)
+        .order_by(Step.status == StepStatus.PLANNED, Step.id),
     ):
         await session.execute(rows.with_for_update(key_share=True))
     await session.execute(sql_delete(Agent).where(Agent.id == agent_id))
