@@ -9,10 +9,21 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 from services.api.access import Owner
+from services.api.answers import Answers
 from services.api.guard import Guard
 from services.api.hints import Hints
 from services.api.problems import handle_problems
-from services.api.routes import about, agents, dead_letters, graph, health, inbox, iterations
+from services.api.routes import (
+    about,
+    agents,
+    conversation,
+    dead_letters,
+    graph,
+    health,
+    inbox,
+    iterations,
+    memories,
+)
 from shared.errors import PermanentError
 from shared.runtime import process
 from shared.runtime.bus import Bus
@@ -37,6 +48,7 @@ def build(settings: Settings) -> FastAPI:
     database = database_of(settings, "api", pool_size=POOL_SIZE)
     owner = Owner(database, settings.owner)
     bus = bus_of(settings, "api")
+    answers = Answers(database)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -46,6 +58,7 @@ def build(settings: Settings) -> FastAPI:
             each.cancel()
             with suppress(asyncio.CancelledError):
                 await each
+        await answers.close()
         await bus.close()
         await database.close()
 
@@ -62,9 +75,10 @@ def build(settings: Settings) -> FastAPI:
     app.state.database = database
     app.state.owner = owner
     app.state.hints = Hints(bus)
+    app.state.answers = answers
     handle_problems(app)
     app.include_router(health.router)
-    for topic in (about, agents, iterations, graph, inbox, dead_letters):
+    for topic in (about, agents, iterations, graph, inbox, dead_letters, conversation, memories):
         app.include_router(topic.router, prefix=PREFIX)
     return app
 
