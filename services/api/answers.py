@@ -80,11 +80,14 @@ class Answers:
             if not followed.followers:
                 self._followed.pop(answer_id, None)
 
-    async def close(self) -> None:
+    def stop(self) -> None:
         """Ends every stream; who comes back goes on."""
         self._is_closed = True
         for followed in self._followed.values():
             followed.tell()
+
+    async def close(self) -> None:
+        self.stop()
         if self._looking is not None:
             self._looking.cancel()
             with suppress(asyncio.CancelledError):
