@@ -1,5 +1,7 @@
 """The api, as the commands use it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -7,9 +9,12 @@ from urllib.parse import quote
 from uuid import UUID
 
 import httpx
+from httpx_sse import EventSource, ServerSentEvent
 from pydantic import TypeAdapter
 
 from cli.errors import AwayError, CommandError
+from shared.store.reading.conversation_shapes import MemoryView, MessageView, TurnView
+from shared.store.reading.page import Page
 from shared.store.reading.shapes import (
     AboutView,
     AgentDetails,
@@ -25,6 +30,7 @@ from shared.store.reading.shapes import (
 )
 
 TIMEOUT_SECONDS: Final = 30.0
+"""More than the pause between two signs of life of an answer that goes on."""
 
 T = TypeVar("T")
 
@@ -119,6 +125,46 @@ class Client:
     def discard(self, reference: str) -> None:
         self._send("DELETE", _letter(reference))
 
+    def messages(
+        self, agent: str, *, cursor: str | None = None, limit: int = 50
+    ) -> Page[MessageView]:
+        params = {"limit": str(limit)} | ({"cursor": cursor} if cursor else {})
+        return self._ask(Page[MessageView], "GET", _messages(agent), params=params)
+
+    def message(self, agent: str, message_id: UUID) -> MessageView:
+        return self._ask(MessageView, "GET", f"{_messages(agent)}/{message_id}")
+
+    def say(self, agent: str, content: str) -> TurnView:
+        return self._ask(TurnView, "POST", _messages(agent), json={"content": content})
+
+    def retry_answer(self, agent: str, message_id: UUID) -> MessageView:
+        return self._ask(MessageView, "POST", f"{_messages(agent)}/{message_id}/retry")
+
+    def answer(
+        self, agent: str, message_id: UUID, last_event_id: str | None
+    ) -> Iterator[ServerSentEvent]:
+        """What is said of it behind that event, until the connection ends."""
+        headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+        path = f"{_messages(agent)}/{message_id}/stream"
+        with self._answered(), self._http.stream("GET", path, headers=headers) as answer:
+            if answer.is_error:
+                answer.read()
+                _raise_for(answer)
+            yield from EventSource(answer).iter_sse()
+
+    def memories(
+        self, agent: str, *, forgotten: bool = False, cursor: str | None = None
+    ) -> Page[MemoryView]:
+        params = {"forgotten": str(forgotten).lower()} | ({"cursor": cursor} if cursor else {})
+        return self._ask(Page[MemoryView], "GET", _memories(agent), params=params)
+
+    def remember(self, agent: str, kind: str, content: str) -> MemoryView:
+        given = {"kind": kind, "content": content}
+        return self._ask(MemoryView, "POST", _memories(agent), json=given)
+
+    def forget(self, agent: str, memory_id: UUID) -> None:
+        self._send("DELETE", f"{_memories(agent)}/{memory_id}")
+
     def close(self) -> None:
         self._http.close()
 
@@ -137,8 +183,16 @@ class Client:
         return TypeAdapter(shape).validate_json(self._send(method, path, **request).content)
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
-        try:
+        with self._answered():
             answer = self._http.request(method, path, **request)
+        _raise_for(answer)
+        return answer
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """Makes errors of what is done within."""
+        try:
+            yield
         except httpx.InvalidURL as error:
             raise CommandError(f"{self.url!r} is no URL: {error}") from error
         except httpx.UnsupportedProtocol as error:
@@ -147,15 +201,25 @@ class Client:
             raise AwayError(
                 f"no Vigil answers at {self.url}: {str(error) or type(error).__name__}"
             ) from error
-        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-            raise AwayError(_detail(answer))
-        if answer.is_error:
-            raise ApiError(_detail(answer))
-        return answer
+
+
+def _raise_for(answer: httpx.Response) -> None:
+    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise AwayError(_detail(answer))
+    if answer.is_error:
+        raise ApiError(_detail(answer))
 
 
 def _agent(reference: str) -> str:
     return f"/agents/{quote(reference, safe='')}"
+
+
+def _messages(agent: str) -> str:
+    return f"{_agent(agent)}/conversation/messages"
+
+
+def _memories(agent: str) -> str:
+    return f"{_agent(agent)}/memories"
 
 
 def _letter(reference: str) -> str:

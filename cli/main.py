@@ -5,7 +5,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cli.commands import agent, dead_letters
+from cli.commands import agent, dead_letters, memory
+from cli.commands.chat import chat
 from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
@@ -47,8 +48,13 @@ def build_app() -> typer.Typer:
     for order in (agent.create, agent.show, agent.pause, agent.resume, agent.delete):
         agents.command()(order)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
-    for of_agents in (run, tail, top, graph, inbox):
+    for of_agents in (run, chat, tail, top, graph, inbox):
         app.command(rich_help_panel=AGENTS)(of_agents)
+    memories = _group("memory", "What an agent remembers of what you told it.")
+    memories.command("list")(memory.list_all)
+    for of_memories in (memory.add, memory.forget):
+        memories.command()(of_memories)
+    app.add_typer(memories, name="memory", rich_help_panel=AGENTS)
     letters = _group("dead-letters", "What could not be handled: look at it, retry or discard it.")
     letters.command("list")(dead_letters.list_all)
     for of_letters in (dead_letters.show, dead_letters.retry, dead_letters.discard):

@@ -1,20 +1,19 @@
 """People talk with their agents: answers are streamed, cited, in order, and steer what comes."""
 
 from collections.abc import AsyncIterator
-from uuid import UUID
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import select
 
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from shared.store.tables import Agent, Call, GraphNode, Memory, Message
+from shared.store.tables import Agent, GraphNode
 from tests.integration.api.rows import advise
 from tests.integration.cluster import running
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent
-from tests.integration.talking import Talk, api_at, completed
+from tests.integration.talking import Talk, api_at
 
 
 @pytest.fixture
