@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.address import with_credentials
-from cli.commands import access, agent, configuring, dead_letters, destination, token, user
+from cli.commands import access, agent, configuring, dead_letters, destination, memory, token, user
 from cli.commands.budget import budget
+from cli.commands.chat import chat
 from cli.commands.conclusions import advice, analyses
 from cli.commands.costs import costs
 from cli.commands.demo import demo
@@ -56,10 +57,15 @@ def build_app() -> typer.Typer:
     for of_configuration in (configuring.configure, configuring.prompts, configuring.types):
         agents.command()(of_configuration)
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
-    for of_agents in (run, tail, top, graph, iterations, iteration, analyses, advice):
+    for of_agents in (run, chat, tail, top, graph, iterations, iteration, analyses, advice):
         app.command(rich_help_panel=AGENTS)(of_agents)
     for of_spending in (costs, budget):
         app.command(rich_help_panel=AGENTS)(of_spending)
+    memories = _group("memory", "What an agent remembers of what you told it.")
+    memories.command("list")(memory.list_all)
+    for of_memories in (memory.add, memory.forget):
+        memories.command()(of_memories)
+    app.add_typer(memories, name="memory", rich_help_panel=AGENTS)
     # Without a subcommand it lists.
     items = _Commands(add_completion=False, rich_markup_mode="markdown")
     items.callback(invoke_without_command=True)(with_credentials(inbox))

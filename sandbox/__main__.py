@@ -34,6 +34,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--control", action="store_true", help="serve /control, for tests")
     parser.add_argument("--cache", type=Path, metavar="DIR", help="keep built indexes here")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument(
+        "--pace",
+        type=float,
+        default=0.0,
+        metavar="SECONDS",
+        help="wait before each further piece of a streamed answer",
+    )
     return parser
 
 
@@ -45,6 +52,7 @@ def _settings(arguments: argparse.Namespace) -> SandboxSettings:
         control=arguments.control,
         cache_directory=arguments.cache,
         latency_seconds=arguments.latency,
+        pace_seconds=arguments.pace,
     )
 
 

@@ -38,7 +38,7 @@ def build_app(
 
     routes = [
         *about_routes(settings, shelf),
-        *openai_routes(shelf, levers, settings.latency_seconds),
+        *openai_routes(shelf, levers, settings.latency_seconds, settings.pace_seconds),
         *responses_routes(shelf, levers, settings.latency_seconds),
         *tavily_routes(shelf, levers, settings.latency_seconds),
         *(control_routes(levers) if settings.control else []),

@@ -21,3 +21,5 @@ class SandboxSettings:
     """Where built indexes are kept between starts; None builds in memory each time."""
     latency_seconds: float = 0.0
     """Added to every model and search call."""
+    pace_seconds: float = 0.0
+    """Waited before each further piece of a streamed answer."""

@@ -16,6 +16,8 @@ ACTORS: Final = (
     "courier",
 )
 API: Final = "api"
+SANDBOX_PACE_SECONDS: Final = 0.03
+"""Between the pieces of a streamed answer: as quick as a quick model writes."""
 SANDBOX: Final = "sandbox"
 
 PRELOAD: Final = (
@@ -53,8 +55,11 @@ def run_sandbox(port: int, corpus: str, cache: str) -> None:
     from sandbox.corpus import CorpusError
     from sandbox.settings import SandboxSettings
 
+    settings = SandboxSettings(
+        port=port, corpus=corpus, cache_directory=Path(cache), pace_seconds=SANDBOX_PACE_SECONDS
+    )
     try:
-        serve(SandboxSettings(port=port, corpus=corpus, cache_directory=Path(cache)))
+        serve(settings)
     except CorpusError as error:
         sys.exit(f"{error}")
 

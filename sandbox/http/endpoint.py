@@ -13,7 +13,7 @@ from sandbox.http.call import Call, RefusedError
 from sandbox.http.faults import Fault, FaultBook, FaultKind
 from sandbox.http.keys import KeyMemory
 from sandbox.http.meter import Meter
-from sandbox.http.reply import PiecesResponse, Reply, refusal
+from sandbox.http.reply import PiecesResponse, Reply, Sending, refusal
 from sandbox.http.scripts import ScriptQueue
 
 SPOILING = frozenset({FaultKind.MALFORMED_JSON, FaultKind.UNKNOWN_TOOL, FaultKind.WRONG_ARGUMENTS})
@@ -50,6 +50,7 @@ class BilledEndpoint:
     error_shape: ErrorShape
     levers: Levers
     latency_seconds: float
+    pace_seconds: float = 0.0
 
     async def __call__(self, request: Request) -> Response:
         """Answer, as ordered."""
@@ -72,10 +73,10 @@ class BilledEndpoint:
             there = not await request.is_disconnected()
             meter.record(call, received, error.status, delivered=there)
             raise
-        cut = is_cut(faults)
+        sending = sending_of(faults, self.pace_seconds)
         there = not await request.is_disconnected()
-        meter.record(call, received, 200, delivered=there and not cut, usd=reply.usd)
-        return PiecesResponse(reply, cut=cut)
+        meter.record(call, received, 200, delivered=there and not sending.cut, usd=reply.usd)
+        return PiecesResponse(reply, sending)
 
 
 def ordered_latency_seconds(faults: Iterable[Fault]) -> float:
@@ -88,9 +89,15 @@ def spoiling(faults: Iterable[Fault]) -> frozenset[FaultKind]:
     return frozenset(each.kind for each in faults) & SPOILING
 
 
-def is_cut(faults: Iterable[Fault]) -> bool:
-    """Whether the connection is to be closed in the middle of the reply."""
-    return any(each.kind is FaultKind.CUT for each in faults)
+def sending_of(faults: Iterable[Fault], pace_seconds: float = 0.0) -> Sending:
+    """How the reply is to be sent."""
+    kinds = {each.kind: each for each in faults}
+    stall = kinds.get(FaultKind.STALL)
+    return Sending(
+        cut=FaultKind.CUT in kinds,
+        pace_seconds=pace_seconds,
+        stall_seconds=stall.stall_seconds if stall else 0.0,
+    )
 
 
 async def strike(request: Request, faults: Iterable[Fault], error_shape: ErrorShape) -> None:

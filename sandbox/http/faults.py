@@ -19,6 +19,8 @@ class FaultKind(StrEnum):
     """Not answered until the client goes or `hang_seconds` are over, and then 504."""
     CUT = "cut"
     """Billed, and the connection closed in the middle of the answer."""
+    STALL = "stall"
+    """Billed, and a streamed answer waits in its middle for `stall_seconds`."""
     MALFORMED_JSON = "malformed_json"
     """The JSON the model writes (an answer by schema, or a call's arguments), else the whole body, breaks off."""
     UNKNOWN_TOOL = "unknown_tool"
@@ -45,6 +47,7 @@ class Fault(BaseModel):
     status: Annotated[int, Field(ge=400, le=599)] = 500
     retry_after_seconds: float | None = None
     hang_seconds: Annotated[float, Field(gt=0)] = 60
+    stall_seconds: Annotated[float, Field(ge=0)] = 60
 
     @model_validator(mode="after")
     def _one_frequency(self) -> Self:

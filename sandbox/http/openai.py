@@ -25,10 +25,14 @@ MODEL_PREFIX = "sandbox-"
 INVALID = "invalid_request_error"
 
 
-def openai_routes(shelf: CorpusShelf, levers: Levers, latency_seconds: float) -> list[Route]:
+def openai_routes(
+    shelf: CorpusShelf, levers: Levers, latency_seconds: float, pace_seconds: float = 0.0
+) -> list[Route]:
     """OpenAI's part of the server."""
     chat = _Chat(shelf, levers)
-    endpoint = BilledEndpoint(_read_call, chat.respond, server_error, levers, latency_seconds)
+    endpoint = BilledEndpoint(
+        _read_call, chat.respond, server_error, levers, latency_seconds, pace_seconds
+    )
     return [
         Route("/v1/chat/completions", endpoint.__call__, methods=["POST"]),
         Route("/v1/models", _models, methods=["GET"]),

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sandbox.http.call import Call, RefusedError
-from sandbox.http.endpoint import Levers, is_cut, ordered_latency_seconds, spoiling, strike
+from sandbox.http.endpoint import Levers, ordered_latency_seconds, sending_of, spoiling, strike
 from sandbox.http.faults import Fault
 from sandbox.http.meter import Meter
 from sandbox.http.openai import (
@@ -89,7 +89,7 @@ class _Responses:
         if len(self._answers) > KEPT_RESPONSES:
             self._answers.popitem(last=False)
         queued = response(response_id, call.body["model"], "queued")
-        return PiecesResponse(Reply((json.dumps(queued).encode(),)), cut=is_cut(faults))
+        return PiecesResponse(Reply((json.dumps(queued).encode(),)), sending_of(faults))
 
     async def _made(
         self, response_id: str, call: Call, faults: list[Fault], meter: Meter, received: int

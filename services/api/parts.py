@@ -9,6 +9,7 @@ from typing import Final, Self
 from fastapi import FastAPI
 from starlette.datastructures import State
 
+from services.api.answers import Answers
 from services.api.attempts import Attempts
 from services.api.events.hub import Hub
 from services.api.events.owners import Owners
@@ -42,6 +43,7 @@ class Parts:
     owner: Owner
     bus: Bus
     hub: Hub
+    answers: Answers
     invitations: Invitations
     metrics: Metrics = field(default_factory=Metrics)
 
@@ -58,7 +60,9 @@ class Parts:
             Window(settings.event_window, settings.event_window_bytes),
             settings.event_listeners,
         )
-        return cls(settings, database, owner, bus_of(settings, "api"), hub, invitations)
+        return cls(
+            settings, database, owner, bus_of(settings, "api"), hub, Answers(database), invitations
+        )
 
     def put_on(self, state: State) -> None:
         """For the routes, each of which takes what it needs."""
@@ -67,6 +71,7 @@ class Parts:
         state.owner = self.owner
         state.metrics = self.metrics
         state.hub = self.hub
+        state.answers = self.answers
         state.hints = Hints(self.bus)
         state.invitations = self.invitations
         state.link_requests = Attempts(MOST_LINK_REQUESTS)
@@ -84,6 +89,7 @@ class Parts:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+        await self.answers.close()
         await self.bus.close()
         await self.database.close()
 

@@ -7,17 +7,22 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.observer.prompts import ObserverPlan, user_message
 from shared.graph import context, seed_types
+from shared.graph.layout import within
 from shared.graph.scope import Scope
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.structured import structured
 from shared.runtime.work import Outcome
-from shared.store import agents, iterations
+from shared.store import agents, iterations, memories
 from shared.store.leases import Lease, leased_transaction
 from shared.store.tables import Iteration, Step
 from shared.store.words import Phase
 
 MAX_PLAN_ITEMS = 20
 """A plan is asked to be short; one that is not is cut here, so that it cannot cost without bound."""
+
+
+MEMORIES_TOKENS = 1_000
+"""Of what the owner has told; the newest come first."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,9 @@ class Observe:
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             await seed_types.ensure(session, agent.id)
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)
-        message = user_message(agent.mission, graph_context)
+            kept = await memories.active(session, agent.id)
+        told = within(memories.lines(kept), MEMORIES_TOKENS)
+        message = user_message(agent.mission, graph_context, told)
         run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message)
         plan = await structured(run, ObserverPlan, name="observer_plan")
         async with self.model.database.transaction() as session:

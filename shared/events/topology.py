@@ -75,6 +75,7 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
     "concierge": (
         models.ConfigurationCompleted,
         models.ConfigurationFailed,
+        models.AnswerRequested,
         models.AnswerCompleted,
         models.AnswerFailed,
     ),

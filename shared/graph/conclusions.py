@@ -16,10 +16,8 @@ from shared.graph.values import normal_name, one_line, refuse_large, refuse_unst
 from shared.store import ids
 from shared.store.iterations import clock
 from shared.store.tables import Conversation, GraphEdge, GraphNode, InboxItem, Message
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Role
 from shared.tools import Json, ToolRefusalError
-
-AGENT_ROLE = "agent"
 
 AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
@@ -135,7 +133,8 @@ async def _tell_owner(
         insert(Message).values(
             id=ids.message_id(advice_id),
             conversation_id=conversation.scalar_subquery(),
-            role=AGENT_ROLE,
+            role=Role.AGENT,
+            node_id=advice_id,
             content=f"**{title}**\n\n{given['summary']}\n\n{given['content']}",
         )
     )

@@ -7,7 +7,7 @@ from openai.types.responses import Response
 
 from shared.errors import PermanentError
 from shared.llm.chat import ChatAnswer, ChatRequest
-from shared.llm.provider import IDEMPOTENCY_KEY
+from shared.llm.provider import IDEMPOTENCY_KEY, Hear
 from shared.llm.responses import answer_of, body_of
 from shared.llm.server import ModelServer
 from shared.store.in_flight import CallLostError, InFlight, looked_for
@@ -23,8 +23,13 @@ class BackgroundProvider:
         self._server = server
         self.close = server.close
 
-    async def complete(self, request: ChatRequest, in_flight: InFlight) -> ChatAnswer:
-        """Ends when the answer does, however long that takes. Cancelled, it leaves the answer to whoever resumes."""
+    async def complete(
+        self, request: ChatRequest, in_flight: InFlight, hear: Hear | None = None
+    ) -> ChatAnswer:
+        """Ends when the answer does, however long that takes. Cancelled, it leaves the answer to whoever resumes.
+
+        `hear` is told nothing: an answer that is made in the background is collected when it is whole.
+        """
         return await in_flight.found_or_ordered(
             partial(self._order, request, in_flight), partial(self._collect, request.model)
         )

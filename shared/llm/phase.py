@@ -6,14 +6,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError, VigilError
-from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.prices import Prices
 from shared.llm.provider import Provider
 from shared.llm.purse import Purse
@@ -43,6 +43,16 @@ class Model:
     """Used for every phase for which the agent names no other."""
     most_output_tokens: Mapping[Phase, int]
     """Sent with each request, so that what it can cost is known before; thoughts count among them."""
+
+
+class Listener(Protocol):
+    """Whoever follows a phase while it runs. What it raises ends the run."""
+
+    async def hear(self, text: str) -> None:
+        """All that the answer under way says so far."""
+
+    async def heard(self, text: str, calls: Sequence[ToolCall]) -> None:
+        """One answer, whole and in the ledger. A resumed run tells those that it finds there, too."""
 
 
 class PhaseRun:
@@ -112,6 +122,7 @@ class PhaseRun:
         *,
         is_last: Callable[[ChatAnswer], bool],
         paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
+        listener: Listener | None = None,
     ) -> tuple[UUID, ChatAnswer]:
         """The model's answer with its id in the ledger, from the ledger where it is there.
 
@@ -119,23 +130,15 @@ class PhaseRun:
         """
         call = await self.opened(request.as_call())
         if call.answered_at is not None:
-            return call.id, _restored(call)
-        answer = await self.sent(call, partial(self._model.provider.complete, request))
-        recorded = self._as_recorded(request, answer)
-
-        async def write(session: AsyncSession) -> Sequence[Sending]:
-            await ledger.answer_call(session, call.id, recorded)
-            await interactions.append(
-                session, self.interaction, {"type": "answer", "call_id": str(call.id)}
+            answer = _restored(call)
+        else:
+            hear = None if listener is None else listener.hear
+            answer = await self.sent(
+                call, partial(self._model.provider.complete, request, hear=hear)
             )
-            if is_last(answer):
-                await interactions.complete(session, self.interaction)
-            opened = [await self._open(session, paid) for paid in paid_calls(answer)]
-            await self._purse.settle(session, call, recorded.cost_usd)
-            return await self._purse.reserve(session, opened)
-
-        self.may_send(await self.record(write))
-        reach(CrashPoint.CALL_RECORDED)
+            await self._recorded(request, call, answer, is_last=is_last, paid_calls=paid_calls)
+        if listener is not None:
+            await listener.heard(answer.text, answer.tool_calls)
         return call.id, answer
 
     async def sent(self, call: Call, ask: Callable[[InFlight], Awaitable[T]]) -> T:
@@ -222,6 +225,31 @@ class PhaseRun:
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """A transaction that only the holder of this step can begin."""
         return leased_transaction(self._model.database, self.lease)
+
+    async def _recorded(
+        self,
+        request: ChatRequest,
+        call: Call,
+        answer: ChatAnswer,
+        *,
+        is_last: Callable[[ChatAnswer], bool],
+        paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]],
+    ) -> None:
+        recorded = self._as_recorded(request, answer)
+
+        async def write(session: AsyncSession) -> Sequence[Sending]:
+            await ledger.answer_call(session, call.id, recorded)
+            await interactions.append(
+                session, self.interaction, {"type": "answer", "call_id": str(call.id)}
+            )
+            if is_last(answer):
+                await interactions.complete(session, self.interaction)
+            opened = [await self._open(session, paid) for paid in paid_calls(answer)]
+            await self._purse.settle(session, call, recorded.cost_usd)
+            return await self._purse.reserve(session, opened)
+
+        self.may_send(await self.record(write))
+        reach(CrashPoint.CALL_RECORDED)
 
     def _as_recorded(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
         return CallAnswer(

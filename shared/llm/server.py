@@ -62,6 +62,11 @@ class ModelServer:
         except openai.APIStatusError as error:
             refused = self._status_error(error, model)
             raise (unbilled(refused) if _is_refusal(error.status_code) else refused) from error
+        except httpx2.TransportError as error:
+            # The SDK wraps it where an answer begins, not within a stream.
+            raise TransientError(
+                f"the answer from {self._where} broke off: {error or type(error).__name__}"
+            ) from error
         except (openai.APIError, ValueError) as error:
             raise TransientError(f"the model server's answer is not readable: {error}") from error
 

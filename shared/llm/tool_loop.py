@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
 from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
-from shared.llm.phase import PhaseRun
+from shared.llm.phase import Listener, PhaseRun
 from shared.store import interactions
 from shared.store.in_flight import InFlight
 from shared.store.ledger import CallRequest
@@ -57,8 +57,11 @@ class _Use:
 class ToolLoop:
     """Runs a phase to its last words. Every tool result is recorded with its effect, so a resumed run repeats none."""
 
-    def __init__(self, run: PhaseRun, tools: Sequence[Tool]) -> None:
+    def __init__(
+        self, run: PhaseRun, tools: Sequence[Tool], listener: Listener | None = None
+    ) -> None:
         self._run = run
+        self._listener = listener
         self._tools = {tool.name: tool for tool in tools}
         self._results: dict[str, Json] = {}
         self._names: dict[str, str] = {}
@@ -70,13 +73,18 @@ class ToolLoop:
         self._remember(self._run.interaction.events)
         for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
             answer_id, answer = await self._run.answer_to(
-                request, is_last=_ends, paid_calls=self._paid_calls
+                request,
+                is_last=_ends,
+                paid_calls=self._paid_calls,
+                listener=self._listener,
             )
             if _ends(answer):
                 return answer.text
             request = await self._use_tools(request, answer_id, answer, is_last=not rounds_left)
         request = request.without_tools({"role": "user", "content": _ROUNDS_USED_UP})
-        _, answer = await self._run.answer_to(request, is_last=lambda _: True)
+        _, answer = await self._run.answer_to(
+            request, is_last=lambda _: True, listener=self._listener
+        )
         return answer.text
 
     def results_of(self, tool: str) -> list[Json]:

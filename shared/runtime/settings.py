@@ -92,6 +92,8 @@ class Settings(BaseSettings):
     search_timeout_seconds: float = 60.0
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""
+    conversation_tokens: int = Field(3000, ge=1)
+    """Budget of a conversation's turns that the model is shown in full; older ones it is told by a summary."""
 
     smtp_url: SecretStr | None = None
     """Of the server that takes Vigil's mail: `smtp://user:password@host:587`, which becomes TLS by STARTTLS, or

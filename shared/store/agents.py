@@ -106,7 +106,10 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
         select(Step.id).where(Step.agent_id == agent_id, ordered, open_steps).order_by(Step.id),
         select(Agent.id).where(Agent.id == agent_id),
         select(Iteration.id).where(Iteration.agent_id == agent_id),
-        select(Step.id).where(Step.agent_id == agent_id, open_steps).order_by(Step.id),
+        # Planned ones last: whoever ends a step may go on to ask for one of them.
+        select(Step.id)
+        .where(Step.agent_id == agent_id, open_steps)
+        .order_by(Step.status == StepStatus.PLANNED, Step.id),
     ):
         await session.execute(rows.with_for_update(key_share=True))
     held = await books.held_of(session, agent_id)

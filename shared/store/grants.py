@@ -68,6 +68,7 @@ _WORKED_ON: Final = (
     "started_at",
     "ended_at",
 )
+_ASKED_FOR: Final = ("requested_at", "first_requested_at")
 _ORDERED: Final = (StepKind.CONFIGURE, StepKind.CONVERSE)
 """Steps that a person asks for."""
 _CONFIGURED: Final = (
@@ -118,11 +119,12 @@ def _publishes_letters(actor: str) -> dict[str, Grant]:
     return {"dead_letters": replace(own, select=ALL, delete=True, deletes=retried)}
 
 
-def _steps(*kinds: StepKind, makes: Columns = ()) -> dict[str, Grant]:
-    """Works on steps of its own kinds; may make others, but not touch them."""
+def _steps(*kinds: StepKind, makes: Columns = (), asks_for_more: bool = False) -> dict[str, Grant]:
+    """Works on steps of its own kinds; may make others, but not touch them. May ask for a next one of its own kinds."""
     inserts = Rows("kind", makes) if makes else None
     own = Rows("kind", kinds)
-    return {"steps": Grant(ALL, ALL if makes else (), _WORKED_ON, inserts=inserts, updates=own)}
+    worked_on = (*_WORKED_ON, *(_ASKED_FOR if asks_for_more else ()))
+    return {"steps": Grant(ALL, ALL if makes else (), worked_on, inserts=inserts, updates=own)}
 
 
 def _asks(*phases: Phase) -> dict[str, Grant]:
@@ -224,6 +226,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "observer": {
         **_LOOKS,
         **_MAKES_TYPES,
+        "memories": READ,
         "iterations": Grant(ALL, update=("observer_plan", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, makes=(StepKind.QUERY, StepKind.INSIGHT)),
         **_asks(Phase.OBSERVER),
@@ -285,7 +288,10 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_MAKES_TYPES,
         "agents": Grant(ALL, update=_CONFIGURED),
         "prompt_versions": Grant(ALL, insert=ALL),
-        **_steps(StepKind.CONFIGURE, StepKind.CONVERSE),
+        **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, asks_for_more=True),
+        "conversations": Grant(ALL, update=("summary", "summarized_turns")),
+        "messages": Grant(ALL, update=("content", "draft", "looked", "citations", "completed_at")),
+        "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),
         **_asks(Phase.CONFIGURATION, Phase.CONVERSATION),
         **_letters("concierge"),
     },
@@ -311,8 +317,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "calls": READ,
         "llm_interactions": READ,
         "inbox_items": Grant(ALL, update=("read_at",)),
-        "conversations": Grant(ALL, insert=ALL),
+        "conversations": Grant(ALL, insert=ALL, update=("turns",)),
         "messages": Grant(ALL, insert=ALL),
+        "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),
         "dead_letters": Grant(ALL, update=("retry_requested_at",), delete=True),
         # Old ones are locked before they are deleted, for which the same right is asked.
         "idempotency_keys": Grant(ALL, insert=ALL, update=("created_at",), delete=True),

@@ -59,6 +59,18 @@ def message_id(advice_id: UUID) -> UUID:
     return _derived("message", advice_id)
 
 
+def question_id(agent_id: UUID, turn: int) -> UUID:
+    return _derived("question", agent_id, turn)
+
+
+def answer_id(agent_id: UUID, turn: int) -> UUID:
+    return _derived("answer", agent_id, turn)
+
+
+def memory_id(agent_id: UUID, kind: str, content: str) -> UUID:
+    return _derived("memory", agent_id, kind, content)
+
+
 def dead_letter_id(subject: str, payload: bytes) -> UUID:
     return _derived("dead_letter", subject, payload.hex())
 

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.events import models as events
 from shared.events.envelope import Event
+from shared.store import conversations
 from shared.store import steps as step_store
 from shared.store.tables import Call, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
@@ -67,7 +68,7 @@ def request(iteration: Iteration, step: Step) -> Event:
 async def ended(session: AsyncSession, step: Step) -> Sequence[Event]:
     """The events that follow from `step` having ended."""
     if step.iteration_id is None:
-        return [_order_ended(step)]
+        return [_order_ended(step), *await _next_order(session, step)]
     about = _about(step) | {"occurred_at": step.ended_at}
     failed = step.status == StepStatus.FAILED
     result = step.result or {}
@@ -110,6 +111,14 @@ def _order_ended(step: Step) -> Event:
             return events.AnswerCompleted.of(**about)
         case kind:
             raise AssertionError(f"a step of kind {kind} is an iteration's")
+
+
+async def _next_order(session: AsyncSession, step: Step) -> Sequence[Event]:
+    """Answers of one conversation are made one after another: the end of one asks for the next."""
+    if step.kind != StepKind.CONVERSE:
+        return []
+    following = await conversations.asked_next(session, step)
+    return [] if following is None else [order(following)]
 
 
 async def iteration_ended(session: AsyncSession, iteration: Iteration) -> Event:

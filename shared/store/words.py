@@ -79,6 +79,20 @@ class DeliveryStatus(StrEnum):
     FAILED = "failed"
 
 
+class Role(StrEnum):
+    """Who speaks in a conversation."""
+
+    USER = "user"
+    AGENT = "agent"
+
+
+class MemoryKind(StrEnum):
+    WISH = "wish"
+    """What the owner wants the agent to do or to watch."""
+    FACT = "fact"
+    """What the owner says is so."""
+
+
 class CallKind(StrEnum):
     LLM = "llm"
     SEARCH = "search"

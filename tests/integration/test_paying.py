@@ -157,8 +157,8 @@ async def test_an_answer_that_comes_while_postgres_is_away_is_kept(
     answered, transaction = asyncio.Event(), database.transaction
     complete = phase.model.provider.complete
 
-    async def tell(request: Any, in_flight: Any) -> Any:
-        answer = await complete(request, in_flight)
+    async def tell(request: Any, in_flight: Any, hear: Any) -> Any:
+        answer = await complete(request, in_flight, hear)
         answered.set()
         return answer
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import ScalarSelect, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -45,19 +45,37 @@ async def named(
 ) -> dict[UUID, Named]:
     """What the agent's nodes and edges of these ids are called; ids of anything else are left out."""
     wanted = set(ids)
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    nodes = await session.execute(
+    nodes = await nodes_named(session, owner_id, agent_id, wanted)
+    return nodes | await edges_named(session, owner_id, agent_id, wanted)
+
+
+async def nodes_named(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+) -> dict[UUID, Named]:
+    rows = await session.execute(
         select(GraphNode.id, GraphNode.type, GraphNode.name).where(
-            GraphNode.agent_id == owned.scalar_subquery(), GraphNode.id.in_(wanted)
+            GraphNode.agent_id == _owned(owner_id, agent_id), GraphNode.id.in_(ids)
         )
     )
+    return {node_id: Named(type_name, name) for node_id, type_name, name in rows}
+
+
+async def edges_named(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+) -> dict[UUID, Named]:
     source, target = aliased(GraphNode), aliased(GraphNode)
-    edges = await session.execute(
+    rows = await session.execute(
         select(GraphEdge.id, GraphEdge.type, source.name, target.name)
         .join(source, source.id == GraphEdge.source_id)
         .join(target, target.id == GraphEdge.target_id)
-        .where(GraphEdge.agent_id == owned.scalar_subquery(), GraphEdge.id.in_(wanted))
+        .where(GraphEdge.agent_id == _owned(owner_id, agent_id), GraphEdge.id.in_(ids))
     )
-    return {node_id: Named(type_name, name) for node_id, type_name, name in nodes} | {
-        edge_id: Named(type_name, f"{start} → {end}") for edge_id, type_name, start, end in edges
+    return {
+        edge_id: Named(type_name, f"{start} → {end}") for edge_id, type_name, start, end in rows
     }
+
+
+def _owned(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
+    """The agent's id; null where it is not the owner's."""
+    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    return owned.scalar_subquery()

@@ -4,10 +4,11 @@ from shared.store.tables.access import ApiToken, BrowserSession, SignInLink
 from shared.store.tables.agents import Agent, PromptVersion, User
 from shared.store.tables.base import Base
 from shared.store.tables.budgets import BudgetDay, InstallationBudget
+from shared.store.tables.conversations import Conversation, Memory, Message
 from shared.store.tables.destinations import Delivery, Destination, WebhookSecret
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.idempotency import IdempotencyKey
-from shared.store.tables.inbox import Conversation, DeadLetter, InboxItem, Message
+from shared.store.tables.inbox import DeadLetter, InboxItem
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
 
@@ -31,6 +32,7 @@ __all__ = [
     "InstallationBudget",
     "Interaction",
     "Iteration",
+    "Memory",
     "Message",
     "PromptVersion",
     "SignInLink",

@@ -1,4 +1,4 @@
-"""What reaches people: advice in the inbox, the conversation, and messages nobody could handle."""
+"""What reaches people: advice in the inbox, and messages nobody could handle."""
 
 from datetime import datetime
 from uuid import UUID
@@ -45,29 +45,6 @@ class InboxItem(Base):
     read_at: Mapped[datetime | None]
     dispatched_at: Mapped[datetime | None]
     """When the courier made a delivery of it for each destination that its owner then had."""
-    created_at: Mapped[Created]
-
-
-class Conversation(Base):
-    """The one conversation of an agent."""
-
-    __tablename__ = "conversations"
-
-    id: Mapped[Id]
-    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), unique=True)
-    created_at: Mapped[Created]
-
-
-class Message(Base):
-    __tablename__ = "messages"
-    __table_args__ = (Index("messages_conversation_idx", "conversation_id", "created_at"),)
-
-    id: Mapped[Id]
-    conversation_id: Mapped[UUID] = mapped_column(
-        ForeignKey("conversations.id", ondelete="CASCADE")
-    )
-    role: Mapped[str]
-    content: Mapped[str]
     created_at: Mapped[Created]
 
 

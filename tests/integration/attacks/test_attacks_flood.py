@@ -13,9 +13,10 @@ from fastapi import FastAPI
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
-from services.api.app import MOST_BAD_LINKS, build
+from services.api.app import build
 from services.api.attempts import MOST_ADDRESSES, MOST_KNOWN, WINDOW_SECONDS, Attempts, Known
 from services.api.door import MOST_BAD_ATTEMPTS
+from services.api.parts import MOST_BAD_LINKS
 from shared.runtime.settings import Settings
 from shared.store.secrets import new_secret, new_token
 from shared.store.words import AccessScope

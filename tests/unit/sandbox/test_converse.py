@@ -128,3 +128,71 @@ def test_texts_speak_of_the_mission() -> None:
     }
     given = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
     assert given == {"name": "Wheat prices Argentina", "prompt": f"Prompt: {MISSION}"}
+
+
+NODE_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+CONTEXT = f'- [node:{NODE_ID}] Country "Ghana" {{"summary": "Ghana exports gold."}}'
+TALK = ("queryGraph", "tavilySearch", "remember")
+
+
+def talk(message: str, **sections: str) -> dict[str, Any]:
+    return request({"mission": MISSION, **sections, "message": message}, TALK)
+
+
+def test_what_the_context_says_is_cited() -> None:
+    asked = talk("What does Ghana export?", graph_context=CONTEXT)
+    told = followed(asked, answer(asked), [{"nodes": [], "edges": []}] * 2)
+    assert f"- Ghana exports gold. [node:{NODE_ID}]" in answer(told).text
+
+
+def test_it_searches_only_where_the_graph_says_nothing() -> None:
+    asked = talk("Who won in Togo?", graph_context=CONTEXT)
+    looked = answer(asked)
+    told = followed(asked, looked, [{"nodes": [], "edges": []}] * len(looked.calls))
+    search = answer(told)
+    assert [call.name for call in search.calls] == ["tavilySearch"]
+    hit = {"title": "Togo", "url": "https://togo.example", "excerpt": "Togo won again."}
+    assert (
+        "Togo won again. https://togo.example"
+        in answer(followed(told, search, [{"results": [hit]}])).text
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "content"),
+    [
+        ("Please also watch cobalt prices.", "wish", "Watch cobalt prices."),
+        ("Remember that I own shares of Halden.", "fact", "I own shares of Halden."),
+        ("I prefer European makers.", "wish", "I prefer European makers."),
+        ("Hi, remember that I want no options.", "wish", "I want no options."),
+    ],
+)
+def test_what_is_wished_is_remembered_in_the_users_own_words(
+    message: str, kind: str, content: str
+) -> None:
+    asked = talk(message)
+    calls = answer(asked)
+    [given] = arguments(calls, "remember")
+    assert given == {"kind": kind, "content": content, "quote": message}
+    told = answer(followed(asked, calls, [{"remembered": content}]))
+    assert content in told.text
+    assert not told.calls
+
+
+@pytest.mark.parametrize("message", ["What do I prefer?", "Do you watch cobalt?", "Ghana is hot."])
+def test_questions_and_remarks_are_not_remembered(message: str) -> None:
+    assert arguments(answer(talk(message)), "remember") == []
+
+
+def test_it_says_what_it_is_doing_and_what_it_remembers() -> None:
+    doing = answer(talk("What are you doing right now?", current_state="Iteration 4 runs."))
+    assert "Iteration 4 runs." in doing.text
+    kept = answer(talk("What do you remember?", memories="- wish: Watch cobalt."))
+    assert "wish: Watch cobalt." in kept.text
+    assert "nothing" in answer(talk("What do you remember?")).text
+
+
+def test_older_turns_are_summarized() -> None:
+    older = "Owner: What of Ghana?\nAgent: It exports gold. And cocoa."
+    told = answer(request({"summary_so_far": "Togo was asked about.", "older_turns": older})).text
+    assert told == "Togo was asked about.\nThe owner said: What of Ghana?\nIt exports gold."

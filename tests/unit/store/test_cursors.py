@@ -31,7 +31,8 @@ def test_a_place_comes_back_to_the_microsecond() -> None:
 
 @given(
     st.tuples(
-        st.datetimes(timezones=st.timezones()),
+        # A local time that the clocks show twice is no one moment.
+        st.datetimes(timezones=st.just(UTC)),
         st.uuids(),
         st.integers(-(2**63), 2**63 - 1),
         st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=80),

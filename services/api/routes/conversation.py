@@ -1,0 +1,155 @@
+"""Talking with an agent: what was said, a question, and its answer while it is written."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import APIRouter, BackgroundTasks, Body, Depends, Header, Request
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+
+from services.api import talking
+from services.api.access import OwnedAgent
+from services.api.answers import Answers
+from services.api.following import BadPlaceError, Piece, Place, after, pieces
+from services.api.hints import Hints
+from services.api.pages import Page, Paging
+from services.api.problems import ConflictError
+from services.api.responses import problems
+from services.api.talking import NewMessage, UnprocessableError
+from shared.store import telling
+from shared.store.database import Database
+from shared.store.reading import conversation as reading
+from shared.store.reading.conversation_shapes import (
+    LookView,
+    MessageView,
+    Restart,
+    TextPiece,
+    TurnView,
+)
+from shared.store.words import StepStatus
+
+router = APIRouter(prefix="/agents/{agent}/conversation", tags=["conversation"])
+
+STREAM_SECONDS: Final = 60.0
+"""A stream ends after so long; who comes back is asked again who he is, and goes on where he was."""
+COME_BACK_MILLISECONDS: Final = 500
+_NAMES: Final = {LookView: "tool", Restart: "restart", TextPiece: "text"}
+
+
+@router.get("/messages", responses=problems(HTTPStatus.NOT_FOUND))
+async def list_messages(access: OwnedAgent, paging: Paging) -> Page[MessageView]:
+    """The newest first: questions, answers as far as they have come, and advice."""
+    return await reading.messages(access.session, access.owner_id, access.agent.id, paging)
+
+
+@router.post(
+    "/messages",
+    status_code=HTTPStatus.CREATED,
+    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+)
+async def send_message(
+    request: Request,
+    access: OwnedAgent,
+    background: BackgroundTasks,
+    wanted: Annotated[NewMessage, Body()],
+) -> TurnView:
+    """The question, and the answer that is to come; follow it by its `stream`.
+
+    It is made whether anybody follows or not. Answers of one conversation are made one after another, in order.
+    """
+    turn, step = await talking.ask(access, wanted.content)
+    if step.status == StepStatus.PENDING:
+        hints: Hints = request.app.state.hints
+        background.add_task(hints.tell, telling.order(step))
+    return turn
+
+
+@router.get("/messages/{message_id}", responses=problems(HTTPStatus.NOT_FOUND))
+async def show_message(access: OwnedAgent, message_id: UUID) -> MessageView:
+    return await talking.found(access, message_id)
+
+
+@router.post(
+    "/messages/{message_id}/retry",
+    status_code=HTTPStatus.ACCEPTED,
+    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+)
+async def retry_message(access: OwnedAgent, message_id: UUID) -> MessageView:
+    """Has a failed answer tried again; it may take a second to begin. Asking twice asks for one."""
+    return await talking.ask_again(access, message_id)
+
+
+@dataclass(frozen=True)
+class Following:
+    """Who follows which answer, and from where on."""
+
+    owner_id: UUID
+    agent_id: UUID
+    message_id: UUID
+    step_id: UUID
+    place: Place
+
+
+async def _following(
+    access: OwnedAgent,
+    message_id: UUID,
+    last_event_id: Annotated[
+        str | None, Header(description="The id of the last event that was read")
+    ] = None,
+) -> Following:
+    message = await talking.found(access, message_id)
+    if message.kind != "answer" or message.turn is None:
+        raise ConflictError(
+            "not-an-answer", f"This {message.kind} is complete: only answers come as a stream."
+        )
+    try:
+        place = Place.read(last_event_id or None)
+    except BadPlaceError as error:
+        raise UnprocessableError("bad-event-id", f"{error}.") from error
+    step_id = reading.step_of(access.agent.id, message.turn)
+    return Following(access.owner_id, access.agent.id, message_id, step_id, place)
+
+
+@router.get(
+    "/messages/{message_id}/stream",
+    response_class=EventSourceResponse,
+    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+)
+async def stream_message(
+    request: Request, following: Annotated[Following, Depends(_following, scope="function")]
+) -> AsyncIterator[ServerSentEvent]:
+    """An answer while it is written, as Server-Sent Events; afterwards the whole of it at once.
+
+    `text` (a piece, with its offset), `restart` (it is begun anew: forget what you have), `tool` (what the agent looks
+    at), and at the end `complete` or `failed` with the message. Come back with `Last-Event-ID` to go on where you were.
+    """
+    answers: Answers = request.app.state.answers
+    database: Database = request.app.state.database
+    place = following.place
+    yield ServerSentEvent(comment="following", retry=COME_BACK_MILLISECONDS)
+    states = answers.follow(following.message_id, following.step_id, seconds=STREAM_SECONDS)
+    async with aclosing(states):
+        async for state in states:
+            found = pieces(place, state)
+            for piece in found:
+                yield _event(piece)
+            place = after(place, found, state)
+            if not state.has_ended:
+                continue
+            message = await _message(database, following)
+            if message is not None:
+                yield ServerSentEvent(data=message, event=state.status, id=str(place))
+
+
+def _event(piece: Piece) -> ServerSentEvent:
+    return ServerSentEvent(data=piece.what, event=_NAMES[type(piece.what)], id=str(piece.place))
+
+
+async def _message(database: Database, following: Following) -> MessageView | None:
+    async with database.transaction() as session:
+        return await reading.find(
+            session, following.owner_id, following.agent_id, following.message_id
+        )

@@ -1,0 +1,45 @@
+"""What an agent remembers of what its owner told it."""
+
+from http import HTTPStatus
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Body
+
+from services.api import talking
+from services.api.access import OwnedAgent
+from services.api.pages import Page, Paging
+from services.api.responses import problems
+from services.api.talking import NewMemory
+from shared.store.reading import conversation as reading
+from shared.store.reading.conversation_shapes import MemoryView
+
+router = APIRouter(prefix="/agents/{agent}/memories", tags=["conversation"])
+
+
+@router.get("", responses=problems(HTTPStatus.NOT_FOUND))
+async def list_memories(
+    access: OwnedAgent, paging: Paging, forgotten: bool = False
+) -> Page[MemoryView]:
+    """The newest first; with `forgotten` those that were forgotten."""
+    return await reading.memories(
+        access.session, access.owner_id, access.agent.id, paging, forgotten=forgotten
+    )
+
+
+@router.post(
+    "",
+    status_code=HTTPStatus.CREATED,
+    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+)
+async def add_memory(access: OwnedAgent, wanted: Annotated[NewMemory, Body()]) -> MemoryView:
+    """The next plan heeds it. The same thing told twice is one memory."""
+    return await talking.remember(access, wanted)
+
+
+@router.delete(
+    "/{memory_id}", status_code=HTTPStatus.NO_CONTENT, responses=problems(HTTPStatus.NOT_FOUND)
+)
+async def forget_memory(access: OwnedAgent, memory_id: UUID) -> None:
+    """No plan heeds it any more."""
+    await talking.forget(access, memory_id)

@@ -1,0 +1,35 @@
+"""One agent to talk with."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from shared.store.tables import Agent
+from tests.integration.api.rows import advise
+from tests.integration.cluster import running
+from tests.integration.conversation.talking import Talk, api_at
+from tests.integration.levers import Sandbox
+from tests.integration.making import make_agent
+
+
+@pytest.fixture
+def levers(sandbox: str) -> Sandbox:
+    return Sandbox(sandbox)
+
+
+@pytest.fixture
+async def agent(database: Database) -> Agent:
+    """With a node, an edge, an analysis and advice; it does not run by itself."""
+    agent = await make_agent(database, active=False)
+    await advise(database, agent)
+    return agent
+
+
+@pytest.fixture
+async def talk(sandbox_settings: Settings, agent: Agent, bus: Bus) -> AsyncIterator[Talk]:
+    """With an agent whose concierge and api are at work."""
+    async with api_at(sandbox_settings) as url, running(sandbox_settings, ["concierge"]):
+        yield Talk(url, str(agent.id))

@@ -1,0 +1,87 @@
+"""What the tests of conversations begin with."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+
+from shared.crash_points import DIRECTORY
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from shared.store.tables import Call, Interaction, Step
+from shared.store.words import Phase, StepKind
+
+PHASE = "conversation"
+LONG_ANSWER = " ".join(f"word{number}" for number in range(120))
+"""In many pieces, as the sandbox streams."""
+
+
+def says(
+    *, asked: str = "", content: str = "", calls: tuple[dict[str, Any], ...] = (), **more: Any
+) -> dict[str, Any]:
+    """A scripted answer to the next message that holds `asked`."""
+    return {"phase": PHASE, "contains": asked, "content": content, "tool_calls": calls, **more}
+
+
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"name": tool, "arguments": arguments}
+
+
+@asynccontextmanager
+async def concierge_process(settings: Settings, crash_directory: Path) -> AsyncIterator[Process]:
+    """A concierge of its own process, killed at the end of the block where it lives then."""
+    environment = {
+        **os.environ,
+        DIRECTORY: str(crash_directory),
+        "VIGIL_DATABASE_URL": settings.database_url,
+        "VIGIL_NATS_URL": settings.nats_url,
+        "VIGIL_LEASE_SECONDS": str(settings.lease_seconds),
+        "VIGIL_CONVERSATION_TOKENS": str(settings.conversation_tokens),
+        "VIGIL_MODEL": settings.model,
+        "OPENAI_BASE_URL": str(settings.openai_base_url),
+        "TAVILY_BASE_URL": str(settings.tavily_base_url),
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "services.concierge",
+        env=environment,
+        stdout=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+
+
+async def steps_of_talk(database: Database) -> list[Step]:
+    """In the order of their turns."""
+    async with database.transaction() as session:
+        found = select(Step).where(Step.kind == StepKind.CONVERSE).order_by(Step.index)
+        return list(await session.scalars(found))
+
+
+async def tool_results(database: Database, tool: str) -> list[dict[str, Any]]:
+    """What the calls of `tool` gave in conversations, whether they cost or not."""
+    async with database.transaction() as session:
+        interactions = await session.scalars(
+            select(Interaction).where(Interaction.phase == Phase.CONVERSATION)
+        )
+        events = [event for each in interactions for event in each.events]
+        named = [event for event in events if event.get("name") == tool]
+        paid = {str(each.id): each.answer for each in await session.scalars(select(Call))}
+    found = [event["result"] if "result" in event else paid[event["call_id"]] for event in named]
+    return [each for each in found if each is not None]
+
+
+async def all_ended(database: Database) -> bool:
+    return all(step.ended_at is not None for step in await steps_of_talk(database))

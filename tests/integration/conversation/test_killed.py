@@ -1,0 +1,151 @@
+"""The concierge is killed wherever it can be: the answer is made all the same, once, and paid for as is said of it."""
+
+import asyncio
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from shared.crash_points import CrashPoint
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from shared.store.tables import Agent, Conversation, Memory
+from tests.integration.cluster import running
+from tests.integration.conversation.conversing import (
+    LONG_ANSWER,
+    PHASE,
+    all_ended,
+    concierge_process,
+    says,
+    steps_of_talk,
+)
+from tests.integration.conversation.talking import Heard, Talk, api_at
+from tests.integration.levers import Sandbox
+from tests.waiting import until
+
+WISH = "Please also watch cobalt. What of Halden?"
+LLM_CALLS = 3
+"""The wish, the look into the graph, the answer."""
+
+
+@pytest.fixture
+def hasty(sandbox_settings: Settings) -> Settings:
+    """Settings under which a killed worker's step is given to another within seconds."""
+    given = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
+    return sandbox_settings.model_copy(update=given)
+
+
+async def killed_at(
+    settings: Settings, directory: Path, talk: Talk, question: str, point: CrashPoint, skip: int = 0
+) -> str:
+    """Says it to a concierge that dies there; gives the answer's id."""
+    for number in range(skip):
+        (directory / f"{point}.skip{number}").touch()
+    (directory / point).write_text("SIGKILL")
+    async with concierge_process(settings, directory) as process:
+        answer_id = str((await talk.says(question))["answer"]["id"])
+        assert await asyncio.wait_for(process.wait(), 30) == -signal.SIGKILL
+    return answer_id
+
+
+@pytest.mark.parametrize(
+    ("point", "skip", "repeated"),
+    [
+        (CrashPoint.MESSAGE_RECEIVED, 0, 0),
+        (CrashPoint.LEASE_TAKEN, 0, 0),
+        (CrashPoint.CALL_UNSENT, 2, 0),
+        (CrashPoint.CALL_ANSWERED, 0, 1),
+        (CrashPoint.CALL_ANSWERED, 2, 1),
+        (CrashPoint.CALL_RECORDED, 0, 0),
+        (CrashPoint.CALL_RECORDED, 2, 0),
+        (CrashPoint.TOOL_APPLIED, 0, 0),
+        (CrashPoint.TOOL_APPLIED, 1, 0),
+        (CrashPoint.STATE_WRITTEN, 0, 0),
+        (CrashPoint.STATE_COMMITTED, 0, 0),
+        (CrashPoint.EVENTS_PUBLISHED, 0, 0),
+    ],
+)
+async def test_an_answer_survives(
+    hasty: Settings,
+    agent: Agent,
+    bus: Bus,
+    database: Database,
+    levers: Sandbox,
+    tmp_path: Path,
+    point: CrashPoint,
+    skip: int,
+    repeated: int,
+) -> None:
+    async with api_at(hasty) as url:
+        talk = Talk(url, str(agent.id))
+        answer_id = await killed_at(hasty, tmp_path, talk, WISH, point, skip)
+        async with running(hasty, ["scheduler", "concierge"]):
+            heard = await talk.hears(answer_id)
+            await until(partial(all_ended, database), what="the step to end")
+    assert heard.names[-1] == "complete"
+    assert "I will keep this wish in mind: Watch cobalt." in heard.text
+    assert heard.of("tool")[0]["tool"] == "remember"
+    assert levers.repeated() == repeated, "paid twice in the window between answer and record alone"
+    assert levers.billed()["llm"] == LLM_CALLS + repeated
+    async with database.transaction() as session:
+        [memory] = await session.scalars(select(Memory))
+    assert memory.content == "Watch cobalt."
+
+
+@pytest.mark.parametrize("text_changes", [False, True])
+async def test_killed_in_the_middle_of_its_words_it_goes_on_or_says_that_it_begins_anew(
+    hasty: Settings,
+    agent: Agent,
+    bus: Bus,
+    database: Database,
+    levers: Sandbox,
+    tmp_path: Path,
+    text_changes: bool,
+) -> None:
+    second = f"Otherwise: {LONG_ANSWER}" if text_changes else LONG_ANSWER
+    levers.script(says(content=LONG_ANSWER), says(content=second))
+    levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 60})
+    async with api_at(hasty) as url:
+        talk = Talk(url, str(agent.id))
+        async with concierge_process(hasty, tmp_path):
+            answer_id = (await talk.says("Tell me all"))["answer"]["id"]
+            heard = await talk.hears(answer_id, characters=1)
+        assert isinstance(heard, Heard)
+        async with running(hasty, ["scheduler", "concierge"]):
+            await talk.hears(answer_id, heard)
+    assert heard.text == second
+    assert heard.names.count("restart") == text_changes
+    assert levers.billed()["llm"] == 2, "what was under way is lost, and no more"
+
+
+async def test_a_summary_that_was_paid_for_is_not_made_again(
+    hasty: Settings,
+    agent: Agent,
+    bus: Bus,
+    database: Database,
+    levers: Sandbox,
+    tmp_path: Path,
+) -> None:
+    terse = hasty.model_copy(update={"conversation_tokens": 20})
+    async with api_at(terse) as url:
+        talk = Talk(url, str(agent.id))
+        question = "What are you doing?"
+        # The answer is the first call, the summary the second.
+        answer_id = await killed_at(
+            terse, tmp_path, talk, question, CrashPoint.CALL_RECORDED, skip=1
+        )
+        assert (await talk.message(answer_id))["status"] == "complete", "before the summary"
+        async with database.transaction() as session:
+            assert await session.scalar(select(Conversation.summarized_turns)) == 0
+        async with running(terse, ["scheduler", "concierge"]):
+            await until(partial(all_ended, database), what="the step to end")
+    async with database.transaction() as session:
+        conversation = (await session.scalars(select(Conversation))).one()
+    assert conversation.summarized_turns == 1
+    assert question in conversation.summary
+    assert (levers.billed()["llm"], levers.repeated()) == (2, 0)
+    [step] = await steps_of_talk(database)
+    assert step.result == {"remembered": 0, "summarized": True}
