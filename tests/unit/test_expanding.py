@@ -17,7 +17,6 @@ from tests.unit.expanding import faults
 BEFORE_ANY_RELEASE: Final = {
     "0003: makes index iterations_untold_idx of iterations, which can be large",
     "0004: makes index steps_retry_idx of steps, which can be large",
-    "0005: changes steps.iteration_id",
     "0005: DropConstraint of steps",
     "0005: CreateCheckConstraint of steps",
 }

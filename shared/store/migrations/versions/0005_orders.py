@@ -12,6 +12,9 @@ down_revision = "0004"
 branch_labels = None
 depends_on = None
 
+# Actors of before find steps by the ids and kinds that they know, or by their iterations: never one without.
+loosens = {"steps.iteration_id"}
+
 _ITERATIONS = ("observe", "query", "insight", "advise")
 _ORDERED = ("configure", "converse")
 
