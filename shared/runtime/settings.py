@@ -107,7 +107,7 @@ class Settings(BaseSettings):
     """Where this process answers HTTP (health; the api: everything). 0 takes any free port."""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Names and addresses by which the api may be called, separated by commas, besides localhost and `host`. To any other
-    it does not answer: a page that a browser here shows could have invented it, to reach what has no sign-in."""
+    it does not answer: a page that a browser here shows could have invented it, to come in as its user."""
     public_url: str | None = None
     """By which people reach the api, as sign-in links have it: `https://vigil.example`. None: `http://` and its own
     address. With `https` a browser's session goes over TLS alone. Its host is one of the allowed."""
