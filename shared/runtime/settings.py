@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     """Where this process answers HTTP (health; the api: everything). 0 takes any free port."""
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """Names and addresses by which the api may be called, separated by commas, besides localhost and `host`. To any other
-    it does not answer: a page that a browser here shows could have invented it, to reach what has no sign-in."""
+    it does not answer: a page that a browser here shows could have invented it, to come in as its user."""
     max_body_bytes: int = Field(1024**2, ge=1024)
     """Longest body of a request that the api takes."""
     requests_per_second: float = Field(100.0, gt=0)
