@@ -53,6 +53,7 @@ from shared.store.reading.shapes import (
     OutsideView,
     View,
 )
+from shared.store.reading.work_shapes import Marked
 
 TIMEOUT_SECONDS: Final = 30.0
 """More than the pause between two signs of life of an answer that goes on."""
@@ -251,9 +252,8 @@ class Client:
         order = "read" if read else "unread"
         return self._ask(InboxItemView, "POST", f"/inbox/{item_id}/{order}")
 
-    def mark_all_read(self) -> int:
-        """How many were unread."""
-        return int(self._send("POST", "/inbox/read").json()["marked"])
+    def mark_all_read(self) -> Marked:
+        return self._ask(Marked, "POST", "/inbox/read")
 
     def dead_letters(
         self, *, actor: str | None = None, limit: int | None = 50

@@ -61,6 +61,7 @@ def mark(
     item: Annotated[UUID | None, typer.Argument(metavar="ID", help="Id of an item.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Everything, as read.")] = False,
     unread: Annotated[bool, typer.Option("--unread", help="As not read.")] = False,
+    as_json: AsJson = False,
     url: Url = None,
     data: Data = None,
 ) -> None:
@@ -68,13 +69,17 @@ def mark(
     from cli.client import Client
     from cli.errors import BadInputError
     from cli.installation import api_url
+    from cli.show.json import print_json
     from cli.show.words import counted
+    from shared.store.reading.work_shapes import Marked
 
     if (item is None) != everything or (everything and unread):
         raise BadInputError("name an item by its id, with --unread or not, or say --all")
     with Client(api_url(url, data)) as client:
-        if item is None:
-            typer.echo(f"{counted(client.mark_all_read(), 'item')} marked as read.")
-        else:
-            told = client.mark(item, read=not unread)
-            typer.echo(f"{told.title} is marked as {'not ' if unread else ''}read.")
+        told = client.mark_all_read() if item is None else client.mark(item, read=not unread)
+    if as_json:
+        print_json(told)
+    elif isinstance(told, Marked):
+        typer.echo(f"{counted(told.marked, 'item')} marked as read.")
+    else:
+        typer.echo(f"{told.title} is marked as {'not ' if unread else ''}read.")

@@ -1,6 +1,6 @@
 """A graph page by page, for people: its nodes, edges and types, filtered and searched."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -67,19 +67,44 @@ async def edges(
     session: AsyncSession, scope: Scope, wanted: Wanted, of: EdgesWanted
 ) -> Page[EdgeView]:
     """Those touched last first."""
-    statement = edges_of(scope)
-    if of.type_name is not None:
-        statement = statement.where(GraphEdge.type == of.type_name)
-    if of.updated_since is not None:
-        statement = statement.where(GraphEdge.updated_at >= of.updated_since)
-    if of.source_id is not None:
-        statement = statement.where(GraphEdge.source_id == of.source_id)
-    if of.target_id is not None:
-        statement = statement.where(GraphEdge.target_id == of.target_id)
+    conditions = list(_conditions(of))
+    statement = edges_of(scope).where(*conditions)
     if of.node_id is not None:
-        touching = or_(GraphEdge.source_id == of.node_id, GraphEdge.target_id == of.node_id)
-        statement = statement.where(touching)
+        statement = statement.where(
+            GraphEdge.id.in_(_touching(scope, of.node_id, conditions, wanted))
+        )
     return (await slice_of(session, statement, _EDGES, wanted)).page(edge_view)
+
+
+def _conditions(of: EdgesWanted) -> Iterator[ColumnElement[bool]]:
+    """All but the node at either end."""
+    if of.type_name is not None:
+        yield GraphEdge.type == of.type_name
+    if of.updated_since is not None:
+        yield GraphEdge.updated_at >= of.updated_since
+    if of.source_id is not None:
+        yield GraphEdge.source_id == of.source_id
+    if of.target_id is not None:
+        yield GraphEdge.target_id == of.target_id
+
+
+def _touching(
+    scope: Scope, node_id: UUID, conditions: Sequence[ColumnElement[bool]], wanted: Wanted
+) -> Select[UUID]:
+    """The page's edges by their ids. They are found by the node first, and only then put in order.
+
+    Left to itself Postgres goes through the agent's edges in order until it has met enough of the node's.
+    """
+    at_it = or_(GraphEdge.source_id == node_id, GraphEdge.target_id == node_id)
+    found = (
+        select(GraphEdge.id, GraphEdge.updated_at)
+        .where(GraphEdge.agent_id == scope.agent(), at_it, *conditions)
+        .cte("touching")
+        .prefix_with("MATERIALIZED")
+    )
+    order = Keyset(_EDGES.name, (found.c.updated_at, found.c.id))
+    page = order.ordered(select(found.c.id)).limit(wanted.limit + 1)
+    return page if wanted.cursor is None else page.where(order.after(wanted.cursor))
 
 
 async def has_node(session: AsyncSession, scope: Scope, node_id: UUID) -> bool:

@@ -3,20 +3,15 @@
 from uuid import UUID
 
 from fastapi import APIRouter
-from pydantic import BaseModel
 
 from services.api.access import Owned
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from shared.store.reading import inbox
 from shared.store.reading.shapes import InboxItemView
+from shared.store.reading.work_shapes import Marked
 
 router = APIRouter(prefix="/inbox", tags=["inbox"])
-
-
-class Marked(BaseModel):
-    marked: int
-    """How many were unread before."""
 
 
 @router.get("")

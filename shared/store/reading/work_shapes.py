@@ -44,3 +44,8 @@ class CallView(View):
     """None where the price is not known, or the call is unanswered."""
     started_at: datetime
     answered_at: datetime | None
+
+
+class Marked(View):
+    marked: int
+    """How many items of the inbox were unread before."""

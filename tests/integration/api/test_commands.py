@@ -120,6 +120,8 @@ def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
     assert item in vigil("inbox", "read", item)
     assert [each["id"] == item for each in vigil.json("inbox")] == [False]
     assert "not read" in vigil("inbox", "mark", item, "--unread")
+    assert vigil.json("inbox", "mark", item)["read_at"] is not None
+    assert vigil.json("inbox", "mark", item, "--unread")["read_at"] is None
     assert "2 items marked as read" in vigil("inbox", "mark", "--all")
     assert "Nothing new" in vigil("inbox")
     assert len(vigil.json("inbox", "--all")) == 2

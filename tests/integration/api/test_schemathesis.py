@@ -34,7 +34,7 @@ from tests.integration.api.full import Full, full_agent
 from tests.integration.api.serving import served
 
 SEED: Final = 5
-EXAMPLES: Final = 8
+EXAMPLES: Final = 6
 """Right ones, and wrong ones, of each operation."""
 DOOMED: Final = "Doomed"
 """The agent that is deleted, so that the other stays."""
