@@ -26,8 +26,10 @@ from shared.store.words import Phase, StepKind, StepStatus
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent, make_iteration
 
-LEASE_SECONDS: Final = 0.3
-"""Never renewed: whoever takes longer goes on beside the one who has taken its step."""
+LEASE_SECONDS: Final = 2.0
+LAPSING_SECONDS: Final = 0.05
+"""Of leases that are never renewed: who has one goes on beside the one who has taken its step meanwhile."""
+LOOK_AGAIN_SECONDS: Final = 0.2
 OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING)
 QUERY: Final = {"objective": "lithium", "reasoning": "why not", "search_hints": []}
 
@@ -91,9 +93,10 @@ class Crowd:
         while step_ids := await equipment.open_steps():
             step_id = self.chance.choice(step_ids)
             async with equipment.database.transaction() as session:
-                claim = await leases.claim(session, step_id, "worker", seconds=LEASE_SECONDS)
+                seconds = LAPSING_SECONDS if self.chance.random() < 0.2 else LEASE_SECONDS
+                claim = await leases.claim(session, step_id, "worker", seconds=seconds)
             if not isinstance(claim, Claimed):
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
                 continue
             if claim.lease.epoch > 1:
                 self.happened["taken over"] += 1
@@ -102,7 +105,11 @@ class Crowd:
     async def _tried(self, equipment: "Equipment", lease: Lease) -> str:
         """How it ended, in a word."""
         try:
-            await equipment.search_and_end(lease)
+            work = equipment.search_and_end(lease)
+            if lease.seconds == LAPSING_SECONDS:
+                await work
+            else:
+                await leases.while_held(equipment.database, lease, work)
         except LeaseLostError:
             return "lost"
         except BudgetUsedUpError as error:

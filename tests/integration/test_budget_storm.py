@@ -25,7 +25,9 @@ from tests.integration.spending import (
 from tests.seeds import repeatable
 
 WORKERS = 32
-LOOK_SECONDS = 0.05
+STEPS = {"agent": 16, "installation": 6}
+"""Of each agent."""
+LOOK_SECONDS = 0.1
 
 
 class Watch:
@@ -67,13 +69,17 @@ class Watch:
         return row.spent_calls + row.reserved_calls
 
 
+@pytest.fixture(autouse=True)
+def _asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.store.budgets.resting.ASK_AGAIN_SECONDS", 0.1)
+
+
 @pytest.mark.parametrize(
     ("whose", "unit", "cap"),
     [
-        ("agent", "usd", Decimal("1.20")),
-        ("installation", "usd", Decimal("1.20")),
-        ("agent", "calls", 60),
-        ("installation", "calls", 60),
+        ("agent", "usd", Decimal("0.50")),
+        ("installation", "usd", Decimal("0.50")),
+        ("installation", "calls", 20),
     ],
 )
 async def test_what_is_billed_never_passes_the_cap(
@@ -86,7 +92,9 @@ async def test_what_is_billed_never_passes_the_cap(
     cap: Decimal | int,
 ) -> None:
     levers, chance = Sandbox(sandbox), random.Random(seed)
-    agents = await agents_with_work(database, agents=1 if whose == "agent" else 4, steps_each=24)
+    agents = await agents_with_work(
+        database, agents=1 if whose == "agent" else 4, steps_each=STEPS[whose]
+    )
     await set_cap(database, agents, whose, **{unit: cap})
     teach(levers, chance)
     crowd = Crowd(sandbox_settings, agents, chance, WORKERS, deaths=WORKERS)
@@ -138,7 +146,7 @@ async def test_without_caps_the_books_tell_what_was_billed(
 ) -> None:
     """And what may have been: no more than was sent without an answer."""
     levers, chance = Sandbox(sandbox), random.Random(seed)
-    agents = await agents_with_work(database, agents=2, steps_each=12)
+    agents = await agents_with_work(database, agents=2, steps_each=6)
     teach(levers, chance)
     crowd = Crowd(sandbox_settings, agents, chance, WORKERS, deaths=WORKERS // 2)
     with repeatable(seed):
