@@ -1,0 +1,95 @@
+"""What a cap lets through, and what is said where it does not."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.store.budgets.caps import Account, Scope, Standing, Unit, end_of, refusal
+from shared.store.budgets.words import amount, notice_title, refused_in_words
+
+DAY = date(2026, 12, 31)
+FREE = Account(None)
+AMOUNTS = st.decimals(0, 1000, places=8)
+
+
+def standing(usd: Account = FREE, calls: Account = FREE) -> Standing:
+    return Standing(usd, calls)
+
+
+def account(cap: str, spent: str = "0", reserved: str = "0") -> Account:
+    return Account(Decimal(cap), Decimal(spent), Decimal(reserved))
+
+
+def test_without_caps_nothing_is_in_the_way() -> None:
+    assert refusal(standing(), standing(), usd=Decimal(10**6), calls=10**6, day=DAY) is None
+
+
+@given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
+def test_what_is_let_through_never_passes_the_cap(
+    cap: Decimal, spent: Decimal, reserved: Decimal, wanted: Decimal
+) -> None:
+    kept = Account(cap, spent, reserved)
+    found = refusal(standing(kept), standing(), usd=wanted, calls=1, day=DAY)
+    assert (found is None) == (spent + reserved + wanted <= cap)
+    assert kept.left is not None
+    assert kept.left >= 0
+    if found is not None:
+        assert found.passes == (spent + wanted <= cap)
+
+
+@pytest.mark.parametrize(
+    ("agent", "installation", "cause", "passes"),
+    [
+        (standing(account("1", "1")), standing(), "agent-usd", False),
+        (standing(calls=account("1", "1")), standing(), "agent-calls", False),
+        (standing(), standing(account("1", "0.9")), "installation-usd", False),
+        (standing(), standing(calls=account("3", "1", "2")), "installation-calls", True),
+        (standing(account("1", "0", "1")), standing(account("1", "1")), "installation-usd", False),
+        (standing(account("1", "0", "1")), standing(account("1", "0", "1")), "agent-usd", True),
+    ],
+)
+def test_a_cap_that_stays_in_the_way_is_named_before_one_that_may_not(
+    agent: Standing, installation: Standing, cause: str, passes: bool
+) -> None:
+    found = refusal(agent, installation, usd=Decimal("0.2"), calls=1, day=DAY)
+    assert found is not None
+    assert (found.cause, found.passes) == (cause, passes)
+
+
+def test_a_day_ends_at_midnight_in_utc() -> None:
+    assert end_of(DAY) == datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def test_what_is_said_names_the_cap_and_what_to_do() -> None:
+    found = refusal(
+        standing(account("1.50", "1.4999")), standing(), usd=Decimal("0.07"), calls=1, day=DAY
+    )
+    assert found is not None
+    assert notice_title("Watch", found) == (
+        "Watch rests until tomorrow: its budget of 1.5 USD a day is used up"
+    )
+    assert refused_in_words(found, "Watch") == (
+        "the budget of Watch for 2026-12-31 is used up: of 1.5 USD a day 1.4999 USD are spent, and the next call could"
+        " cost 0.07 USD. Watch rests until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) ends its rest"
+        " at once"
+    )
+
+
+def test_the_installations_cap_is_for_whoever_looks_after_it() -> None:
+    found = refusal(standing(), standing(calls=account("1", "1")), usd=Decimal(0), calls=1, day=DAY)
+    assert found is not None
+    assert (found.scope, found.unit) == (Scope.INSTALLATION, Unit.CALLS)
+    said = refused_in_words(found)
+    assert said.startswith("the installation's budget for 2026-12-31 is used up: of 1 call a day")
+    assert "1 call is spent, and none is left. The agent rests" in said
+    assert "`vigil budget --installation --calls …`" in said
+
+
+def test_amounts_are_told_without_noise() -> None:
+    assert amount(Decimal("0.00000000"), Unit.USD) == "0 USD"
+    assert amount(Decimal("100.00000000"), Unit.USD) == "100 USD"
+    assert amount(Decimal("0.12345678"), Unit.USD) == "0.1235 USD"
+    assert amount(Decimal(2), Unit.CALLS) == "2 calls"

@@ -1,0 +1,140 @@
+"""What calls cost, and that no call costs more than was reserved for it."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.http import prices as charged
+from sandbox.http.openai_shapes import usage_of, within
+from sandbox.reader.answer import Answer
+from shared.errors import PermanentError
+from shared.llm.chat import ChatRequest
+from shared.llm.prices import Prices, read_prices
+
+MESSAGES = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["system", "user", "assistant"]), "content": st.text()}
+    ),
+    min_size=1,
+)
+
+
+def test_the_shipped_list_is_dated_and_has_the_models_that_are_asked() -> None:
+    prices = read_prices()
+    assert prices.as_of.year >= 2026
+    for model in ("gpt-5.4-mini", "gpt-5.4", "gpt-5.4-nano", "sandbox-reader"):
+        assert model in prices.models
+    assert set(prices.operations) == {
+        *("search", "search_advanced", "extract", "extract_advanced", "research")
+    }
+
+
+def test_an_answer_costs_its_tokens() -> None:
+    assert read_prices().tokens_usd("gpt-5.4-mini", 1_000_000, 0) == Decimal("0.75")
+    assert read_prices().tokens_usd("gpt-5.4-mini", 1000, 100) == Decimal("0.0012")
+    assert read_prices().tokens_usd("gpt-5.4-mini", None, 100) is None
+
+
+def test_a_snapshot_costs_what_its_model_does() -> None:
+    prices = read_prices()
+    assert prices.of_model("gpt-5.4-mini-2026-03-17") == prices.of_model("gpt-5.4-mini")
+
+
+def test_what_is_not_listed_costs_the_fallback() -> None:
+    prices = read_prices()
+    unknown = prices.of_model("a-model-of-tomorrow")
+    assert (unknown.input, unknown.output) == (prices.fallback.input, prices.fallback.output)
+    assert prices.of_operation("dive") == prices.fallback.operation
+    assert unknown.output >= prices.of_model("gpt-5.4-mini").output
+
+
+def test_a_long_request_costs_more_from_its_first_token_on() -> None:
+    prices = read_prices()
+    assert prices.tokens_usd("gpt-5.4", 272_000, 0) == Decimal("0.68")
+    assert prices.tokens_usd("gpt-5.4", 272_001, 0) == Decimal("1.360005")
+
+
+def test_settings_override_the_list() -> None:
+    prices = read_prices().overridden({"gpt-5.4-mini": (0.0, 0.1), "mine": (1, 2)})
+    assert prices.tokens_usd("gpt-5.4-mini", 5_000_000, 1_000_000) == Decimal("0.1")
+    assert prices.tokens_usd("mine", 1_000_000, 1_000_000) == Decimal(3)
+    assert prices.of_model("gpt-5.4") == read_prices().of_model("gpt-5.4")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("as_of = ", "Invalid value"),
+        ("as_of = 2026-01-01", "fallback"),
+        ("as_of = 2026-01-01\n[models]\nm = { input = -1, output = 0 }", "greater than or equal"),
+    ],
+)
+def test_a_list_that_cannot_be_used_is_refused_with_what_is_wrong(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(text)
+    with pytest.raises(PermanentError, match=said) as error:
+        read_prices(file)
+    assert str(file) in str(error.value)
+    assert "VIGIL_PRICES_FILE" in str(error.value)
+    with pytest.raises(PermanentError, match="No such file"):
+        read_prices(tmp_path / "none.toml")
+
+
+@given(
+    sent=st.integers(0, 2_000_000),
+    limit=st.integers(1, 200_000),
+    shares=st.tuples(st.floats(0, 1), st.floats(0, 1)),
+    model=st.sampled_from(["gpt-5.4", "gpt-5.4-mini", "unlisted"]),
+)
+def test_no_answer_costs_more_than_the_most_that_was_reserved(
+    sent: int, limit: int, shares: tuple[float, float], model: str
+) -> None:
+    prices = read_prices()
+    cost = prices.tokens_usd(model, int(sent * shares[0]), int(limit * shares[1]))
+    assert cost is not None
+    assert cost <= prices.most_usd(model, sent, limit)
+
+
+def test_a_price_that_falls_for_long_requests_is_no_way_below_the_most() -> None:
+    given_prices = read_prices().model_dump(mode="json")
+    given_prices["models"]["odd"] = {
+        "input": 10,
+        "output": 10,
+        "long_context": {"above_tokens": 100, "input": 1, "output": 1},
+    }
+    prices = Prices.model_validate(given_prices)
+    of_few, most = prices.tokens_usd("odd", 100, 5), prices.most_usd("odd", 200, 5)
+    assert of_few is not None
+    assert of_few <= most
+
+
+@given(MESSAGES, st.text(), st.integers(4, 50))
+def test_the_sandbox_counts_no_more_tokens_than_are_reserved_for(
+    messages: list[dict[str, Any]], text: str, limit: int
+) -> None:
+    request = ChatRequest("sandbox-reader", tuple(messages))
+    usage = usage_of(messages, [], within(limit, Answer(text)))
+    assert usage["prompt_tokens"] <= len(request.as_call().canonical)
+    assert usage["completion_tokens"] <= limit
+
+
+def test_the_sandbox_charges_what_is_listed() -> None:
+    prices = read_prices()
+    usage = {"prompt_tokens": 1234, "completion_tokens": 56}
+    assert charged.tokens_usd(usage) == prices.tokens_usd("sandbox-reader", 1234, 56)
+    assert prices.operations == charged.OPERATIONS_USD
+
+
+def test_the_limit_of_an_answer_is_sent_and_no_part_of_what_is_asked() -> None:
+    request = ChatRequest("m", ({"role": "user", "content": "x"},), most_output_tokens=7)
+    other = ChatRequest("m", ({"role": "user", "content": "x"},), most_output_tokens=8)
+    assert request.sent_body["max_completion_tokens"] == 7
+    assert request.as_call().hash == other.as_call().hash
+    assert "max_completion_tokens" not in json.dumps(request.body)
