@@ -1,6 +1,7 @@
 """What happens, while it happens: the bus as Server-Sent Events."""
 
 from datetime import datetime
+from http import HTTPStatus
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -68,7 +69,7 @@ def _begin(
 Begin = Annotated[From, Depends(_begin)]
 
 
-@router.get("/events", response_class=EventStream, responses=STREAM)
+@router.get("/events", status_code=HTTPStatus.OK, response_class=EventStream, responses=STREAM)
 async def follow_all(
     request: Request,
     access: Owned,
@@ -87,7 +88,12 @@ async def follow_all(
     return _stream(request, Wanted(access.owner_id, agent_id, patterns), begin, standing)
 
 
-@router.get("/agents/{agent}/events", response_class=EventStream, responses=STREAM)
+@router.get(
+    "/agents/{agent}/events",
+    status_code=HTTPStatus.OK,
+    response_class=EventStream,
+    responses=STREAM,
+)
 async def follow_agent(
     request: Request,
     access: OwnedAgent,
