@@ -17,6 +17,8 @@ COMMANDS = [
     "tail",
     "graph",
     "inbox",
+    "costs",
+    "budget",
     "agent",
     "agent create",
     "dead-letters",
