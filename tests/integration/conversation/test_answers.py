@@ -144,3 +144,15 @@ async def test_a_bad_message_is_refused(
     async with api_at(sandbox_settings) as url:
         talk = Talk(url, str(agent.id))
         assert_problem(await talk.asked("POST", "/conversation/messages", json=given), 422, words)
+
+
+async def test_an_answer_made_in_the_background_comes_when_it_is_whole(
+    sandbox_settings: Settings, agent: Agent, levers: Sandbox, bus: Bus
+) -> None:
+    levers.script(says(content=LONG_ANSWER))
+    settings = sandbox_settings.model_copy(update={"model_api": "background"})
+    async with api_at(settings) as url, running(settings, ["concierge"]):
+        talk = Talk(url, str(agent.id))
+        heard = await talk.hears((await talk.says("Tell me all"))["answer"]["id"])
+    assert heard.text == LONG_ANSWER
+    assert heard.names == ["text", "complete"]
