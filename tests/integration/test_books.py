@@ -177,6 +177,7 @@ async def test_a_step_that_ends_leaves_nothing_reserved(
             case "failed":
                 await steps.fail(session, spender.lease, "broken", attempts=1)
             case _:
+                assert spender.lease.iteration_id is not None
                 await settle(session, spender.lease.iteration_id, DeadlinePassed())
     assert await spender.day() == await whole_day(database) == kept("0.60", 2)
     assert await whole_day(database, TOMORROW) == kept("0.40", 1)
