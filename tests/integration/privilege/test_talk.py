@@ -24,11 +24,11 @@ async def test_a_conversation_runs_under_its_own_users_and_roles(
         name: closed.settings(name, sandbox_url=sandbox, conversation_tokens=TERSE)
         for name in ("scheduler", "concierge")
     }
-    api = database_of(closed.settings("api"), "api")
-    agent = await make_agent(api, name="Talkative", active=False)
+    database = database_of(closed.settings("api"), "api")
+    agent = await make_agent(database, name="Talkative", active=False)
     with capture_logs() as lines:
-        async with api_at(closed.settings("api")) as url, running(each, tuple(each)):
-            talk = Talk(url, str(agent.id))
+        async with api_at(closed.settings("api")) as api, running(each, tuple(each)):
+            talk = Talk(api, str(agent.id))
             await talk.hears((await talk.says("Please also watch cobalt."))["answer"]["id"])
             [memory] = (await talk.asked("GET", "/memories")).json()["items"]
             assert (await talk.asked("DELETE", f"/memories/{memory['id']}")).status_code == 204
@@ -45,4 +45,4 @@ async def test_a_conversation_runs_under_its_own_users_and_roles(
     async with ours.transaction() as session:
         summarized = select(Conversation.summarized_turns).where(Conversation.agent_id == agent.id)
         assert (await session.scalar(summarized) or 0) >= 1
-    await api.close()
+    await database.close()
