@@ -78,7 +78,7 @@ async def tool_results(database: Database, tool: str) -> list[dict[str, Any]]:
         )
         events = [event for each in interactions for event in each.events]
         named = [event for event in events if event.get("name") == tool]
-        paid = {str(each.id): each.answer for each in await session.scalars(select(Call))}
+        paid = {str(each.id): each.answer or {} for each in await session.scalars(select(Call))}
     return [event["result"] if "result" in event else paid[event["call_id"]] for event in named]
 
 
