@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from services.api.app import build
@@ -67,6 +68,7 @@ class Route:
         return f"{self.method} {self.path}"
 
 
+@cache
 def document() -> dict[str, Any]:
     return build(Settings()).openapi()
 

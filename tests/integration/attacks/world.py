@@ -20,7 +20,7 @@ from shared.store.words import AccessScope
 from shared.webhooks.signing import new_secret
 from tests.integration.api.asking import MISSION, stranger_to
 from tests.integration.api.rows import row_of
-from tests.integration.api.signed_in import token_of
+from tests.integration.api.signed_in import made_token
 from tests.integration.attacks.belongings import belongings
 from tests.integration.attacks.routes import WORDS
 
@@ -74,14 +74,14 @@ class World:
     async def token(
         self, user: str, scopes: Iterable[AccessScope], lifetime: timedelta | None = None
     ) -> str:
-        return await token_of(self.settings, user, scopes, lifetime)
+        return await made_token(self.database, user, scopes, lifetime)
 
     async def state(self, but: Collection[str] = ()) -> dict[str, str]:
         """A digest of every table's rows, without what coming in itself writes down."""
         names = sorted(set(Base.metadata.tables) - set(but))
         async with self.database.transaction() as session:
             found = await session.execute(text(" union all ".join(map(_digest, names))))
-            return dict(row._tuple() for row in found)
+            return {name: str(digest) for name, digest in found}
 
 
 def _digest(table: str) -> str:
@@ -105,16 +105,14 @@ async def made_world(url: str) -> World:
     settings = Settings(database_url=url, requests_burst=1_000_000)
     database = Database(url, name="attacked")
     app = build(settings)
-    victim = await person(settings, database, app, "victim", iterations=2)
-    attacker = await person(settings, database, app, "attacker")
+    victim = await person(database, app, "victim", iterations=2)
+    attacker = await person(database, app, "attacker")
     return World(settings, database, app, victim, attacker)
 
 
-async def person(
-    settings: Settings, database: Database, app: FastAPI, name: str, *, iterations: int = 1
-) -> Person:
+async def person(database: Database, app: FastAPI, name: str, *, iterations: int = 1) -> Person:
     """With an agent that is ready, has ended all its iterations but the last, and is called `Of name`."""
-    token = await token_of(settings, name, READ_WRITE)
+    token = await made_token(database, name, READ_WRITE)
     async with from_anywhere(app, headers={"authorization": f"Bearer {token}"}) as own:
         made = await own.post("/agents", json={"mission": MISSION, "name": f"Of {name}"})
         assert made.status_code == 201, made.text
