@@ -65,10 +65,10 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     """Of the owner that an api without other settings serves."""
     agent = await make_agent(database, name=name)
     ended = await make_iteration(database, agent)
-    await _end(database, ended)
+    await end(database, ended)
     runs = await make_iteration(database, await row_of(database, name))
-    interaction_id = await _spoken(database, ended)
-    await _spoken(database, runs)
+    interaction_id = await spoken(database, ended)
+    await spoken(database, runs)
     await advise(database, agent)
     await _conclude_more(database, agent)
     unreadable = b"\xff" + runs.iteration.id.bytes
@@ -88,7 +88,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
         )
 
 
-async def _end(database: Database, started: Started) -> None:
+async def end(database: Database, started: Started) -> None:
     async with database.transaction() as session:
         await session.execute(
             update(Iteration)
@@ -107,7 +107,7 @@ async def _end(database: Database, started: Started) -> None:
         )
 
 
-async def _spoken(database: Database, started: Started) -> UUID:
+async def spoken(database: Database, started: Started) -> UUID:
     """An interaction in the iteration's first step, with its calls; its id."""
     first, search, last = (uuid4() for _ in range(3))
     result = {"type": "tool_result", "tool_call_id": "t1"}

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Iterable
 from datetime import timedelta
-from uuid import UUID
 
 import httpx
 from sqlalchemy.exc import ProgrammingError
@@ -11,6 +10,7 @@ from shared.errors import TransientError
 from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
 from shared.store import agents, tokens, users
+from shared.store.database import Database
 from shared.store.secrets import new_token
 from shared.store.words import AccessScope
 
@@ -24,18 +24,27 @@ async def token_of(
     """A token of that user, who is made where there is none; of the installation's owner where none is named."""
     database = database_of(settings, "api", pool_size=1)
     try:
-        async with database.transaction() as session:
-            user_id: UUID = (
+        if user is None:
+            async with database.transaction() as session:
                 await users.ensure_owner(session, settings.owner)
-                if user is None
-                else await agents.ensure_user(session, user)
-            )
-            _, token = await tokens.create(
-                session, user_id, name="test", scopes=scopes, lifetime=lifetime
-            )
-            return token
+        return await made_token(database, user or settings.owner, scopes, lifetime)
     finally:
         await database.close()
+
+
+async def made_token(
+    database: Database,
+    user: str,
+    scopes: Iterable[AccessScope],
+    lifetime: timedelta | None = None,
+) -> str:
+    """The same, where the database is reached already."""
+    async with database.transaction() as session:
+        user_id = await agents.ensure_user(session, user)
+        _, token = await tokens.create(
+            session, user_id, name="test", scopes=scopes, lifetime=lifetime
+        )
+        return token
 
 
 class SignedIn(httpx.Auth):

@@ -14,5 +14,6 @@ async def world(postgres: Postgres) -> AsyncIterator[World]:
     with cloned(postgres) as url:
         made = await made_world(url)
         yield made
+        await made.app.state.answers.close()
         await made.app.state.database.close()
         await made.database.close()

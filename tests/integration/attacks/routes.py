@@ -1,6 +1,8 @@
 """Every route there is, as the OpenAPI document has it: whoever adds one has it attacked."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 from services.api.app import build
@@ -16,10 +18,18 @@ OPEN: Final = {
     ("POST", "/api/v1/sign-in/link"): "the link is what is shown",
 }
 """What is answered to strangers, and why. openapi.json, which tells of itself nowhere, is open too."""
-OPERATED: Final = "/api/v1/users"
+OPERATED: Final = ("/api/v1/users", "/api/v1/budget", "/metrics")
 """Routes that begin so are for operators alone: others are told so, whoever they ask for."""
+ENDLESS: Final = ("/api/v1/events", "/api/v1/agents/{agent}/events")
+"""Whoever is let in is answered without end: read only over a socket, see test_event_stream.py."""
+WORDS: Final = frozenset({"phase"})
+"""Parameters that mean the same to everybody, so that none is anybody's own."""
 BODIES: Final[dict[tuple[str, str], Any]] = {
     ("POST", "/api/v1/agents"): {"mission": "Watch the lithium supply of Europe"},
+    ("POST", "/api/v1/destinations"): {
+        "kind": "webhook",
+        "address": "https://hooks.example.org/made-by-attack",
+    },
     ("POST", "/api/v1/users"): {"name": "made-by-attack"},
     ("POST", "/api/v1/tokens"): {"name": "made-by-attack", "scopes": ["read"]},
 }
@@ -32,10 +42,17 @@ class Route:
     path: str
     body: Any
     """One that the route understands; None where it takes none."""
+    questions: tuple[str, ...] = ()
+    """The parameters in its query that may name something: words and ids, no numbers, dates or choices."""
+    headers: tuple[str, ...] = ()
 
     @property
     def is_safe(self) -> bool:
         return self.method in SAFE
+
+    @property
+    def is_operated(self) -> bool:
+        return self.path.startswith(OPERATED)
 
     @property
     def parameters(self) -> list[str]:
@@ -51,6 +68,7 @@ class Route:
         return f"{self.method} {self.path}"
 
 
+@cache
 def document() -> dict[str, Any]:
     return build(Settings()).openapi()
 
@@ -58,7 +76,13 @@ def document() -> dict[str, Any]:
 def routes() -> list[Route]:
     found = document()
     return [
-        Route(method.upper(), path, BODIES.get((method.upper(), path), _body(operation, found)))
+        Route(
+            method.upper(),
+            path,
+            BODIES.get((method.upper(), path), _body(operation, found)),
+            tuple(_asked(operation, "query", found)),
+            tuple(_asked(operation, "header", found)),
+        )
         for path, operations in found["paths"].items()
         for method, operation in operations.items()
     ]
@@ -69,6 +93,27 @@ def guarded() -> list[Route]:
     return [route for route in routes() if (route.method, route.path) not in OPEN]
 
 
+def _asked(operation: dict[str, Any], where: str, found: dict[str, Any]) -> Iterator[str]:
+    for parameter in operation.get("parameters", []):
+        if parameter["in"] == where and _names_something(parameter["schema"], found):
+            yield parameter["name"]
+
+
+def _names_something(schema: dict[str, Any], found: dict[str, Any]) -> bool:
+    if "$ref" in schema:
+        return _names_something(_referred(schema, found), found)
+    kinds = [schema, *schema.get("anyOf", []), schema.get("items", {})]
+    return any(
+        kind.get("type") == "string" and kind.get("format", "uuid") == "uuid" and "enum" not in kind
+        for kind in kinds
+    )
+
+
+def _referred(schema: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    schemas: dict[str, dict[str, Any]] = found["components"]["schemas"]
+    return schemas[schema["$ref"].rpartition("/")[2]]
+
+
 def _body(operation: dict[str, Any], found: dict[str, Any]) -> Any:
     content = operation.get("requestBody", {}).get("content", {})
     return _example(content["application/json"]["schema"], found) if content else None
@@ -77,7 +122,7 @@ def _body(operation: dict[str, Any], found: dict[str, Any]) -> Any:
 def _example(schema: dict[str, Any], found: dict[str, Any]) -> Any:
     """The least that is of that schema."""
     if "$ref" in schema:
-        return _example(found["components"]["schemas"][schema["$ref"].rpartition("/")[2]], found)
+        return _example(_referred(schema, found), found)
     for chosen in ("anyOf", "oneOf", "allOf"):
         if chosen in schema:
             return _example(schema[chosen][0], found)

@@ -101,7 +101,7 @@ async def test_nor_does_it_hurt_where_strangers_are_heard(world: World, kind: st
 
 
 @pytest.mark.parametrize(
-    "name", ["%00", "a%00b", "%ff", "%f0%9f", "..", "%2e%2e%2f", "'--", "x" * 8000, "%u0000"]
+    "name", ["%00", "a%00b", "%ff", "%f0%9f", "%2e%2e", "%2e%2e%2f", "'--", "x" * 8000, "%u0000"]
 )
 async def test_a_name_of_no_use_is_not_there(world: World, name: str) -> None:
     before = await world.state()

@@ -6,30 +6,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 from typing import Any
-from uuid import UUID
 
 import httpx
 from fastapi import FastAPI
-from sqlalchemy import select, text
+from sqlalchemy import text
 
 from services.api.app import build
 from shared.runtime.settings import Settings
-from shared.store import agents, dead_letters, ids, sign_in
+from shared.store import agents, sign_in
 from shared.store.database import Database
-from shared.store.tables import (
-    Agent,
-    ApiToken,
-    Base,
-    BrowserSession,
-    GraphEdge,
-    GraphNode,
-    InboxItem,
-    Step,
-)
+from shared.store.tables import Base
 from shared.store.words import AccessScope
+from shared.webhooks.signing import new_secret
 from tests.integration.api.asking import MISSION, stranger_to
-from tests.integration.api.rows import advise, an_iteration, row_of
-from tests.integration.api.signed_in import token_of
+from tests.integration.api.rows import row_of
+from tests.integration.api.signed_in import made_token
+from tests.integration.attacks.belongings import belongings
+from tests.integration.attacks.routes import WORDS
 
 SECRETS = re.compile(r"vgl_[A-Za-z0-9_-]{10,}|secret=[A-Za-z0-9_-]{10,}")
 READ_WRITE = (AccessScope.READ, AccessScope.WRITE)
@@ -45,8 +38,21 @@ class Person:
     token: str
     session: str
     """The secret of a browser's session."""
+    webhook_secret: str
     values: dict[str, str]
     """What the parameters of routes are to mean: ids of what is this user's, by the parameter's name."""
+
+    @property
+    def private(self) -> list[str]:
+        """What no answer to anybody else may hold."""
+        told_to_all = {*WORDS, "number"}
+        own = [value for name, value in self.values.items() if name not in told_to_all]
+        return [self.name, *self.secrets, *own]
+
+    @property
+    def secrets(self) -> list[str]:
+        """What no answer may hold, to whomever."""
+        return [self.token, self.session, self.webhook_secret]
 
     @property
     def bearer(self) -> dict[str, str]:
@@ -68,20 +74,20 @@ class World:
     async def token(
         self, user: str, scopes: Iterable[AccessScope], lifetime: timedelta | None = None
     ) -> str:
-        return await token_of(self.settings, user, scopes, lifetime)
+        return await made_token(self.database, user, scopes, lifetime)
 
     async def state(self, but: Collection[str] = ()) -> dict[str, str]:
         """A digest of every table's rows, without what coming in itself writes down."""
-        found = {}
+        names = sorted(set(Base.metadata.tables) - set(but))
         async with self.database.transaction() as session:
-            for name in sorted(set(Base.metadata.tables) - set(but)):
-                row = f"(to_jsonb(t) - '{NOTED.get(name, '')}')::text"
-                rows = f'select {row} as row from "{name}" t'
-                digest = (
-                    f"select md5(coalesce(string_agg(row, ',' order by row), '')) from ({rows}) r"
-                )
-                found[name] = str(await session.scalar(text(digest)))
-        return found
+            found = await session.execute(text(" union all ".join(map(_digest, names))))
+            return {name: str(digest) for name, digest in found}
+
+
+def _digest(table: str) -> str:
+    row = f"(to_jsonb(t) - '{NOTED.get(table, '')}')::text"
+    rows = f'select {row} as row from "{table}" t'
+    return f"select '{table}', md5(string_agg(row, ',' order by row)) from ({rows}) r"
 
 
 _addresses = count(1)
@@ -95,25 +101,25 @@ def from_anywhere(app: FastAPI, **options: Any) -> httpx.AsyncClient:
 
 
 async def made_world(url: str) -> World:
-    settings = Settings(database_url=url)
+    # A user asks here within seconds what people ask in hours; how fast they may is tried elsewhere.
+    settings = Settings(database_url=url, requests_burst=1_000_000)
     database = Database(url, name="attacked")
     app = build(settings)
-    victim = await _person(settings, database, app, "victim")
-    attacker = await _person(settings, database, app, "attacker")
+    victim = await person(database, app, "victim", iterations=2)
+    attacker = await person(database, app, "attacker")
     return World(settings, database, app, victim, attacker)
 
 
-async def _person(settings: Settings, database: Database, app: FastAPI, name: str) -> Person:
-    token = await token_of(settings, name, READ_WRITE)
+async def person(database: Database, app: FastAPI, name: str, *, iterations: int = 1) -> Person:
+    """With an agent that is ready, has ended all its iterations but the last, and is called `Of name`."""
+    token = await made_token(database, name, READ_WRITE)
     async with from_anywhere(app, headers={"authorization": f"Bearer {token}"}) as own:
         made = await own.post("/agents", json={"mission": MISSION, "name": f"Of {name}"})
         assert made.status_code == 201, made.text
+    opened, secret = await session_of(database, name), new_secret()
     agent = await row_of(database, f"Of {name}")
-    await advise(database, agent)
-    iteration_id = await an_iteration(database, agent.name)
-    return Person(
-        name, token, await session_of(database, name), await _values(database, agent, iteration_id)
-    )
+    values = await belongings(database, agent, name, iterations=iterations, secret=secret)
+    return Person(name, token, opened, secret, values)
 
 
 async def session_of(database: Database, user: str) -> str:
@@ -123,42 +129,3 @@ async def session_of(database: Database, user: str) -> str:
         opened = await sign_in.open_session(session, made[1], "a browser")
         assert opened is not None
         return opened
-
-
-async def _values(database: Database, agent: Agent, iteration_id: UUID) -> dict[str, str]:
-    letter = await _letter(database, iteration_id)
-    async with database.transaction() as session:
-
-        async def one(row: type[Any], *where: Any) -> str:
-            found = await session.scalars(select(row.id).where(*where).order_by(row.id))
-            return str(found.first())
-
-        return {
-            "agent": str(agent.id),
-            "iteration_id": str(iteration_id),
-            "step_id": await one(Step, Step.agent_id == agent.id),
-            "item_id": await one(InboxItem, InboxItem.agent_id == agent.id),
-            "letter": letter,
-            "node_id": await one(GraphNode, GraphNode.agent_id == agent.id),
-            "edge_id": await one(GraphEdge, GraphEdge.agent_id == agent.id),
-            "token_id": await one(ApiToken, ApiToken.user_id == agent.owner_id),
-            "session_id": await one(BrowserSession, BrowserSession.user_id == agent.owner_id),
-            "user": str(agent.owner_id),
-        }
-
-
-async def _letter(database: Database, iteration_id: UUID) -> str:
-    async with database.transaction() as session:
-        step = (await session.scalars(select(Step).where(Step.iteration_id == iteration_id))).one()
-        payload = f"of {step.id}".encode()
-        await dead_letters.keep(
-            session,
-            actor="researcher",
-            subject="query.requested",
-            payload=payload,
-            code="llm_key",
-            error="the key is wrong",
-            attempts=1,
-            step_id=step.id,
-        )
-        return str(ids.dead_letter_id("query.requested", payload))

@@ -1,0 +1,161 @@
+"""All that a user can have, one of each: rows beneath what the routes are asked about."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store import conversations, dead_letters, deliveries, ids, memories
+from shared.store.database import Database
+from shared.store.iterations import Started
+from shared.store.tables import (
+    Agent,
+    ApiToken,
+    BrowserSession,
+    Delivery,
+    GraphEdge,
+    GraphEdgeType,
+    GraphNode,
+    GraphNodeType,
+    InboxItem,
+    Step,
+)
+from shared.store.words import (
+    ADVICE_TYPE,
+    ANALYSIS_TYPE,
+    DeliveryStatus,
+    MemoryKind,
+    Phase,
+    StepStatus,
+)
+from tests.integration.api.full import end, spoken
+from tests.integration.api.rows import advise
+from tests.integration.courier.rows import make_webhook
+from tests.integration.making import make_iteration, make_ready
+
+One = Callable[..., Awaitable[str]]
+
+
+async def belongings(
+    database: Database, agent: Agent, owner: str, *, iterations: int, secret: str
+) -> dict[str, str]:
+    """Their ids, and other words that are the owner's own, by the names of the parameters that they are given as."""
+    await _make_ready(database, agent)
+    await advise(database, agent)
+    started = await _iterations(database, agent, iterations)
+    return {
+        "agent": str(agent.id),
+        "user": str(agent.owner_id),
+        "phase": Phase.OBSERVER,
+        "number": str(started.iteration.number),
+        "iteration_id": str(started.iteration.id),
+        "interaction_id": str(await spoken(database, started)),
+        "letter": await _letter(database, started),
+        **await _types(database, agent, owner),
+        **await _found(database, agent),
+        **await _talk(database, agent, owner),
+        **await _destination(database, agent, owner, secret),
+    }
+
+
+async def _make_ready(database: Database, agent: Agent) -> None:
+    async with database.transaction() as session:
+        await make_ready(session, await session.merge(agent))
+
+
+async def _iterations(database: Database, agent: Agent, count: int) -> Started:
+    """The last one, which runs; those before it have ended."""
+    for _ in range(count - 1):
+        await end(database, await make_iteration(database, await _again(database, agent)))
+    return await make_iteration(database, await _again(database, agent))
+
+
+async def _again(database: Database, agent: Agent) -> Agent:
+    async with database.transaction() as session:
+        return await session.get_one(Agent, agent.id)
+
+
+async def _types(database: Database, agent: Agent, owner: str) -> dict[str, str]:
+    """Of names that no other agent's types have."""
+    node_type, edge_type = f"ThingOf{owner.capitalize()}", f"told_by_{owner}"
+    of = {"agent_id": agent.id, "description": "x", "created_by": "test"}
+    async with database.transaction() as session:
+        session.add(GraphNodeType(**of, name=node_type, properties_schema={"type": "object"}))
+        session.add(GraphEdgeType(**of, name=edge_type))
+    return {"node_type": node_type, "edge_type": edge_type}
+
+
+async def _found(database: Database, agent: Agent) -> dict[str, str]:
+    """What was made in passing."""
+    async with database.transaction() as session:
+        return {
+            "step_id": await _one(session, Step, Step.agent_id == agent.id),
+            "item_id": await _one(session, InboxItem, InboxItem.agent_id == agent.id),
+            "edge_id": await _one(session, GraphEdge, GraphEdge.agent_id == agent.id),
+            "token_id": await _one(session, ApiToken, ApiToken.user_id == agent.owner_id),
+            "session_id": await _one(
+                session, BrowserSession, BrowserSession.user_id == agent.owner_id
+            ),
+            **{
+                name: await _one(
+                    session, GraphNode, GraphNode.agent_id == agent.id, GraphNode.type == of_type
+                )
+                for name, of_type in (
+                    ("node_id", "Thing"),
+                    ("analysis_id", ANALYSIS_TYPE),
+                    ("advice_id", ADVICE_TYPE),
+                )
+            },
+        }
+
+
+async def _one(session: AsyncSession, row: type[Any], *where: Any) -> str:
+    found = await session.scalars(select(row.id).where(*where).order_by(row.id))
+    return str(found.first())
+
+
+async def _talk(database: Database, agent: Agent, owner: str) -> dict[str, str]:
+    """An answer that failed, so that it can be asked for again and its stream ends; and a memory."""
+    async with database.transaction() as session:
+        step = await conversations.ask(session, agent.id, f"What is known of {owner}?")
+        assert isinstance(step, Step)
+        step.status, step.error = StepStatus.FAILED, f"the model does not know {owner}"
+        step.ended_at = func.clock_timestamp()
+        memory = await memories.remember(session, agent.id, MemoryKind.WISH, f"Spare {owner}")
+        return {
+            "message_id": str(ids.answer_id(agent.id, step.index)),
+            "memory_id": str(memory),
+        }
+
+
+async def _destination(database: Database, agent: Agent, owner: str, secret: str) -> dict[str, str]:
+    """One that is active, with a delivery that failed, so that it can be asked for again."""
+    url = f"https://hooks.example.org/{owner}"
+    made = await make_webhook(database, agent, url, secret=secret)
+    async with database.transaction() as session:
+        delivery = await deliveries.make_test(session, made)
+        await session.execute(
+            update(Delivery)
+            .where(Delivery.id == delivery)
+            .values(status=DeliveryStatus.FAILED, ended_at=func.clock_timestamp())
+        )
+    return {"destination_id": str(made), "delivery_id": str(delivery)}
+
+
+async def _letter(database: Database, started: Started) -> str:
+    step_id: UUID = started.observe.id
+    payload = f"of {step_id}".encode()
+    async with database.transaction() as session:
+        await dead_letters.keep(
+            session,
+            actor="researcher",
+            subject="query.requested",
+            payload=payload,
+            code="llm_key",
+            error="the key is wrong",
+            attempts=1,
+            step_id=step_id,
+        )
+    return str(ids.dead_letter_id("query.requested", payload))
