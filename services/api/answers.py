@@ -12,19 +12,44 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Integer, Uuid, case, column, func, select, values
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import (
+    ARRAY,
+    Integer,
+    Select,
+    Text,
+    Uuid,
+    bindparam,
+    case,
+    column,
+    func,
+    or_,
+    select,
+)
+from sqlalchemy.types import TypeEngine
 
 from services.api.following import AnswerState
 from shared.runtime.rhythm import whatever_happens
 from shared.store.database import Database
-from shared.store.reading.conversation import status_of
+from shared.store.reading import conversation as reading
 from shared.store.reading.conversation_shapes import LookView
 from shared.store.tables import Message, Step
 
 LOOK_SECONDS: Final = 0.1
 AWAY_SECONDS: Final = 1.0
 """Between two looks while they fail."""
+COMPLETE: Final = "complete"
+GONE: Final = "gone"
+"""There is no step any more."""
+UNKNOWN: Final = ""
+_KNOWN: Final[Mapping[str, TypeEngine[Any]]] = {
+    "answer_id": Uuid(),
+    "step_id": Uuid(),
+    "draft": Integer(),
+    "length": Integer(),
+    "looked": Integer(),
+    "stands": Text(),
+}
+"""What was read of each answer before, column by column."""
 
 
 @dataclass
@@ -32,6 +57,8 @@ class _Followed:
     step_id: UUID
     followers: int = 0
     state: AnswerState | None = None
+    stands: str = ""
+    """How it stood at the last look: the standing of its step, COMPLETE or GONE."""
     is_gone: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -51,6 +78,7 @@ class Answers:
         self._looking: asyncio.Task[None] | None = None
         self._is_closed = False
         self._has_looked = False
+        self._changed = _changed()
 
     async def follow(
         self, answer_id: UUID, step_id: UUID, *, seconds: float
@@ -107,15 +135,16 @@ class Answers:
         asked = dict(self._followed)
         if not asked:
             return
+        known = zip(*(_known(*each) for each in asked.items()), strict=True)
+        given = dict(zip(_KNOWN, map(list, known), strict=True))
         async with self._database.transaction() as session:
-            found = await _states(session, asked)
-        for answer_id, state in found.items():
+            found = (await session.execute(self._changed, given)).all()
+        for answer_id, draft, *rest in found:
             followed = asked[answer_id]
-            if state is None:
+            if draft is None:
                 followed.is_gone = True
-            elif state == followed.state:
-                continue
-            followed.state = state
+            else:
+                followed.state = _state(followed, draft, *rest)
             followed.tell()
         self._has_looked = True
 
@@ -129,53 +158,58 @@ async def _set_by(event: asyncio.Event, deadline: float) -> bool:
     return True
 
 
-async def _states(
-    session: AsyncSession, asked: Mapping[UUID, _Followed]
-) -> dict[UUID, AnswerState | None]:
-    """Each answer as it is; None for those that are gone. Of a draft that is known only what is new is read."""
-    known = values(
-        column("answer_id", Uuid),
-        column("step_id", Uuid),
-        column("draft", Integer),
-        column("length", Integer),
-        name="known",
-    ).data([_known(answer_id, followed) for answer_id, followed in asked.items()])
+def _changed() -> Select[Any]:
+    """The answers that are not as they are known, without a draft where they are gone. Text that is known is not read
+    again. Made once: to make it takes longer than to ask it.
+    """
+    given = [bindparam(name, type_=ARRAY(kind)) for name, kind in _KNOWN.items()]
+    columns = [column(name, kind) for name, kind in _KNOWN.items()]
+    known = func.unnest(*given).table_valued(*columns, name="known").render_derived()
+    is_complete = Message.completed_at.is_not(None)
+    stands = func.coalesce(case((is_complete, COMPLETE), else_=reading.standing()), GONE)
     length = case((Message.draft == known.c.draft, known.c.length), else_=0)
-    rows = await session.execute(
+    is_news = or_(
+        Message.id.is_(None),
+        Message.draft != known.c.draft,
+        func.length(Message.content) != known.c.length,
+        func.jsonb_array_length(Message.looked) != known.c.looked,
+        stands != known.c.stands,
+    )
+    return (
         select(
             known.c.answer_id,
             Message.draft,
             length,
             func.substr(Message.content, length + 1),
             Message.looked,
-            Message.completed_at.is_not(None),
-            Step,
+            stands,
         )
         .select_from(known)
         .outerjoin(Message, Message.id == known.c.answer_id)
         .outerjoin(Step, Step.id == known.c.step_id)
+        .where(is_news)
     )
-    return {
-        row[0]: None if row[1] is None else _state(asked[row[0]].state, *row[1:]) for row in rows
-    }
 
 
-def _known(answer_id: UUID, followed: _Followed) -> tuple[UUID, UUID, int, int]:
+def _known(answer_id: UUID, followed: _Followed) -> tuple[UUID, UUID, int, int, int, str]:
     state = followed.state
-    draft, length = (state.draft, len(state.content)) if state else (0, 0)
-    return answer_id, followed.step_id, draft, length
+    if state is None:
+        return answer_id, followed.step_id, 0, 0, 0, UNKNOWN
+    standing = followed.stands
+    return answer_id, followed.step_id, state.draft, len(state.content), len(state.looked), standing
 
 
 def _state(
-    known: AnswerState | None,
+    followed: _Followed,
     draft: int,
     length: int,
     text: str,
     looked: list[dict[str, Any]],
-    is_complete: bool,
-    step: Step | None,
+    stands: str,
 ) -> AnswerState:
-    before = known.content[:length] if known else ""
-    status, _ = status_of(is_complete=is_complete, step=step)
+    followed.stands = stands
+    before = followed.state.content[:length] if followed.state else ""
+    step = None if stands in (COMPLETE, GONE) else stands
+    status = reading.status_of(is_complete=stands == COMPLETE, step=step)
     looks = tuple(LookView.model_validate(each) for each in looked)
     return AnswerState(draft, before + text, looks, status)

@@ -7,7 +7,7 @@ changes its name.
 
 from hashlib import sha256
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Header, Request
 from pydantic import BaseModel
@@ -15,6 +15,10 @@ from starlette.responses import Response
 
 from services.api.problems import ProblemError
 
+UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {
+    int(HTTPStatus.NOT_MODIFIED): {"description": "It is still what `If-None-Match` names."}
+}
+"""For the `responses` of routes that answer reads by `tagged`."""
 _HASH_CHARACTERS: Final = 32
 _BETWEEN: Final = "."
 

@@ -23,6 +23,7 @@ from shared.store.tables import IdempotencyKey
 KEPT: Final = timedelta(hours=24)
 PRUNED_AT_ONCE: Final = 100
 REPEATED: Final = {"Idempotency-Replayed": "true"}
+SHOWN_ONCE: Final = {"Cache-Control": "no-store"}
 
 Key = Annotated[
     str | None,
@@ -49,11 +50,12 @@ class Once:
     ) -> Response:
         """201 with what `make` makes, or the answer that was given to this request before.
 
-        Where the answer `holds_secret` it is not kept, and asking again is refused: a secret is shown once.
+        Where the answer `holds_secret` nobody keeps it, and asking again is refused: a secret is shown once.
         Raises ProblemError where the key was another request's, or that request has not ended.
         """
+        headers = SHOWN_ONCE if holds_secret else None
         if self.key is None:
-            return _created((await make()).model_dump_json().encode())
+            return _created((await make()).model_dump_json().encode(), headers)
         await self._refuse_meanwhile(self.key)
         if (before := await self._before(self.key)) is not None:
             return before
@@ -68,7 +70,7 @@ class Once:
             )
         )
         await self._prune()
-        return _created(body)
+        return _created(body, headers)
 
     async def _refuse_meanwhile(self, key: str) -> None:
         """Holds the key until the transaction ends."""

@@ -168,6 +168,13 @@ class PhaseRun:
                     raise
                 await asyncio.sleep(RECORD_AGAIN_SECONDS)
 
+    async def open_call(self, session: AsyncSession, request: CallRequest) -> Call:
+        """Writes the call into the ledger with whatever else `session` commits; nothing is reserved for it yet."""
+        call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
+        self._purse.price(call, self._most_usd(request))
+        self._opened[request.hash] = call
+        return call
+
     async def open_calls(
         self, session: AsyncSession, requests: Sequence[CallRequest]
     ) -> Sequence[Sending]:
@@ -175,7 +182,7 @@ class PhaseRun:
         cost. Give what it returns to `may_send` when that is committed.
         """
         return await self._purse.reserve(
-            session, [await self._open(session, request) for request in requests]
+            session, [await self.open_call(session, request) for request in requests]
         )
 
     def may_send(self, reserved: Sequence[Sending]) -> None:
@@ -199,12 +206,6 @@ class PhaseRun:
         cost_usd = self._model.prices.of_operation(request.operation) if billed else Decimal(0)
         await ledger.answer_call(session, call.id, CallAnswer(content, cost_usd=cost_usd))
         await self._purse.settle(session, call, cost_usd)
-
-    async def _open(self, session: AsyncSession, request: CallRequest) -> Call:
-        call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
-        self._purse.price(call, self._most_usd(request))
-        self._opened[request.hash] = call
-        return call
 
     def _most_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices
@@ -244,7 +245,7 @@ class PhaseRun:
             )
             if is_last(answer):
                 await interactions.complete(session, self.interaction)
-            opened = [await self._open(session, paid) for paid in paid_calls(answer)]
+            opened = [await self.open_call(session, paid) for paid in paid_calls(answer)]
             await self._purse.settle(session, call, recorded.cost_usd)
             return await self._purse.reserve(session, opened)
 

@@ -20,16 +20,16 @@ def _ledger_off() -> None:
     """Whatever was answered is forgotten, and asked again."""
     from shared.llm.phase import PhaseRun
 
-    remembering = PhaseRun._open
+    remembering = PhaseRun.open_call
 
-    async def opened(self: PhaseRun, session: AsyncSession, request: Any) -> Call:
+    async def open_call(self: PhaseRun, session: AsyncSession, request: Any) -> Call:
         call = await remembering(self, session, request)
         await session.flush()
         session.expunge(call)
         call.answer = call.answered_at = None
         return call
 
-    PhaseRun._open = opened  # type: ignore[method-assign]
+    PhaseRun.open_call = open_call  # type: ignore[method-assign]
 
 
 def _epochs_off() -> None:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
 from sqlalchemy import func, select
 
@@ -37,7 +38,7 @@ QUERY: Final = {"objective": "lithium", "reasoning": "why not", "search_hints": 
 def teach(levers: Sandbox, chance: random.Random) -> None:
     """Each step searches twice in parallel, then once more, then ends; some answers are late, refused, lost or cut."""
 
-    def searched(*queries: str) -> dict[str, object]:
+    def searched(*queries: str) -> dict[str, Any]:
         wanted = [{"name": "tavilySearch", "arguments": {"query": query}} for query in queries]
         return {"tool_calls": wanted, "times": None}
 
@@ -47,7 +48,11 @@ def teach(levers: Sandbox, chance: random.Random) -> None:
         searched("first query", "second query"),
     )
     late = {"kind": "latency", "always": True, "latency_seconds": 0.03}
-    troubles = [{"status": 500}, {"status": 429, "retry_after_seconds": 0.01}, {"kind": "cut"}]
+    troubles: list[dict[str, Any]] = [
+        {"status": 500},
+        {"status": 429, "retry_after_seconds": 0.01},
+        {"kind": "cut"},
+    ]
     levers.faults(
         late,
         *(
@@ -146,7 +151,7 @@ class Equipment:
         database = Database(settings.database_url, name=f"crowd-{number}", pool_size=8)
         return cls(database, model_of(settings, database), search_of(settings))
 
-    async def open_steps(self) -> list[object]:
+    async def open_steps(self) -> list[UUID]:
         async with self.database.transaction() as session:
             found = await session.scalars(
                 select(Step.id).where(Step.kind == StepKind.QUERY, Step.status.in_(OPEN))

@@ -23,7 +23,10 @@ TODAY = date(2026, 3, 1)
 TOMORROW = date(2026, 3, 2)
 
 
-def usd(amount: str | int) -> Decimal:
+Amount = str | int | Decimal
+
+
+def usd(amount: Amount) -> Decimal:
     return Decimal(amount)
 
 
@@ -38,7 +41,7 @@ class Kept:
 NOTHING = Kept((Decimal(0), 0), (Decimal(0), 0))
 
 
-def kept(spent: str | int = 0, calls: int = 0, reserved: str | int = 0, held: int = 0) -> Kept:
+def kept(spent: Amount = 0, calls: int = 0, reserved: Amount = 0, held: int = 0) -> Kept:
     return Kept((usd(spent), calls), (usd(reserved), held))
 
 
@@ -72,20 +75,20 @@ class Spender:
             return opened.id
 
     async def reserve(
-        self, bound: str | int, *names: str, day: date | None = TODAY
+        self, bound: Amount, *names: str, day: date | None = TODAY
     ) -> Sequence[Sending] | None:
         bounds = {await self.call(name): usd(bound) for name in names or ("a",)}
         async with self.database.transaction() as session:
             return await books.reserve(session, self.agent.id, bounds, day=day)
 
     async def reserved(
-        self, bound: str | int, name: str = "a", *, day: date | None = TODAY
+        self, bound: Amount, name: str = "a", *, day: date | None = TODAY
     ) -> Sending:
         found = await self.reserve(bound, name, day=day)
         assert found is not None, "no cap is in the way"
         return found[0]
 
-    async def settle(self, sending: Sending, cost: str | int | None) -> None:
+    async def settle(self, sending: Sending, cost: Amount | None) -> None:
         async with self.database.transaction() as session:
             await books.settle(session, sending, None if cost is None else usd(cost))
 
@@ -97,7 +100,7 @@ class Spender:
         async with self.database.transaction() as session:
             return await session.get_one(Call, call_id)
 
-    async def cap(self, dollars: str | int | None = None, calls: int | None = None) -> None:
+    async def cap(self, dollars: Amount | None = None, calls: int | None = None) -> None:
         async with self.database.transaction() as session:
             await capping.cap_agent(session, self.agent.id, caps(dollars, calls))
 
@@ -105,12 +108,12 @@ class Spender:
         return await day_of(self.database, self.agent.id, day)
 
 
-def caps(dollars: str | int | None = None, calls: int | None = None) -> Caps:
+def caps(dollars: Amount | None = None, calls: int | None = None) -> Caps:
     return Caps(None if dollars is None else usd(dollars), calls)
 
 
 async def cap_all(
-    database: Database, dollars: str | int | None = None, calls: int | None = None
+    database: Database, dollars: Amount | None = None, calls: int | None = None
 ) -> None:
     async with database.transaction() as session:
         await capping.cap_installation(session, caps(dollars, calls))

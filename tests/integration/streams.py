@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 from uuid import UUID, uuid4
 
 import httpx
@@ -14,25 +15,59 @@ import uvicorn
 from fastapi import FastAPI
 from httpx_sse import ServerSentEvent, aconnect_sse
 
+from bench.api_process import ApiProcess
 from services.api.app import build
 from shared.events.models import InsightCompleted, QueryCompleted
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
+from tests.integration.api.signed_in import token_of
 from tests.waiting import until
 
 GAP, END = "gap", "end"
+
+
+class Reachable(Protocol):
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def token(self) -> str:
+        """By which its owner comes in."""
+        ...
 
 
 @dataclass(frozen=True)
 class Serving:
     url: str
     app: FastAPI
+    token: str
+
+    def client(self, **options: Any) -> httpx.AsyncClient:
+        """Its owner's."""
+        headers = {**shown(self), **options.pop("headers", {})}
+        base = f"{self.url}/api/v1"
+        return httpx.AsyncClient(base_url=base, headers=headers, trust_env=False, **options)
+
+
+class OwnersApi(ApiProcess):
+    """One of its own process."""
+
+    def __init__(self, settings: Settings, log: Path, token: str) -> None:
+        super().__init__(settings, log)
+        self.token = token
+
+
+def shown(api: Reachable) -> dict[str, str]:
+    return {"Authorization": f"Bearer {api.token}"}
 
 
 @asynccontextmanager
-async def serving(settings: Settings, *, port: int = 0) -> AsyncIterator[Serving]:
-    """The api on loopback, in this process; ended with its listeners."""
+async def serving(
+    settings: Settings, *, port: int = 0, user: str | None = None
+) -> AsyncIterator[Serving]:
+    """The api on loopback, in this process, for its owner or `user`; ended with its listeners."""
     app = build(settings)
+    token = await token_of(settings, user)
     server = uvicorn.Server(
         uvicorn.Config(
             app, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=2
@@ -46,7 +81,7 @@ async def serving(settings: Settings, *, port: int = 0) -> AsyncIterator[Serving
     await until(started, what="the api to listen")
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield Serving(f"http://127.0.0.1:{port}", app)
+        yield Serving(f"http://127.0.0.1:{port}", app, token)
     finally:
         app.state.hub.stop()
         server.should_exit = True
@@ -91,16 +126,16 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(url: str, path: str = "/events", **headers: str) -> AsyncIterator[Ear]:
+async def listening(api: Reachable, path: str = "/events", **headers: str) -> AsyncIterator[Ear]:
     """Listens while the block runs. Fails where the api refuses."""
     ear = Ear()
     opened = asyncio.Event()
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    given = shown(api) | {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def listen() -> None:
         async with (
             httpx.AsyncClient(timeout=None, trust_env=False) as client,
-            aconnect_sse(client, "GET", f"{url}/api/v1{path}", headers=given) as source,
+            aconnect_sse(client, "GET", f"{api.url}/api/v1{path}", headers=given) as source,
         ):
             source.response.raise_for_status()
             ear.headers = dict(source.response.headers)

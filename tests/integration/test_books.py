@@ -38,7 +38,8 @@ async def test_what_is_reserved_becomes_what_it_has_cost(
     await spender.settle(sending, "0.02")
     assert await spender.day() == await whole_day(database) == kept("0.02", 1)
     row = await spender.row(sending.call_id)
-    assert (row.reserved_usd, row.reserved_on, row.presumed_usd) == (None, None, 0)
+    assert row.reserved_on is None
+    assert row.presumed_usd == 0
     assert await nothing_is_reserved(database)
 
 
@@ -176,6 +177,7 @@ async def test_a_step_that_ends_leaves_nothing_reserved(
             case "failed":
                 await steps.fail(session, spender.lease, "broken", attempts=1)
             case _:
+                assert spender.lease.iteration_id is not None
                 await settle(session, spender.lease.iteration_id, DeadlinePassed())
     assert await spender.day() == await whole_day(database) == kept("0.60", 2)
     assert await whole_day(database, TOMORROW) == kept("0.40", 1)

@@ -10,18 +10,14 @@ import pytest
 from sqlalchemy import func, select
 
 from shared.runtime.settings import Settings
-from shared.store.budgets import standings
+from shared.store.budgets import capping, standings
 from shared.store.budgets.books import INSTALLATION
+from shared.store.budgets.standings import Caps
 from shared.store.database import Database
 from shared.store.tables import Agent, BudgetDay, Call, InboxItem
 from tests.integration.crowd import Crowd, agents_with_work, failed_steps, teach
 from tests.integration.levers import Sandbox
-from tests.integration.spending import (
-    book_faults,
-    cap_all,
-    caps,
-    nothing_is_reserved,
-)
+from tests.integration.spending import book_faults, caps, nothing_is_reserved
 from tests.seeds import repeatable
 
 WORKERS = 32
@@ -95,7 +91,8 @@ async def test_what_is_billed_never_passes_the_cap(
     agents = await agents_with_work(
         database, agents=1 if whose == "agent" else 4, steps_each=STEPS[whose]
     )
-    await set_cap(database, agents, whose, **{unit: cap})
+    given = caps(cap) if unit == "usd" else caps(calls=int(cap))
+    await set_cap(database, agents, given)
     teach(levers, chance)
     crowd = Crowd(sandbox_settings, agents, chance, WORKERS, deaths=WORKERS)
     watch = Watch(database, levers, cap, unit)
@@ -114,20 +111,13 @@ async def test_what_is_billed_never_passes_the_cap(
     print(dict(crowd.happened), "looks:", watch.looks, "billed:", levers.billed_usd())
 
 
-async def set_cap(
-    database: Database,
-    agents: Sequence[Agent],
-    whose: str,
-    usd: Decimal | None = None,
-    calls: int | None = None,
-) -> None:
-    if whose == "installation":
-        await cap_all(database, usd, calls)
-        return
-    [agent] = agents
+async def set_cap(database: Database, agents: Sequence[Agent], given: Caps) -> None:
+    """The agent's, or where there are several the installation's."""
     async with database.transaction() as session:
-        row = await session.get_one(Agent, agent.id)
-        row.budget_usd_per_day, row.budget_calls_per_day = caps(usd, calls).__dict__.values()
+        if len(agents) == 1:
+            await capping.cap_agent(session, agents[0].id, given)
+        else:
+            await capping.cap_installation(session, given)
 
 
 async def notices(database: Database) -> int:
@@ -154,7 +144,7 @@ async def test_without_caps_the_books_tell_what_was_billed(
         async with database.transaction() as session:
             day = await session.get_one(BudgetDay, (INSTALLATION, await standings.today(session)))
             sums = select(func.sum(Call.cost_usd), func.sum(Call.presumed_usd))
-            known, presumed = (await session.execute(sums)).one()
+            known, presumed = (amount or 0 for amount in (await session.execute(sums)).one())
         assert await nothing_is_reserved(database)
         assert day.spent_usd == known + presumed
         assert levers.billed_usd() <= day.spent_usd

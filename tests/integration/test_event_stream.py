@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
-import httpx
 import pytest
 from fastapi import Request
 
@@ -45,10 +44,9 @@ async def agent_id(database: Database) -> UUID:
 
 
 async def a_strangers(settings: Settings, database: Database) -> UUID:
-    async with serving(settings.model_copy(update={"owner": "stranger"})) as theirs:
+    async with serving(settings, user="stranger") as theirs, theirs.client() as client:
         mission = {"mission": "Watch the price of cobalt in London", "name": "Cobalt"}
-        async with httpx.AsyncClient() as client:
-            made = await client.post(f"{theirs.url}/api/v1/agents", json=mission)
+        made = await client.post("/agents", json=mission)
     return UUID(made.json()["id"])
 
 
@@ -59,7 +57,7 @@ async def test_events_are_told_as_they_stand_on_the_bus(
         monkeypatch.setattr(listener, name, 3600.0)
     await publish(bus, agent_id, 1)
     event = learned(agent_id, 2)
-    async with listening(api.url) as ear:
+    async with listening(api) as ear:
         await ear.has_place()
         await bus.publish(event)
         await ear.hears(2)
@@ -79,7 +77,7 @@ async def test_what_came_after_a_place_is_told_and_then_what_comes(
     path, headers = ("/events?after=0", {"last_event_id": "1"})
     if how == "parameter":
         path, headers = "/events?after=1", {}
-    async with listening(api.url, path, **headers) as ear:
+    async with listening(api, path, **headers) as ear:
         await ear.hears(2, 3)
         await publish(bus, agent_id, 4)
         await ear.hears(2, 3, 4)
@@ -91,20 +89,20 @@ async def test_who_was_told_nothing_yet_comes_back_to_the_same_place(
     api: Serving, bus: Bus, agent_id: UUID
 ) -> None:
     await publish(bus, agent_id, 1)
-    async with listening(api.url) as first:
+    async with listening(api) as first:
         await first.has_place()
     await publish(bus, agent_id, 2)
-    async with listening(api.url, last_event_id=first.place) as second:
+    async with listening(api, last_event_id=first.place) as second:
         await second.hears(2)
 
 
 async def test_since_a_moment(api: Serving, bus: Bus, agent_id: UUID) -> None:
     await publish(bus, agent_id, 1)
     moment = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-    async with listening(api.url, f"/events?since={moment}") as ear:
+    async with listening(api, f"/events?since={moment}") as ear:
         await ear.has_place()
         await publish(bus, agent_id, 2)
-        async with listening(api.url, f"/events?since={moment}") as later:
+        async with listening(api, f"/events?since={moment}") as later:
             await later.hears(2)
         await ear.hears(2)
 
@@ -114,10 +112,10 @@ async def test_one_agents_events_one_kind_of_events(
 ) -> None:
     other = await make_agent(database, name="Cobalt")
     async with (
-        listening(api.url, "/events?after=0&type=query") as queries,
-        listening(api.url, "/events?after=0&type=*.failed&type=insight.*") as insights,
-        listening(api.url, "/events?after=0&agent=lithium") as named,
-        listening(api.url, f"/agents/{agent_id}/events?after=0&type=query.completed") as both,
+        listening(api, "/events?after=0&type=query") as queries,
+        listening(api, "/events?after=0&type=*.failed&type=insight.*") as insights,
+        listening(api, "/events?after=0&agent=lithium") as named,
+        listening(api, f"/agents/{agent_id}/events?after=0&type=query.completed") as both,
     ):
         await publish(bus, agent_id, 1)
         await bus.publish(concluded(agent_id))
@@ -134,9 +132,9 @@ async def test_what_is_anothers_is_never_told(
     theirs = await a_strangers(settings, database)
     await publish(bus, theirs, 1)
     async with (
-        listening(api.url, "/events?after=0") as whole,
-        listening(api.url) as live,
-        httpx.AsyncClient(base_url=f"{api.url}/api/v1") as client,
+        listening(api, "/events?after=0") as whole,
+        listening(api) as live,
+        api.client() as client,
     ):
         await live.has_place()
         await publish(bus, theirs, 2, 3)
@@ -155,7 +153,7 @@ async def test_a_new_agent_is_heard_at_once_and_a_deleted_one_by_nobody(
     deleted = await make_agent(database, name="Nickel")
     async with database.transaction() as session:
         await agents.delete(session, deleted.id)
-    async with listening(api.url) as ear:
+    async with listening(api) as ear:
         await ear.has_place()
         await publish(bus, deleted.id, 1)
         await publish(bus, uuid4(), 2)
@@ -169,7 +167,7 @@ async def test_an_event_of_a_newer_version_is_told_as_it_is(
     api: Serving, bus: Bus, agent_id: UUID
 ) -> None:
     newer = json.dumps({"type": "vigil.query.v9.dreamt", "agent_id": str(agent_id), "x": "a b"})
-    async with listening(api.url) as ear:
+    async with listening(api) as ear:
         await ear.has_place()
         await bus.publish_bytes("query.dreamt", newer.encode(), message_id="newer")
         await eventually(lambda: len(ear.events) == 1, "the event")
@@ -191,18 +189,18 @@ async def test_an_event_of_a_newer_version_is_told_as_it_is(
 async def test_what_cannot_be_understood_is_refused(
     api: Serving, path: str, headers: dict[str, str], words: list[str]
 ) -> None:
-    async with httpx.AsyncClient(base_url=f"{api.url}/api/v1", headers=headers) as client:
+    async with api.client(headers=headers) as client:
         assert_problem(await client.get(path), 422, *words)
 
 
 async def test_listeners_hold_no_connection_of_the_pool(
     api: Serving, bus: Bus, agent_id: UUID
 ) -> None:
-    async with asyncio.TaskGroup() as group, httpx.AsyncClient() as client:
+    async with asyncio.TaskGroup() as group, api.client() as client:
         ended = asyncio.Event()
 
         async def listen() -> None:
-            async with listening(api.url) as ear:
+            async with listening(api) as ear:
                 await ear.hears(1)
                 await ended.wait()
 
@@ -210,7 +208,7 @@ async def test_listeners_hold_no_connection_of_the_pool(
             group.create_task(listen())
         await eventually(lambda: api.app.state.hub.listeners == 30, "all to listen")
         await publish(bus, agent_id, 1)
-        assert (await client.get(f"{api.url}/api/v1/agents")).status_code == 200
+        assert (await client.get("/agents")).status_code == 200
         ended.set()
     await eventually(lambda: api.app.state.hub.listeners == 0, "all to be gone")
 
@@ -218,14 +216,14 @@ async def test_listeners_hold_no_connection_of_the_pool(
 async def test_there_are_as_many_listeners_as_may_be(settings: Settings) -> None:
     async with (
         serving(settings.model_copy(update={"event_listeners": 1})) as api,
-        httpx.AsyncClient(base_url=f"{api.url}/api/v1") as client,
+        api.client() as client,
     ):
-        async with listening(api.url):
+        async with listening(api):
             refused = await client.get("/events")
             assert_problem(refused, 503, "1 listen")
             assert refused.headers["retry-after"]
         await eventually(lambda: api.app.state.hub.listeners == 0, "the place to be free")
-        async with listening(api.url) as ear:
+        async with listening(api) as ear:
             await ear.has_place()
 
 
@@ -234,8 +232,8 @@ async def test_in_silence_there_are_signs_of_life(
 ) -> None:
     monkeypatch.setattr(listener, "KEEP_ALIVE_SECONDS", 0.05)
     async with (
-        httpx.AsyncClient() as client,
-        client.stream("GET", f"{api.url}/api/v1/events") as answer,
+        api.client() as client,
+        client.stream("GET", "/events") as answer,
     ):
         signs = 0
         async for line in answer.aiter_lines():
@@ -257,7 +255,7 @@ async def test_whoever_is_no_longer_allowed_is_cut_off(
         return still_allowed
 
     api.app.dependency_overrides[standing.still_allowed_of] = of_a_token
-    async with listening(api.url) as ear:
+    async with listening(api) as ear:
         await ear.has_place()
         await publish(bus, agent_id, 1)
         await ear.hears(1)

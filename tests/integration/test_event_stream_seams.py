@@ -47,7 +47,7 @@ async def test_from_before_the_window_into_it_without_a_seam(
 ) -> None:
     monkeypatch.setattr("services.api.events.hub.CHUNK_EVENTS", 3)
     await publish(bus, agent_id, *range(1, 31))
-    async with listening(api.url, "/events?after=2") as ear:
+    async with listening(api, "/events?after=2") as ear:
         await ear.hears(*range(3, 31))
         await publish(bus, agent_id, 31, 32)
         await ear.hears(*range(3, 33))
@@ -60,12 +60,12 @@ async def test_what_is_no_longer_kept_is_a_gap(
     await publish(bus, agent_id, *range(1, 13))
     await bus.jetstream.purge_stream(STREAM, seq=9)
     async with serving(settings) as api:
-        async with listening(api.url, last_event_id="3") as ear:
+        async with listening(api, last_event_id="3") as ear:
             await ear.hears(*range(9, 13))
         assert ear.told[1].event == GAP
         assert ear.of(GAP) == [{"why": "expired", "first": 4, "last": 8}]
         assert ear.told[1].id == "8"  # who comes back from here is not told again
-        async with listening(api.url, last_event_id="8") as again:
+        async with listening(api, last_event_id="8") as again:
             await again.hears(*range(9, 13))
         assert again.of(GAP) == []
 
@@ -75,10 +75,10 @@ async def test_of_a_stream_that_was_emptied_all_is_a_gap(
 ) -> None:
     await publish(bus, agent_id, *range(1, 6))
     async with serving(settings) as api:
-        async with listening(api.url, last_event_id="5") as ear:
+        async with listening(api, last_event_id="5") as ear:
             await ear.hears()
         await bus.jetstream.purge_stream(STREAM)
-        async with serving(settings) as other, listening(other.url, last_event_id="2") as ear:
+        async with serving(settings) as other, listening(other, last_event_id="2") as ear:
             await eventually(lambda: bool(ear.of(GAP)), "a gap")
             await publish(bus, agent_id, 6)
             await ear.hears(6)
@@ -89,7 +89,7 @@ async def test_a_place_that_the_stream_never_had_is_a_gap_and_all_of_it_is_told(
     api: Serving, bus: Bus, agent_id: UUID
 ) -> None:
     await publish(bus, agent_id, 1, 2)
-    async with listening(api.url, last_event_id="1000") as ear:
+    async with listening(api, last_event_id="1000") as ear:
         await ear.hears(1, 2)
     assert ear.of(GAP) == [{"why": "stream_made_anew", "first": 1001, "last": None}]
 
@@ -99,7 +99,7 @@ async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
 ) -> None:
     """Once it reads again: what it was sent, why it is cut off, and the end."""
     monkeypatch.setattr(listener, "TAKES_SLOWLY_SECONDS", 0.0)
-    async with Dawdler.at(api.url) as dawdler:
+    async with Dawdler.at(api) as dawdler:
         await eventually(lambda: api.app.state.hub.listeners == 1, "it to listen")
         await dawdler.opened()
         total = await flood(bus, agent_id, api)
@@ -109,7 +109,7 @@ async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
     place = int(sent.rpartition(b"\nid: ")[2].split()[0])
     assert 1 < place < total
     monkeypatch.setattr(listener, "TAKES_SLOWLY_SECONDS", 60.0)
-    async with listening(api.url, last_event_id=str(place)) as ear:
+    async with listening(api, last_event_id=str(place)) as ear:
         await eventually(lambda: len(ear.events) == total - place, "the rest")
     assert ids_of(ear.events) == [*range(place + 1, total + 1)]
     assert (ear.of(GAP), ear.of(END)) == ([], [])
@@ -119,7 +119,7 @@ async def test_who_takes_nothing_is_cut_off_and_holds_next_to_nothing(
     settings: Settings, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(response, "TAKES_NOTHING_SECONDS", 0.5)
-    async with serving(settings) as api, Dawdler.at(api.url) as dawdler:
+    async with serving(settings) as api, Dawdler.at(api) as dawdler:
         await dawdler.opened()
         total = await flood(bus, agent_id, api)
         await eventually(lambda: api.app.state.hub.listeners == 0, "it to be cut off")
@@ -146,8 +146,8 @@ class Dawdler:
         self._read = b""
 
     @staticmethod
-    def at(url: str) -> "_Opened":
-        return _Opened(url)
+    def at(api: Serving) -> "_Opened":
+        return _Opened(api)
 
     async def opened(self) -> None:
         """It has its place."""
@@ -165,8 +165,9 @@ class Dawdler:
 
 
 class _Opened:
-    def __init__(self, url: str) -> None:
-        self._host, _, self._port = url.removeprefix("http://").partition(":")
+    def __init__(self, api: Serving) -> None:
+        self._host, _, self._port = api.url.removeprefix("http://").partition(":")
+        self._token = api.token
         self._connection = socket.socket()
 
     async def __aenter__(self) -> Dawdler:
@@ -175,7 +176,7 @@ class _Opened:
         loop = asyncio.get_running_loop()
         await loop.sock_connect(self._connection, (self._host, int(self._port)))
         # As HTTP/1.0, so that the answer comes as it is and not in chunks.
-        asked = f"GET /api/v1/events HTTP/1.0\r\nHost: {self._host}\r\n\r\n"
+        asked = f"GET /api/v1/events HTTP/1.0\r\nHost: {self._host}\r\nAuthorization: Bearer {self._token}\r\n\r\n"
         await loop.sock_sendall(self._connection, asked.encode())
         return Dawdler(self._connection)
 

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
-import httpx
 import pytest
 
-from bench.api_process import ApiProcess
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_ports
 from shared.events.topology import STREAM
@@ -16,8 +14,18 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from shared.store.database import Database
+from tests.integration.api.signed_in import token_of
 from tests.integration.making import make_agent
-from tests.integration.streams import END, GAP, eventually, ids_of, listening, publish, serving
+from tests.integration.streams import (
+    END,
+    GAP,
+    OwnersApi,
+    eventually,
+    ids_of,
+    listening,
+    publish,
+    serving,
+)
 
 
 @pytest.fixture
@@ -45,10 +53,10 @@ async def say(url: str, agent_id: UUID, *numbers: int) -> None:
 async def test_over_a_restart_of_the_api_nothing_is_lost(
     settings: Settings, bus: Bus, agent_id: UUID, tmp_path: Path, how: signal.Signals
 ) -> None:
-    process = ApiProcess(settings, tmp_path / "api.log")
+    process = OwnersApi(settings, tmp_path / "api.log", await token_of(settings))
     try:
         await process.start()
-        async with listening(process.url) as before:
+        async with listening(process) as before:
             await before.has_place()
             await publish(bus, agent_id, 1, 2)
             await before.hears(1, 2)
@@ -56,7 +64,7 @@ async def test_over_a_restart_of_the_api_nothing_is_lost(
             await before.ends()
         await publish(bus, agent_id, 3, 4)
         await process.start()
-        async with listening(process.url, last_event_id=before.place) as after:
+        async with listening(process, last_event_id=before.place) as after:
             await after.hears(3, 4)
             await publish(bus, agent_id, 5)
             await after.hears(3, 4, 5)
@@ -73,7 +81,7 @@ async def test_a_restart_of_nats_is_outlived(
     own_nats.start()
     own = settings.model_copy(update={"nats_url": own_nats.url, "event_window": 2})
     await provision_stream(own)
-    async with serving(own) as api, listening(api.url) as ear:
+    async with serving(own) as api, listening(api) as ear:
         await ear.has_place()
         await say(own.nats_url, agent_id, 1)
         await ear.hears(1)
@@ -91,11 +99,11 @@ async def test_without_nats_all_else_is_answered_and_listeners_wait(
     own = settings.model_copy(update={"nats_url": own_nats.url})
     async with (
         serving(own) as api,
-        listening(api.url, "/events?after=0") as ear,
-        httpx.AsyncClient(base_url=api.url) as client,
+        listening(api, "/events?after=0") as ear,
+        api.client() as client,
     ):
-        assert (await client.get("/health/ready")).status_code == 200
-        assert (await client.get("/api/v1/agents")).status_code == 200
+        assert (await client.get(f"{api.url}/health/ready")).status_code == 200
+        assert (await client.get("/agents")).status_code == 200
         assert not ear.is_over
         own_nats.start()
         await provision_stream(own)
@@ -106,7 +114,7 @@ async def test_without_nats_all_else_is_answered_and_listeners_wait(
 async def test_a_stream_made_anew_is_a_gap_and_is_told_from_its_first(
     settings: Settings, bus: Bus, agent_id: UUID
 ) -> None:
-    async with serving(settings) as api, listening(api.url) as ear:
+    async with serving(settings) as api, listening(api) as ear:
         await ear.has_place()
         await publish(bus, agent_id, 1, 2, 3)
         await ear.hears(1, 2, 3)
@@ -119,7 +127,7 @@ async def test_a_stream_made_anew_is_a_gap_and_is_told_from_its_first(
 
 
 async def test_an_emptied_stream_goes_on(settings: Settings, bus: Bus, agent_id: UUID) -> None:
-    async with serving(settings) as api, listening(api.url) as ear:
+    async with serving(settings) as api, listening(api) as ear:
         await ear.has_place()
         await publish(bus, agent_id, 1, 2)
         await ear.hears(1, 2)
@@ -146,7 +154,7 @@ async def test_while_nobody_can_say_whose_an_event_is_it_waits(
             raise TransientError("PostgreSQL: away")
         return await of(self, agent_ids)  # type: ignore[arg-type]  # as it was given
 
-    async with serving(settings) as api, listening(api.url) as ear:
+    async with serving(settings) as api, listening(api) as ear:
         await ear.has_place()
         monkeypatch.setattr(Owners, "of", of_while_away)
         await publish(bus, agent_id, 1, 2)

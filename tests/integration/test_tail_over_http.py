@@ -13,14 +13,14 @@ from uuid import UUID
 
 import pytest
 
-from bench.api_process import ApiProcess
 from shared.events.codec import encode
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
+from tests.integration.api.signed_in import token_of
 from tests.integration.making import make_agent
-from tests.integration.streams import concluded, learned, publish, serving
+from tests.integration.streams import OwnersApi, Reachable, concluded, learned, publish, serving
 
 PATIENCE_SECONDS = 30
 
@@ -31,12 +31,12 @@ async def agent_id(database: Database) -> UUID:
 
 
 @asynccontextmanager
-async def tail(url: str, *arguments: str) -> AsyncIterator[Process]:
+async def tail(api: Reachable, *arguments: str) -> AsyncIterator[Process]:
     """The command, for as long as the block runs."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "cli", "tail", "--url", url, *arguments),
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        *("-m", "cli", "tail", "--url", api.url, *arguments),
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "VIGIL_TOKEN": api.token},
         stdout=PIPE,
         stderr=PIPE,
     )
@@ -68,14 +68,14 @@ async def test_events_are_told_as_by_the_bus(
     await bus.publish(concluded(agent_id))
     await publish(bus, other.id, 3)
     async with serving(settings) as api:
-        async with tail(api.url, "--from-start") as process:
+        async with tail(api, "--from-start") as process:
             lines = await said(process, 4)
         assert ["Lithium" in line for line in lines] == [True, True, True, False]
         assert "query.completed" in lines[0]
         assert "1 node" in lines[0]
         assert "Cobalt" in lines[3]
         wanted = ("--since", "10m", "--agent", "lithium", "insight")
-        async with tail(api.url, *wanted) as process:
+        async with tail(api, *wanted) as process:
             assert "insight.completed" in (await said(process, 1))[0]
             process.send_signal(signal.SIGINT)
             assert await process.wait() == 0
@@ -85,10 +85,10 @@ async def test_a_restart_of_the_api_is_outlived(
     settings: Settings, bus: Bus, agent_id: UUID, tmp_path: Path
 ) -> None:
     events = [learned(agent_id, number) for number in range(4)]
-    api = ApiProcess(settings, tmp_path / "api.log")
+    api = OwnersApi(settings, tmp_path / "api.log", await token_of(settings))
     try:
         await api.start()
-        async with tail(api.url, "--from-start", "--json") as process:
+        async with tail(api, "--from-start", "--json") as process:
             await bus.publish_all(events[:2])
             lines = await said(process, 2)
             await api.end(signal.SIGKILL)
@@ -105,7 +105,7 @@ async def test_a_restart_of_the_api_is_outlived(
 async def test_it_says_what_is_no_longer_kept_and_goes_on(
     settings: Settings, bus: Bus, agent_id: UUID
 ) -> None:
-    async with serving(settings) as api, tail(api.url, "--since", "10m", "--json") as process:
+    async with serving(settings) as api, tail(api, "--since", "10m", "--json") as process:
         assert process.stderr is not None
         await publish(bus, agent_id, 1)
         await said(process, 1)
@@ -123,9 +123,9 @@ async def publish_in_a_new_one(settings: Settings, bus: Bus, agent_id: UUID) -> 
 
 
 async def test_it_says_what_is_wrong(settings: Settings, nats_url: str) -> None:
-    async with serving(settings) as api, tail(api.url, "--agent", "nobody") as process:
+    async with serving(settings) as api, tail(api, "--agent", "nobody") as process:
         assert "There is no agent 'nobody'" in await complained(process)
         assert await process.wait() == 1
-    async with tail(api.url) as process:
+    async with tail(api) as process:
         await complained(process)  # where it listens
         assert "no Vigil answers" in await complained(process)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from services.api import command
 from services.api.access import Owned, OwnedAgent
 from services.api.command import ChangedAgent, NewAgent
-from services.api.etags import IfMatch, tagged
+from services.api.etags import UNCHANGED, IfMatch, tagged
 from services.api.hints import Afterwards
 from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
@@ -64,7 +64,7 @@ async def list_all(
     )
 
 
-@router.get("/{agent}", response_model=AgentDetails)
+@router.get("/{agent}", response_model=AgentDetails, responses=UNCHANGED)
 async def show(access: OwnedAgent, request: Request) -> Response:
     found = await command.details(access.session, access.owner_id, access.agent.id)
     return tagged(request, found, version=command.version_of(found))

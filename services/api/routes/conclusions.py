@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from services.api.access import AgentAccess, OwnedAgent
-from services.api.etags import tagged
+from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from shared.graph import concluded
@@ -22,7 +22,7 @@ async def list_analyses(access: OwnedAgent, paging: Paging) -> Page[ConclusionVi
     return await concluded.page(access.session, access.scope, ANALYSIS_TYPE, paging)
 
 
-@router.get("/analyses/{analysis_id}", response_model=ConclusionView)
+@router.get("/analyses/{analysis_id}", response_model=ConclusionView, responses=UNCHANGED)
 async def show_analysis(access: OwnedAgent, analysis_id: UUID, request: Request) -> Response:
     return tagged(request, await _there(access, ANALYSIS_TYPE, analysis_id, "analysis"))
 
@@ -33,7 +33,7 @@ async def list_advice(access: OwnedAgent, paging: Paging) -> Page[ConclusionView
     return await concluded.page(access.session, access.scope, ADVICE_TYPE, paging)
 
 
-@router.get("/advice/{advice_id}", response_model=ConclusionView)
+@router.get("/advice/{advice_id}", response_model=ConclusionView, responses=UNCHANGED)
 async def show_advice(access: OwnedAgent, advice_id: UUID, request: Request) -> Response:
     return tagged(request, await _there(access, ADVICE_TYPE, advice_id, "advice"))
 

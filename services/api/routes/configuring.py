@@ -10,7 +10,7 @@ from starlette.responses import Response
 from services.api import command
 from services.api.access import OwnedAgent
 from services.api.command import NewConfiguration
-from services.api.etags import IfMatch, tagged
+from services.api.etags import UNCHANGED, IfMatch, tagged
 from services.api.hints import Afterwards
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
@@ -58,7 +58,7 @@ async def show(access: OwnedAgent) -> ConfigurationDetails:
     return found
 
 
-@router.get("/prompts", response_model=PromptsView)
+@router.get("/prompts", response_model=PromptsView, responses=UNCHANGED)
 async def show_prompts(access: OwnedAgent, request: Request) -> Response:
     """The six system prompts as they are now. The ETag says their version, for If-Match."""
     found = await configurations.current_prompts(access.session, access.agent.id)

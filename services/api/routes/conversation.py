@@ -7,14 +7,16 @@ from http import HTTPStatus
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, BackgroundTasks, Body, Depends, Header, Request
+from fastapi import APIRouter, Body, Depends, Header, Request
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
 
 from services.api import talking
 from services.api.access import OwnedAgent
 from services.api.answers import Answers
 from services.api.following import BadPlaceError, Piece, Place, after, pieces
-from services.api.hints import Hints
+from services.api.hints import Afterwards
+from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
 from services.api.problems import ConflictError
 from services.api.responses import problems
@@ -39,7 +41,7 @@ COME_BACK_MILLISECONDS: Final = 500
 _NAMES: Final = {LookView: "tool", Restart: "restart", TextPiece: "text"}
 
 
-@router.get("/messages", responses=problems(HTTPStatus.NOT_FOUND))
+@router.get("/messages")
 async def list_messages(access: OwnedAgent, paging: Paging) -> Page[MessageView]:
     """The newest first: questions, answers as far as they have come, and advice."""
     return await reading.messages(access.session, access.owner_id, access.agent.id, paging)
@@ -48,26 +50,30 @@ async def list_messages(access: OwnedAgent, paging: Paging) -> Page[MessageView]
 @router.post(
     "/messages",
     status_code=HTTPStatus.CREATED,
-    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    response_model=TurnView,
+    responses=problems(HTTPStatus.CONFLICT),
 )
 async def send_message(
-    request: Request,
     access: OwnedAgent,
-    background: BackgroundTasks,
+    once: AskedOnce,
     wanted: Annotated[NewMessage, Body()],
-) -> TurnView:
+    afterwards: Afterwards,
+) -> Response:
     """The question, and the answer that is to come; follow it by its `stream`.
 
     It is made whether anybody follows or not. Answers of one conversation are made one after another, in order.
     """
-    turn, step = await talking.ask(access, wanted.content)
-    if step.status == StepStatus.PENDING:
-        hints: Hints = request.app.state.hints
-        background.add_task(hints.tell, telling.order(step))
-    return turn
+
+    async def make() -> TurnView:
+        turn, step = await talking.ask(access, wanted.content)
+        if step.status == StepStatus.PENDING:
+            afterwards.tell(telling.order(step))
+        return turn
+
+    return await once.answer(make)
 
 
-@router.get("/messages/{message_id}", responses=problems(HTTPStatus.NOT_FOUND))
+@router.get("/messages/{message_id}")
 async def show_message(access: OwnedAgent, message_id: UUID) -> MessageView:
     return await talking.found(access, message_id)
 
@@ -75,7 +81,7 @@ async def show_message(access: OwnedAgent, message_id: UUID) -> MessageView:
 @router.post(
     "/messages/{message_id}/retry",
     status_code=HTTPStatus.ACCEPTED,
-    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    responses=problems(HTTPStatus.CONFLICT),
 )
 async def retry_message(access: OwnedAgent, message_id: UUID) -> MessageView:
     """Has a failed answer tried again; it may take a second to begin. Asking twice asks for one."""
@@ -116,7 +122,7 @@ async def _following(
 @router.get(
     "/messages/{message_id}/stream",
     response_class=EventSourceResponse,
-    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    responses=problems(HTTPStatus.CONFLICT),
 )
 async def stream_message(
     request: Request, following: Annotated[Following, Depends(_following, scope="function")]

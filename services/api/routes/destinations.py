@@ -1,16 +1,19 @@
 """Where inbox items are sent besides the page, and how far each has come there."""
 
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Query, Request
+from starlette.responses import Response
 
 from services.api import destinations as command
 from services.api.access import Owned
 from services.api.destinations import DestinationChange, NewDestination
+from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
 from services.api.problems import ConflictError, NotFoundError
+from services.api.responses import problems
 from shared.runtime.settings import Settings
 from shared.store import deliveries, destinations
 from shared.store.reading import destinations as reading
@@ -21,14 +24,9 @@ from shared.store.reading.destination_shapes import (
     DestinationView,
     NewSecret,
 )
-from shared.store.words import DeliveryStatus
+from shared.store.words import DeliveryStatus, DestinationKind
 
 router = APIRouter(prefix="/destinations", tags=["destinations"])
-
-NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {404: {"description": "There is none"}}
-CONFLICT: Final[dict[int | str, dict[str, Any]]] = {
-    409: {"description": "Not as things stand; the detail says why"}
-}
 
 
 async def _found(access: Owned, destination_id: UUID) -> DestinationDetails:
@@ -44,22 +42,31 @@ async def list_all(access: Owned, paging: Paging) -> Page[DestinationView]:
     return await reading.of_owner(access.session, access.owner_id, paging)
 
 
-@router.post("", status_code=HTTPStatus.CREATED, responses=NOT_FOUND | CONFLICT)
+@router.post(
+    "",
+    status_code=HTTPStatus.CREATED,
+    response_model=CreatedDestination,
+    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+)
 async def create(
-    request: Request, access: Owned, wanted: Annotated[NewDestination, Body()]
-) -> CreatedDestination:
+    request: Request, access: Owned, once: AskedOnce, wanted: Annotated[NewDestination, Body()]
+) -> Response:
     """A webhook's secret is told here, and never again. What is in the inbox already is not sent there."""
     settings: Settings = request.app.state.settings
-    return await command.create(access.session, access.owner_id, wanted, settings)
+
+    async def make() -> CreatedDestination:
+        return await command.create(access.session, access.owner_id, wanted, settings)
+
+    return await once.answer(make, holds_secret=wanted.kind is DestinationKind.WEBHOOK)
 
 
-@router.get("/{destination_id}", responses=NOT_FOUND)
+@router.get("/{destination_id}")
 async def show(found: Found) -> DestinationDetails:
     """With its newest deliveries."""
     return found
 
 
-@router.patch("/{destination_id}", responses=NOT_FOUND)
+@router.patch("/{destination_id}")
 async def change(
     access: Owned, found: Found, wanted: Annotated[DestinationChange, Body()]
 ) -> DestinationDetails:
@@ -68,14 +75,16 @@ async def change(
     return await command.find(access.session, access.owner_id, found.id)
 
 
-@router.delete("/{destination_id}", status_code=HTTPStatus.NO_CONTENT, responses=NOT_FOUND)
+@router.delete("/{destination_id}", status_code=HTTPStatus.NO_CONTENT)
 async def delete(access: Owned, found: Found) -> None:
     """With the record of its deliveries. What is being sent just now may still arrive."""
     await destinations.delete(access.session, found.id)
 
 
 @router.post(
-    "/{destination_id}/test", status_code=HTTPStatus.ACCEPTED, responses=NOT_FOUND | CONFLICT
+    "/{destination_id}/test",
+    status_code=HTTPStatus.ACCEPTED,
+    responses=problems(HTTPStatus.CONFLICT),
 )
 async def test(access: Owned, found: Found) -> DeliveryView:
     """Asks for a delivery that says it is a test. It is tried once, as any other; read it again to see what became of it."""
@@ -87,13 +96,13 @@ async def test(access: Owned, found: Found) -> DeliveryView:
     return await _delivery(access, found, made)
 
 
-@router.post("/{destination_id}/rotate-secret", responses=NOT_FOUND | CONFLICT)
+@router.post("/{destination_id}/rotate-secret", responses=problems(HTTPStatus.CONFLICT))
 async def rotate_secret(access: Owned, found: Found) -> NewSecret:
     """A new secret, told here once. For a day deliveries carry a signature by the old one too."""
     return await command.rotate_secret(access.session, found)
 
 
-@router.get("/{destination_id}/deliveries", responses=NOT_FOUND)
+@router.get("/{destination_id}/deliveries")
 async def list_deliveries(
     access: Owned,
     found: Found,
@@ -104,7 +113,7 @@ async def list_deliveries(
     return await reading.deliveries(access.session, found.id, paging, status=status)
 
 
-@router.get("/{destination_id}/deliveries/{delivery_id}", responses=NOT_FOUND)
+@router.get("/{destination_id}/deliveries/{delivery_id}")
 async def show_delivery(access: Owned, found: Found, delivery_id: UUID) -> DeliveryView:
     return await _delivery(access, found, delivery_id)
 
@@ -112,7 +121,7 @@ async def show_delivery(access: Owned, found: Found, delivery_id: UUID) -> Deliv
 @router.post(
     "/{destination_id}/deliveries/{delivery_id}/retry",
     status_code=HTTPStatus.ACCEPTED,
-    responses=NOT_FOUND | CONFLICT,
+    responses=problems(HTTPStatus.CONFLICT),
 )
 async def retry(access: Owned, found: Found, delivery_id: UUID) -> DeliveryView:
     """Asks that one which failed be tried again from the beginning, under the same id."""

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from services.api.access import OwnedAgent
-from services.api.etags import tagged
+from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from services.api.routes.nodes import OfType, Since
@@ -34,7 +34,7 @@ async def list_edges(
     return await pages.edges(access.session, access.scope, paging, wanted)
 
 
-@router.get("/{edge_id}", response_model=EdgeDetails)
+@router.get("/{edge_id}", response_model=EdgeDetails, responses=UNCHANGED)
 async def show_edge(access: OwnedAgent, edge_id: UUID, request: Request) -> Response:
     found = await pages.edge(access.session, access.scope, edge_id)
     if found is None:

@@ -14,7 +14,7 @@ from services.api.events.hub import Hub
 from services.api.events.listener import From, Listener, Wanted
 from services.api.events.response import EventStream
 from services.api.problems import NotFoundError
-from services.api.responses import MEDIA_TYPE
+from services.api.responses import problems
 from services.api.standing import Standing, StillAllowed
 from shared.errors import TransientError
 from shared.events.subjects import pattern_of
@@ -31,14 +31,7 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
         "reason, before the stream is cut off.",
         "content": {EventStream.media_type: {"schema": {"type": "string"}}},
     },
-    **{
-        status: {"description": told, "content": {MEDIA_TYPE: {"schema": {"type": "object"}}}}
-        for status, told in (
-            (404, "There is no such agent."),
-            (422, "What was asked for cannot be understood."),
-            (503, "Postgres is away, or as many listen already as may."),
-        )
-    },
+    **problems(HTTPStatus.NOT_FOUND),
 }
 
 Sequence = Annotated[int | None, Query(ge=0, le=HIGHEST_SEQUENCE)]

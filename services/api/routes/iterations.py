@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from services.api.access import Owned, OwnedAgent
-from services.api.etags import tagged
+from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from shared.store.reading import iterations
@@ -29,7 +29,9 @@ async def list_of_agent(
     )
 
 
-@router.get("/agents/{agent}/iterations/{number}", response_model=IterationDetails)
+@router.get(
+    "/agents/{agent}/iterations/{number}", response_model=IterationDetails, responses=UNCHANGED
+)
 async def show_by_number(access: OwnedAgent, number: Number, request: Request) -> Response:
     """The same as by its id."""
     agent = access.agent
@@ -37,7 +39,7 @@ async def show_by_number(access: OwnedAgent, number: Number, request: Request) -
     return _told(request, found, number)
 
 
-@router.get("/iterations/{iteration_id}", response_model=IterationDetails)
+@router.get("/iterations/{iteration_id}", response_model=IterationDetails, responses=UNCHANGED)
 async def show(access: Owned, iteration_id: UUID, request: Request) -> Response:
     """The plan, the steps, and every phase's conversation with the model as far as it has come."""
     found = await iterations.find(access.session, access.owner_id, iteration_id)

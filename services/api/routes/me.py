@@ -12,6 +12,7 @@ from services.api.access import Owned
 from services.api.credential import cookie_name
 from services.api.door import demand
 from services.api.invitation import Invitations
+from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
 from services.api.problems import ConflictError, ForbiddenError, NotFoundError
 from services.api.responses import problems
@@ -94,25 +95,33 @@ async def list_tokens(access: Owned, paging: Paging) -> Page[TokenView]:
     return await reading.tokens_of(access.session, access.owner_id, paging)
 
 
-@router.post("/tokens", status_code=HTTPStatus.CREATED)
+@router.post(
+    "/tokens",
+    status_code=HTTPStatus.CREATED,
+    response_model=NewTokenView,
+    responses=problems(HTTPStatus.CONFLICT),
+)
 async def make_token(
-    response: Response, access: Owned, wanted: Annotated[NewToken, Body()]
-) -> NewTokenView:
+    access: Owned, once: AskedOnce, wanted: Annotated[NewToken, Body()]
+) -> Response:
     """A token for a program, shown this once. It allows no more than the credential that asks for it."""
     if beyond := wanted.scopes - access.caller.scopes:
         raise ForbiddenError(
             "insufficient-scope",
             f"A token with {', '.join(sorted(beyond))} cannot be made by a credential without it.",
         )
-    row, token = await tokens.create(
-        access.session,
-        access.owner_id,
-        name=wanted.name,
-        scopes=wanted.scopes,
-        lifetime=wanted.lifetime,
-    )
-    response.headers["Cache-Control"] = "no-store"
-    return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
+
+    async def make() -> NewTokenView:
+        row, token = await tokens.create(
+            access.session,
+            access.owner_id,
+            name=wanted.name,
+            scopes=wanted.scopes,
+            lifetime=wanted.lifetime,
+        )
+        return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
+
+    return await once.answer(make, holds_secret=True)
 
 
 @router.delete("/tokens/{token_id}", status_code=HTTPStatus.NO_CONTENT)

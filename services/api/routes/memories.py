@@ -5,9 +5,11 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Body
+from starlette.responses import Response
 
 from services.api import talking
 from services.api.access import OwnedAgent
+from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
 from services.api.responses import problems
 from services.api.talking import NewMemory
@@ -17,7 +19,7 @@ from shared.store.reading.conversation_shapes import MemoryView
 router = APIRouter(prefix="/agents/{agent}/memories", tags=["conversation"])
 
 
-@router.get("", responses=problems(HTTPStatus.NOT_FOUND))
+@router.get("")
 async def list_memories(
     access: OwnedAgent, paging: Paging, forgotten: bool = False
 ) -> Page[MemoryView]:
@@ -30,16 +32,21 @@ async def list_memories(
 @router.post(
     "",
     status_code=HTTPStatus.CREATED,
-    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    response_model=MemoryView,
+    responses=problems(HTTPStatus.CONFLICT),
 )
-async def add_memory(access: OwnedAgent, wanted: Annotated[NewMemory, Body()]) -> MemoryView:
+async def add_memory(
+    access: OwnedAgent, once: AskedOnce, wanted: Annotated[NewMemory, Body()]
+) -> Response:
     """The next plan heeds it. The same thing told twice is one memory."""
-    return await talking.remember(access, wanted)
+
+    async def make() -> MemoryView:
+        return await talking.remember(access, wanted)
+
+    return await once.answer(make)
 
 
-@router.delete(
-    "/{memory_id}", status_code=HTTPStatus.NO_CONTENT, responses=problems(HTTPStatus.NOT_FOUND)
-)
+@router.delete("/{memory_id}", status_code=HTTPStatus.NO_CONTENT)
 async def forget_memory(access: OwnedAgent, memory_id: UUID) -> None:
     """No plan heeds it any more."""
     await talking.forget(access, memory_id)

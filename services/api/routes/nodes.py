@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from services.api.access import OwnedAgent
-from services.api.etags import tagged
+from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from shared.graph import neighbourhood, pages
@@ -38,7 +38,7 @@ async def list_nodes(
     return await pages.nodes(access.session, access.scope, paging, wanted)
 
 
-@router.get("/{node_id}", response_model=NodeDetails)
+@router.get("/{node_id}", response_model=NodeDetails, responses=UNCHANGED)
 async def show_node(access: OwnedAgent, node_id: UUID, request: Request) -> Response:
     """With the first page of its edges."""
     found = await pages.node(access.session, access.scope, node_id)

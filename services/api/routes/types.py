@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from services.api.access import OwnedAgent
-from services.api.etags import tagged
+from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from shared.graph import pages
@@ -14,13 +14,13 @@ from shared.store.reading.page import Wanted
 router = APIRouter(prefix="/agents/{agent}", tags=["graph"])
 
 
-@router.get("/node-types", response_model=Page[NodeTypeDetails])
+@router.get("/node-types", response_model=Page[NodeTypeDetails], responses=UNCHANGED)
 async def list_node_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
     """By name, each with the JSON Schema of its properties and an example."""
     return tagged(request, await pages.node_types(access.session, access.scope, paging))
 
 
-@router.get("/node-types/{node_type}", response_model=NodeTypeDetails)
+@router.get("/node-types/{node_type}", response_model=NodeTypeDetails, responses=UNCHANGED)
 async def show_node_type(access: OwnedAgent, node_type: str, request: Request) -> Response:
     found = await pages.node_types(access.session, access.scope, Wanted(1), node_type)
     if not found.items:
@@ -28,13 +28,13 @@ async def show_node_type(access: OwnedAgent, node_type: str, request: Request) -
     return tagged(request, found.items[0])
 
 
-@router.get("/edge-types", response_model=Page[EdgeTypeDetails])
+@router.get("/edge-types", response_model=Page[EdgeTypeDetails], responses=UNCHANGED)
 async def list_edge_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
     """By name, each with the types of nodes that it may lead from and to."""
     return tagged(request, await pages.edge_types(access.session, access.scope, paging))
 
 
-@router.get("/edge-types/{edge_type}", response_model=EdgeTypeDetails)
+@router.get("/edge-types/{edge_type}", response_model=EdgeTypeDetails, responses=UNCHANGED)
 async def show_edge_type(access: OwnedAgent, edge_type: str, request: Request) -> Response:
     found = await pages.edge_types(access.session, access.scope, Wanted(1), edge_type)
     if not found.items:

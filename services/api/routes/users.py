@@ -6,12 +6,13 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Depends, Path, Request, Response
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from sqlalchemy.exc import IntegrityError
 
 from services.api.access import Operated
 from services.api.door import demand
 from services.api.invitation import Invitations
+from services.api.once import AskedOnce
 from services.api.owner import Owner
 from services.api.pages import Page, Paging
 from services.api.problems import ConflictError, NotFoundError
@@ -62,8 +63,13 @@ def _email(text: str) -> str:
 class NewUser(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    name: Annotated[str, AfterValidator(_name)]
-    email: Annotated[str, AfterValidator(_email)] | None = None
+    # Told so in the api's document only: what is refused is said in words by the validators.
+    name: Annotated[
+        str, AfterValidator(_name), Field(json_schema_extra={"pattern": f"^{_NAME.pattern}$"})
+    ]
+    email: (
+        Annotated[str, AfterValidator(_email), Field(json_schema_extra={"format": "email"})] | None
+    ) = None
     operator: bool = False
 
 
@@ -85,18 +91,27 @@ async def list_all(access: Operated, paging: Paging) -> Page[UserView]:
     return await reading.users(access.session, paging)
 
 
-@router.post("", status_code=HTTPStatus.CREATED, responses=problems(HTTPStatus.CONFLICT))
-async def create(access: Operated, wanted: Annotated[NewUser, Body()]) -> UserView:
+@router.post(
+    "",
+    status_code=HTTPStatus.CREATED,
+    response_model=UserView,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def create(access: Operated, once: AskedOnce, wanted: Annotated[NewUser, Body()]) -> Response:
     """Who comes in first by a sign-in link: asked for at `/sign-in`, or handed over by an operator."""
-    try:
-        made = await users.create(
-            access.session, name=wanted.name, email=wanted.email, operator=wanted.operator
-        )
-    except IntegrityError as error:
-        raise ConflictError(
-            "user-taken", "There is a user of that name or with that mail address already."
-        ) from error
-    return UserView.model_validate(made)
+
+    async def make() -> UserView:
+        try:
+            made = await users.create(
+                access.session, name=wanted.name, email=wanted.email, operator=wanted.operator
+            )
+        except IntegrityError as error:
+            raise ConflictError(
+                "user-taken", "There is a user of that name or with that mail address already."
+            ) from error
+        return UserView.model_validate(made)
+
+    return await once.answer(make)
 
 
 @router.get("/{user}")

@@ -1,12 +1,15 @@
 """A conversation as its owner sees it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, case, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
+from shared.store.leases import to_be_retried
 from shared.store.reading.conversation_shapes import (
     LookView,
     MemoryView,
@@ -21,12 +24,17 @@ from shared.store.words import Role, StepKind, StepStatus
 
 _MESSAGES = Keyset("messages", (Message.created_at, Message.id))
 _MEMORIES = Keyset("memories", (Memory.created_at, Memory.id))
-_UNDER_WAY: Mapping[StepStatus, MessageStatus] = {
+RETRIED: Final = "retried"
+_STATUSES: Final[Mapping[str, MessageStatus]] = {
     StepStatus.PLANNED: "waiting",
     StepStatus.PENDING: "pending",
+    RETRIED: "pending",
     StepStatus.RUNNING: "writing",
+    # The answer is completed before its step is; here is one whose message an older worker wrote.
+    StepStatus.COMPLETED: "failed",
+    StepStatus.FAILED: "failed",
 }
-LOST = "the work on this answer is not there any more; ask again"
+LOST: Final = "the work on this answer is not there any more; ask again"
 
 
 async def messages(
@@ -70,20 +78,16 @@ def step_of(agent_id: UUID, turn: int) -> UUID:
     return ids.step_id(agent_id, StepKind.CONVERSE, turn)
 
 
-def status_of(*, is_complete: bool, step: Step | None) -> tuple[MessageStatus, str | None]:
-    """How an answer is doing, and the error that it failed on or is tried again after."""
+def status_of(*, is_complete: bool, step: str | None) -> MessageStatus:
+    """How an answer is doing, by its own completion and the standing of its step; None where there is no step."""
     if is_complete:
-        return "complete", None
-    if step is None:
-        return "failed", LOST
-    if step.status == StepStatus.FAILED and not _to_be_retried(step):
-        return "failed", step.error
-    return _UNDER_WAY.get(StepStatus(step.status), "pending"), step.error
+        return "complete"
+    return "failed" if step is None else _STATUSES[step]
 
 
-def _to_be_retried(step: Step) -> bool:
-    asked, ended = step.retry_requested_at, step.ended_at
-    return asked is not None and ended is not None and asked > ended
+def standing() -> ColumnElement[str | None]:
+    """The status of a step, or RETRIED where it failed and is to be tried again."""
+    return case((to_be_retried(), RETRIED), else_=Step.status)
 
 
 def _of(owner_id: UUID, agent_id: UUID) -> ColumnElement[bool]:
@@ -98,36 +102,51 @@ def _of(owner_id: UUID, agent_id: UUID) -> ColumnElement[bool]:
 async def _views(
     session: AsyncSession, agent_id: UUID, rows: Sequence[Message]
 ) -> list[MessageView]:
-    steps = await _steps(session, (step_of(agent_id, row.turn) for row in rows if row.turn))
+    turns = {row.id: row.turn for row in rows if row.turn and row.role == Role.AGENT}
+    steps = await _steps(session, [step_of(agent_id, turn) for turn in turns.values()])
     return [
-        _view(row, steps.get(step_of(agent_id, row.turn)) if row.turn else None) for row in rows
+        _view(row, steps.get(step_of(agent_id, turns[row.id]), _GONE))
+        if row.id in turns
+        else _view(row, None)
+        for row in rows
     ]
 
 
-async def _steps(session: AsyncSession, step_ids: Iterable[UUID]) -> dict[UUID, Step]:
-    found = await session.scalars(
-        select(Step).where(Step.id.in_(set(step_ids))).execution_options(populate_existing=True)
+@dataclass(frozen=True)
+class _StepFacts:
+    """What of a step its answer shows."""
+
+    standing: str | None
+    error: str | None
+
+
+_GONE: Final = _StepFacts(None, LOST)
+
+
+async def _steps(session: AsyncSession, step_ids: Sequence[UUID]) -> dict[UUID, _StepFacts]:
+    found = await session.execute(
+        select(Step.id, standing(), Step.error).where(Step.id.in_(step_ids))
     )
-    return {step.id: step for step in found}
+    return {step_id: _StepFacts(stands, error) for step_id, stands, error in found}
 
 
-def _view(row: Message, step: Step | None) -> MessageView:
-    is_answer = row.role == Role.AGENT and row.turn is not None
-    status, error = status_of(is_complete=not is_answer or row.completed_at is not None, step=step)
-    kind = "answer" if is_answer else "advice" if row.role == Role.AGENT else "question"
+def _view(row: Message, step: _StepFacts | None) -> MessageView:
+    """`step` is None for what is no answer."""
+    is_complete = step is None or row.completed_at is not None
+    kind = "answer" if step else "advice" if row.role == Role.AGENT else "question"
     return MessageView.model_validate(
         {
             "id": row.id,
             "kind": kind,
             "role": row.role,
             "turn": row.turn,
-            "status": status,
+            "status": status_of(is_complete=is_complete, step=step.standing if step else None),
             "content": row.content,
             "looked": [LookView.model_validate(each) for each in row.looked],
             "citations": [CitationView.model_validate(each) for each in row.citations],
-            "error": error,
+            "error": None if is_complete or step is None else step.error,
             "node_id": row.node_id,
             "created_at": row.created_at,
-            "completed_at": row.completed_at if is_answer else row.created_at,
+            "completed_at": row.completed_at if step else row.created_at,
         }
     )

@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, Text, Uuid, and_, cast, func, select
+from sqlalchemy import ColumnElement, Select, Text, Uuid, and_, cast, func, select, true
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.budgets import standings
@@ -71,26 +71,42 @@ async def _told(
         Call.started_at >= _midnight(since),
         Call.started_at < _midnight(until + timedelta(days=1)),
     )
-    totals = (await session.execute(select(*_SUMS).where(begun))).one()
     grouped = _by_agent(begun) if asked.by == "agent" else _by_key(_KEYS[asked.by], begun)
-    if asked.cursor is not None:
-        grouped = grouped.where(grouped.selected_columns.key > storable(asked.cursor))
-    rows = (await session.execute(grouped.order_by("key").limit(asked.limit + 1))).all()
-    groups = [CostGroup.model_validate(row) for row in rows[: asked.limit]]
+    rows = (await session.execute(_totals_and_page(grouped, asked))).mappings().all()
+    found = [CostGroup.model_validate(dict(row)) for row in rows if row["key"] is not None]
+    groups = found[: asked.limit]
+    totals = {name: rows[0][f"all_{name}"] for name in CostTotals.model_fields}
     return CostsView(
         since=since,
         until=until,
         by=asked.by,
         totals=CostTotals.model_validate(totals),
         groups=groups,
-        next=groups[-1].key if len(rows) > asked.limit else None,
+        next=groups[-1].key if len(found) > asked.limit else None,
         allowance=allowance,
     )
 
 
+def _totals_and_page(grouped: Select[Any], asked: Asked) -> Select[Any]:
+    """One row or more, each with the totals: so the calls are summed up once for both."""
+    groups = grouped.cte("groups")
+    totals = select(
+        *(
+            func.coalesce(func.sum(groups.c[name]), 0).label(f"all_{name}")
+            for name in CostTotals.model_fields
+        )
+    ).subquery()
+    wanted = select(groups).order_by(groups.c.key).limit(asked.limit + 1)
+    if asked.cursor is not None:
+        wanted = wanted.where(groups.c.key > storable(asked.cursor))
+    page = wanted.subquery()
+    both = totals.outerjoin(page, true())
+    return select(totals, page).select_from(both).order_by(page.c.key)
+
+
 def _by_key(key: ColumnElement[str], begun: ColumnElement[bool]) -> Select[Any]:
-    summed = select(key.label("key"), *_SUMS).where(begun).group_by("key").subquery()
-    return select(summed, cast(None, Uuid).label("agent_id"))
+    agent_id = cast(None, Uuid).label("agent_id")
+    return select(key.label("key"), agent_id, *_SUMS).where(begun).group_by("key")
 
 
 def _by_agent(begun: ColumnElement[bool]) -> Select[Any]:

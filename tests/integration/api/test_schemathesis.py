@@ -4,7 +4,6 @@ Whatever is asked, the answer is one that the document names, of the shape that 
 asked as well, by themselves; what they are about is found in KNOWN.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -28,10 +27,14 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from services.api.credential import BEARER, COOKIE
+from services.api.origin import OWN
 from shared.runtime.settings import Settings
 from shared.store.database import Database
+from tests.integration.api.around import ADDRESS, Around, around
 from tests.integration.api.full import Full, full_agent
 from tests.integration.api.serving import served
+from tests.integration.api.signed_in import token_of
 
 SEED: Final = 5
 EXAMPLES: Final = 6
@@ -39,8 +42,21 @@ EXAMPLES: Final = 6
 DOOMED: Final = "Doomed"
 """The agent that is deleted, so that the other stays."""
 
-NOT_ASKED: Final[dict[str, str]] = {}
-"""Paths that cannot be asked so, each with the reason: a stream that never ends, for one."""
+NOT_ASKED: Final = {
+    "/api/v1/events": "a stream that never ends, and has tests of its own",
+    "/api/v1/agents/{agent}/events": "the same",
+}
+"""Paths that cannot be asked so, each with the reason."""
+SPOILING: Final = frozenset({"PATCH /api/v1/destinations/{destination_id}"})
+"""Besides the deletes, what leaves less for others to be asked about: nothing is sent where it is not active."""
+OF_BROWSERS: Final = "POST /api/v1/sign-out"
+"""It ends the session that asks, so it is asked with one."""
+OTHERWISE: Final = {
+    ("POST /api/v1/agents/{agent}/conversation/messages/{message_id}/retry", "message_id"): (
+        "failed_message_id"
+    ),
+}
+"""Where a parameter of an operation is about something else than elsewhere: only what failed is retried."""
 
 NOT_CHECKED: Final = {
     positive_data_acceptance: "some rules no schema can say: a mission of blanks is none",
@@ -62,39 +78,48 @@ class Known:
     """What deletes are about, so that the rest stays."""
 
 
+@dataclass(frozen=True)
 class Credential:
-    """What the caller shows; nothing, as long as nobody is asked for anything."""
+    """What the caller shows: a token that allows everything, or where a browser is asked for its session."""
 
-    headers: Final[dict[str, str]] = {}
+    token: str
+    session_secret: str
+
+    def headers(self, operation: Operation) -> dict[str, str]:
+        if operation.label == OF_BROWSERS:
+            return {"Cookie": f"{COOKIE}={self.session_secret}", "Sec-Fetch-Site": OWN}
+        return {"Authorization": f"{BEARER} {self.token}"}
+
+
+@dataclass(frozen=True)
+class Asker:
+    known: Known
+    credential: Credential
 
 
 @pytest.fixture
-def known(database_url: str) -> Known:
-    async def make() -> tuple[Full, Full]:
-        database = Database(database_url, name="test")
-        try:
-            return await full_agent(database), await full_agent(database, DOOMED)
-        finally:
-            await database.close()
-
-    kept, doomed = asyncio.run(make())
-    return Known(_by_parameter(kept), _by_parameter(doomed))
+async def asker(database: Database, settings: Settings) -> Asker:
+    token = await token_of(settings)
+    kept, doomed = await full_agent(database), await full_agent(database, DOOMED)
+    by_kept = _by_parameter(kept, about := await around(database, kept.agent_id))
+    by_doomed = _by_parameter(doomed, await around(database, doomed.agent_id))
+    return Asker(Known(by_kept, by_doomed), Credential(token, about.session_secret))
 
 
 @pytest.fixture
-def document(database_url: str, known: Known) -> Iterator[BaseSchema]:
-    told: dict[str, Any] = {"requests_per_second": 1e6, "requests_burst": 10**6}
-    with served(Settings(database_url=database_url, **told)) as url:
+def document(settings: Settings, asker: Asker) -> Iterator[BaseSchema]:
+    unhurried = {"requests_per_second": 1e6, "requests_burst": 10**6}
+    with served(settings.model_copy(update=unhurried)) as url:
         yield schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json")
 
 
-def test_every_answer_is_one_that_the_document_names(document: BaseSchema, known: Known) -> None:
+def test_every_answer_is_one_that_the_document_names(document: BaseSchema, asker: Asker) -> None:
     found = list(document.get_all_operations())
     operations = [each.ok() for each in found if isinstance(each, Ok)]
     assert len(operations) == len(found) > 0
     asked = [each for each in operations if each.path not in NOT_ASKED]
     answered: dict[str, set[int]] = defaultdict(set)
-    wrong = {each.label: told for each in asked if (told := _failure(each, known, answered))}
+    wrong = {each.label: told for each in asked if (told := _failure(each, asker, answered))}
     assert not wrong, "\n\n".join(f"{label}\n{told}" for label, told in wrong.items())
     refused = {each.label for each in asked if not any(map(_is_good, answered[each.label]))}
     assert refused == set(), "they were never asked what they answer"
@@ -104,11 +129,11 @@ def _is_good(status: int) -> bool:
     return 200 <= status < 300
 
 
-def _failure(operation: Operation, known: Known, answered: dict[str, set[int]]) -> str | None:
+def _failure(operation: Operation, asker: Asker, answered: dict[str, set[int]]) -> str | None:
     """What was wrong with its answers, in words that let it be asked again."""
     for mode in GenerationMode:
         try:
-            _ask(operation, mode, known, answered[operation.label])
+            _ask(operation, mode, asker, answered[operation.label])
         except (Unsatisfiable, SkipTest):
             continue  # nothing in it can be wrong: it has no parameters
         except (FailureGroup, Failure) as error:
@@ -116,7 +141,7 @@ def _failure(operation: Operation, known: Known, answered: dict[str, set[int]]) 
     return None
 
 
-def _ask(operation: Operation, mode: GenerationMode, known: Known, answered: set[int]) -> None:
+def _ask(operation: Operation, mode: GenerationMode, asker: Asker, answered: set[int]) -> None:
     @hypothesis.seed(SEED)
     @hypothesis.settings(
         max_examples=EXAMPLES,
@@ -128,24 +153,32 @@ def _ask(operation: Operation, mode: GenerationMode, known: Known, answered: set
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
     def ask(case: AnyCase) -> None:
         if mode is GenerationMode.POSITIVE:
-            _be_about_what_there_is(case, known)
-        told = case.call_and_validate(headers=Credential.headers, excluded_checks=list(NOT_CHECKED))
+            _be_about_what_there_is(case, asker.known)
+        shown = asker.credential.headers(operation)
+        told = case.call_and_validate(headers=shown, excluded_checks=list(NOT_CHECKED))
         answered.add(told.status_code)
 
     ask()
 
 
-def _by_parameter(full: Full) -> dict[str, str]:
-    ids = {name: str(found) for name, found in asdict(full).items()}
+def _by_parameter(full: Full, about: Around) -> dict[str, str]:
+    ids = {name: str(found) for name, found in (asdict(full) | asdict(about)).items()}
     # The agent by its id, for its name is changed on the way.
     others = {"agent": ids["agent_id"], "letter": ids["letter_id"], "number": "1"}
+    others |= {"user": ids["user_id"], "secret": ids["link_secret"], "address": ADDRESS}
     ended = ids["ended_iteration_id"]
     return ids | others | {"node_type": "Thing", "edge_type": "buys", "iteration_id": ended}
 
 
 def _be_about_what_there_is(case: AnyCase, known: Known) -> None:
     """Else hardly any id would be one."""
-    wanted = known.doomed if case.method == "DELETE" else known.kept
-    for name in case.path_parameters:
-        if name in wanted:
-            case.path_parameters[name] = wanted[name]
+    spoils = case.method == "DELETE" or case.operation.label in SPOILING
+    wanted = known.doomed if spoils else known.kept
+    given = [case.path_parameters, case.query]
+    if isinstance(case.body, dict) and "address" in case.body:
+        case.body["address"] = wanted["address"]
+    for parameters in given:
+        for name in parameters:
+            name_of_it = OTHERWISE.get((case.operation.label, name), name)
+            if name_of_it in wanted:
+                parameters[name] = wanted[name_of_it]

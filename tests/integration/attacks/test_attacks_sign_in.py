@@ -18,25 +18,12 @@ from shared.store import agents, users
 from shared.store.database import Database
 from shared.store.sign_in import IDLE_LIFETIME, MOST_LINKS
 from shared.store.tables import BrowserSession, SignInLink, User
-from tests.integration.api.asking import MISSION, assert_problem
-from tests.integration.attacks.routes import Route, guarded
-from tests.integration.attacks.world import SECRETS, World, from_anywhere, session_of
+from tests.integration.api.asking import assert_problem
+from tests.integration.attacks.pages import FOREIGN, OWN_PAGE
+from tests.integration.attacks.world import SECRETS, from_anywhere, session_of
 from tests.postbox import open_postbox
 
 LINK = "/sign-in/link"
-OWN_PAGE = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
-UNSAFE = [route for route in guarded() if not route.is_safe]
-FOREIGN = {
-    "another site": {"sec-fetch-site": "cross-site", "origin": "https://evil.example"},
-    "a neighbour": {"sec-fetch-site": "same-site", "origin": "http://127.0.0.1:8081"},
-    "a sandboxed frame": {"sec-fetch-site": "cross-site", "origin": "null"},
-    "an old browser": {"origin": "https://evil.example"},
-    "without an origin": {"sec-fetch-site": "cross-site"},
-    "a neighbour without an origin": {"sec-fetch-site": "same-site"},
-    "by hand": {"sec-fetch-site": "none"},
-    "something unheard of": {"sec-fetch-site": "same-origin, cross-site"},
-    "nothing at all": {},
-}
 
 
 @pytest.fixture
@@ -236,43 +223,6 @@ async def test_a_page_of_others_signs_nobody_in(browser: httpx.AsyncClient, page
     assert (await entered(browser, secret)).status_code == 200
 
 
-@pytest.mark.parametrize("page", FOREIGN)
-async def test_no_page_of_others_changes_anything(world: World, page: str) -> None:
-    before = await world.state()
-    for route in UNSAFE:
-        answer = await _by_session(world, route, FOREIGN[page])
-        assert_problem(answer, 403)
-        assert answer.json()["type"] == "urn:vigil:problem:foreign-page"
-    assert await world.state() == before
-
-
-@pytest.mark.parametrize(
-    "content_type",
-    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
-)
-async def test_no_form_of_others_changes_anything(world: World, content_type: str) -> None:
-    before = await world.state()
-    headers = {**FOREIGN["another site"], **world.victim.cookie, "content-type": content_type}
-    async with from_anywhere(world.app, headers=headers) as client:
-        for route in UNSAFE:
-            url = f"http://127.0.0.1{route.url(world.victim.values)}"
-            assert (await client.request(route.method, url, content=b"{}")).status_code == 403
-    assert await world.state() == before
-
-
-@pytest.mark.parametrize(
-    "page",
-    [OWN_PAGE, {"sec-fetch-site": "same-origin"}, {"origin": "http://127.0.0.1"}],
-    ids=["both", "fetch metadata", "origin"],
-)
-async def test_its_own_pages_may(world: World, page: dict[str, str]) -> None:
-    headers = {**world.victim.cookie, **page}
-    async with from_anywhere(world.app, headers=headers) as client:
-        made = await client.post("/agents", json={"mission": MISSION})
-        assert made.status_code == 201
-        assert (await client.delete(f"/agents/{made.json()['id']}")).status_code == 204
-
-
 @pytest.mark.parametrize("why", ["signed out", "ended elsewhere", "idle", "too old", "disabled"])
 async def test_an_ended_session_lets_nobody_in(
     settings: Settings, database: Database, why: str
@@ -292,12 +242,6 @@ async def test_an_ended_session_lets_nobody_in(
         else:
             await _end(database, why)
         assert (await client.get("/me")).status_code == 401
-
-
-async def _by_session(world: World, route: Route, page: dict[str, str]) -> httpx.Response:
-    async with from_anywhere(world.app, headers={**world.victim.cookie, **page}) as client:
-        url = f"http://127.0.0.1{route.url(world.victim.values)}"
-        return await client.request(route.method, url, json=route.body)
 
 
 async def _end(database: Database, why: str) -> None:

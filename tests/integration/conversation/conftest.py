@@ -31,5 +31,5 @@ async def agent(database: Database) -> Agent:
 @pytest.fixture
 async def talk(sandbox_settings: Settings, agent: Agent, bus: Bus) -> AsyncIterator[Talk]:
     """With an agent whose concierge and api are at work."""
-    async with api_at(sandbox_settings) as url, running(sandbox_settings, ["concierge"]):
-        yield Talk(url, str(agent.id))
+    async with api_at(sandbox_settings) as api, running(sandbox_settings, ["concierge"]):
+        yield Talk(api, str(agent.id))

@@ -78,9 +78,8 @@ async def tool_results(database: Database, tool: str) -> list[dict[str, Any]]:
         )
         events = [event for each in interactions for event in each.events]
         named = [event for event in events if event.get("name") == tool]
-        paid = {str(each.id): each.answer for each in await session.scalars(select(Call))}
-    found = [event["result"] if "result" in event else paid[event["call_id"]] for event in named]
-    return [each for each in found if each is not None]
+        paid = {str(each.id): each.answer or {} for each in await session.scalars(select(Call))}
+    return [event["result"] if "result" in event else paid[event["call_id"]] for event in named]
 
 
 async def all_ended(database: Database) -> bool:

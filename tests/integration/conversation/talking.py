@@ -14,13 +14,25 @@ from httpx_sse import ServerSentEvent, aconnect_sse
 
 from services.api.app import build
 from shared.runtime.settings import Settings
+from tests.integration.api.signed_in import token_of
 from tests.waiting import until
 
 
+@dataclass(frozen=True)
+class At:
+    """An api, and what its owner comes in by."""
+
+    url: str
+    token: str
+
+
 @asynccontextmanager
-async def api_at(settings: Settings, *, port: int = 0) -> AsyncIterator[str]:
-    """The api on loopback, in this process; its address. It ends with its streams."""
+async def api_at(
+    settings: Settings, *, port: int = 0, user: str | None = None
+) -> AsyncIterator[At]:
+    """The api on loopback, in this process, for its owner or `user`. It ends with its streams."""
     app = build(settings)
+    token = await token_of(settings, user)
     listening = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
@@ -31,9 +43,10 @@ async def api_at(settings: Settings, *, port: int = 0) -> AsyncIterator[str]:
 
     await until(started, what="the api to listen")
     try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        yield At(f"http://127.0.0.1:{listening.getsockname()[1]}", token)
     finally:
         app.state.answers.stop()
+        app.state.hub.stop()
         server.should_exit = True
         await task
 
@@ -80,9 +93,16 @@ class Heard:
 class Talk:
     """One owner's conversation with one agent."""
 
-    url: str
+    api: At
     agent: str
-    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.api.url
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.api.token}"}
 
     @property
     def path(self) -> str:

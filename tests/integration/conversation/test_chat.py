@@ -23,7 +23,7 @@ async def begun(talk: Talk, *arguments: str) -> asyncio.subprocess.Process:
         "-m",
         "cli",
         *arguments,
-        env={**os.environ, "VIGIL_URL": talk.url, "NO_COLOR": "1"},
+        env={**os.environ, "VIGIL_URL": talk.url, "VIGIL_TOKEN": talk.api.token, "NO_COLOR": "1"},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -87,9 +87,9 @@ async def test_it_reads_on_by_itself_when_the_api_is_back(
     levers.script(says(content=LONG_ANSWER))
     levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 2})
     async with running(sandbox_settings, ["concierge"]):
-        async with api_at(sandbox_settings) as url:
-            port = int(url.rpartition(":")[2])
-            process = await begun(Talk(url, str(agent.id)), "chat", str(agent.id), "Tell me all")
+        async with api_at(sandbox_settings) as api:
+            port = int(api.url.rpartition(":")[2])
+            process = await begun(Talk(api, str(agent.id)), "chat", str(agent.id), "Tell me all")
             assert process.stdout is not None
             first = await asyncio.wait_for(process.stdout.read(1), 30)
         async with api_at(sandbox_settings, port=port):

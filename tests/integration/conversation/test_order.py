@@ -31,8 +31,8 @@ async def test_messages_are_answered_one_after_another(
 async def test_so_many_may_wait_and_no_more(
     sandbox_settings: Settings, agent: Agent, bus: Bus
 ) -> None:
-    async with api_at(sandbox_settings) as url:
-        talk = Talk(url, str(agent.id))
+    async with api_at(sandbox_settings) as api:
+        talk = Talk(api, str(agent.id))
         for number in range(20):
             await talk.says(f"Question {number}")
         refused = await talk.asked("POST", "/conversation/messages", json={"content": "More"})
@@ -65,8 +65,10 @@ async def test_a_failed_answer_whose_letter_was_discarded_can_be_asked_again(
     levers.faults({"kind": "status", "phase": PHASE, "status": 401})
     answer_id = (await talk.says("What are you doing?"))["answer"]["id"]
     await talk.hears(answer_id)
-    async with httpx.AsyncClient(base_url=f"{talk.url}/api/v1", trust_env=False) as client:
-        [letter] = (await client.get("/dead-letters")).json()
+    async with httpx.AsyncClient(
+        base_url=f"{talk.url}/api/v1", headers=talk.headers, trust_env=False
+    ) as client:
+        [letter] = (await client.get("/dead-letters")).json()["items"]
         assert (await client.delete(f"/dead-letters/{letter['id']}")).status_code == 204
     await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
     impatient = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})

@@ -99,8 +99,8 @@ async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
 ) -> None:
     terse = sandbox_settings.model_copy(update={"conversation_tokens": 120})
     questions = [f"What are you doing, for the {number}. time?" for number in range(1, 6)]
-    async with api_at(terse) as url, running(terse, ["concierge"]):
-        talk = Talk(url, str(agent.id))
+    async with api_at(terse) as api, running(terse, ["concierge"]):
+        talk = Talk(api, str(agent.id))
         for question in questions:
             await talk.hears((await talk.says(question))["answer"]["id"])
         await until(partial(all_ended, database), what="the last summary to be written")
@@ -125,9 +125,8 @@ async def test_nothing_of_it_is_anothers(
     answer_id = (await talk.says("Remember that I own Halden."))["answer"]["id"]
     await talk.hears(answer_id)
     [memory] = (await talk.asked("GET", "/memories")).json()["items"]
-    other = sandbox_settings.model_copy(update={"owner": "somebody else"})
-    async with api_at(other) as url:
-        stranger = Talk(url, str(agent.id))
+    async with api_at(sandbox_settings, user="somebody else") as api:
+        stranger = Talk(api, str(agent.id))
         own = await stranger_agent(database)
         for method, path in (
             ("GET", "/conversation/messages"),
@@ -142,7 +141,7 @@ async def test_nothing_of_it_is_anothers(
             body = {"json": {"content": "Hello"}} if method == "POST" else {}
             assert_problem(await stranger.asked(method, path, **body), 404)
             if "/messages/" in path or "/memories/" in path:
-                assert_problem(await Talk(url, str(own.id)).asked(method, path, **body), 404)
+                assert_problem(await Talk(api, str(own.id)).asked(method, path, **body), 404)
     async with database.transaction() as session:
         assert await session.scalar(select(Memory.forgotten_at)) is None
         said = (await session.scalars(select(Message).where(Message.turn.is_not(None)))).all()

@@ -17,7 +17,7 @@ async def test_the_api_follows_and_reads_back_under_its_own_user(closed: Guarded
     await publish(bus, agent.id, 1, 2, 3)
     async with (
         serving(closed.settings("api", event_window=1)) as api,
-        listening(api.url, f"/agents/{agent.id}/events?after=0") as ear,
+        listening(api, f"/agents/{agent.id}/events?after=0") as ear,
     ):
         await ear.hears(1, 2, 3)
         await publish(bus, agent.id, 4)

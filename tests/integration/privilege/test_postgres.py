@@ -31,6 +31,10 @@ WISHED_LETTER = (
     "insert into dead_letters (id, actor, subject, payload, code, error, attempts, retry_requested_at)"
     " values (gen_random_uuid(), 'researcher', 'query.requested', '', '', '', 1, now())"
 )
+ADVICE = (
+    "insert into inbox_items (id, owner_id, agent_id, title, summary)"
+    " values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), '', '')"
+)
 INTERACTION = (
     "insert into llm_interactions (id, agent_id, phase, model, system_prompt, request)"
     " values (gen_random_uuid(), gen_random_uuid(), '{}', 'm', 's', '{{}}')"
@@ -56,6 +60,13 @@ DENIED = [
             "delete from graph_nodes",
             "delete from dead_letters",
             "select payload from dead_letters",
+            "update agents set budget_usd_per_day = null",
+            "update installation_budget set usd_per_day = null",
+            "insert into installation_budget (id) values (1)",
+            "delete from budget_days",
+            "update budget_days set day = now()",
+            "insert into budget_days (scope, day, spent_usd) values (gen_random_uuid(), now(), -1)",
+            ADVICE,
             "update dead_letters set payload = ''",
             "update dead_letters set retry_requested_at = now()",
             "update steps set retry_requested_at = now()",

@@ -28,6 +28,8 @@ COMMANDS = [
     "iteration",
     "analyses",
     "advice",
+    "costs",
+    "budget",
     "agent",
     "agent create",
     "agent edit",

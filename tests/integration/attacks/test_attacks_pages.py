@@ -1,0 +1,54 @@
+"""Pages of others, shown by a browser that is signed in."""
+
+import httpx
+import pytest
+
+from tests.integration.api.asking import MISSION, assert_problem
+from tests.integration.attacks.pages import FOREIGN, OWN_PAGE
+from tests.integration.attacks.routes import Route, guarded
+from tests.integration.attacks.world import World, from_anywhere
+
+UNSAFE = [route for route in guarded() if not route.is_safe]
+
+
+@pytest.mark.parametrize("page", FOREIGN)
+async def test_no_page_of_others_changes_anything(world: World, page: str) -> None:
+    before = await world.state()
+    for route in UNSAFE:
+        answer = await _by_session(world, route, FOREIGN[page])
+        assert_problem(answer, 403)
+        assert answer.json()["type"] == "urn:vigil:problem:foreign-page"
+    assert await world.state() == before
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
+)
+async def test_no_form_of_others_changes_anything(world: World, content_type: str) -> None:
+    before = await world.state()
+    headers = {**FOREIGN["another site"], **world.victim.cookie, "content-type": content_type}
+    async with from_anywhere(world.app, headers=headers) as client:
+        for route in UNSAFE:
+            url = f"http://127.0.0.1{route.url(world.victim.values)}"
+            assert (await client.request(route.method, url, content=b"{}")).status_code == 403
+    assert await world.state() == before
+
+
+@pytest.mark.parametrize(
+    "page",
+    [OWN_PAGE, {"sec-fetch-site": "same-origin"}, {"origin": "http://127.0.0.1"}],
+    ids=["both", "fetch metadata", "origin"],
+)
+async def test_its_own_pages_may(world: World, page: dict[str, str]) -> None:
+    headers = {**world.victim.cookie, **page}
+    async with from_anywhere(world.app, headers=headers) as client:
+        made = await client.post("/agents", json={"mission": MISSION})
+        assert made.status_code == 201
+        assert (await client.delete(f"/agents/{made.json()['id']}")).status_code == 204
+
+
+async def _by_session(world: World, route: Route, page: dict[str, str]) -> httpx.Response:
+    async with from_anywhere(world.app, headers={**world.victim.cookie, **page}) as client:
+        url = f"http://127.0.0.1{route.url(world.victim.values)}"
+        return await client.request(route.method, url, json=route.body)

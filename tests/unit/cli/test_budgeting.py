@@ -1,0 +1,120 @@
+"""`vigil budget` and `vigil costs`: what is meant, and what is shown."""
+
+import io
+from datetime import UTC, date, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from rich.console import Console
+
+from cli.budgeting import Wish
+from cli.days import day_of
+from cli.errors import BadInputError
+from cli.show.console import THEME
+from cli.show.costs import show_budget, show_costs
+from shared.store.reading.cost_shapes import (
+    AllowanceView,
+    BudgetView,
+    CostGroup,
+    CostsView,
+    CostTotals,
+)
+
+ALLOWANCE = AllowanceView(
+    day=date(2026, 1, 31),
+    usd_per_day=1.5,
+    spent_usd=0.25,
+    reserved_usd=0.07,
+    left_usd=1.18,
+    calls_per_day=None,
+    spent_calls=12,
+    reserved_calls=1,
+    left_calls=None,
+)
+SUMS = CostTotals(
+    calls=1200, sendings=1201, input_tokens=34567, output_tokens=89, cost_usd=0.25, presumed_usd=0
+)
+AGENT = UUID("a1b2c3d4-0000-4000-8000-000000000001")
+
+
+def wish(agent: str | None = "Lithium", **given: object) -> Wish:
+    usual = {"of_installation": False, "usd": None, "calls": None, "none": False}
+    return Wish.of(agent, **{**usual, **given})  # type: ignore[arg-type]  # each as it is given
+
+
+def test_what_is_not_named_stays() -> None:
+    assert wish(usd=2.0).caps(ALLOWANCE) == {"usd_per_day": 2.0, "calls_per_day": None}
+    assert wish(calls=0).caps(ALLOWANCE) == {"usd_per_day": 1.5, "calls_per_day": 0}
+    assert wish(none=True).caps(ALLOWANCE) == {"usd_per_day": None, "calls_per_day": None}
+    assert not wish().is_to_change
+    assert wish(usd=0.0).is_to_change
+
+
+@pytest.mark.parametrize(
+    ("agent", "given", "said"),
+    [
+        (None, {}, "name an agent, or give --installation"),
+        ("Lithium", {"of_installation": True}, "one of the two"),
+        ("Lithium", {"none": True, "usd": 1.0}, "leave --usd and --calls out"),
+    ],
+)
+def test_what_is_not_clear_is_asked_for(
+    agent: str | None, given: dict[str, object], said: str
+) -> None:
+    with pytest.raises(BadInputError, match=said):
+        wish(agent, **given)
+
+
+def test_days_are_written_as_dates_or_as_how_long_ago_they_are() -> None:
+    now = datetime(2026, 1, 31, 1, tzinfo=UTC)
+    assert day_of("2026-01-30", now) == date(2026, 1, 30)
+    assert day_of("7d", now) == date(2026, 1, 24)
+    assert day_of("2h", now) == date(2026, 1, 30)
+    for wrong in ("yesterday", "2026-02-30", f"{10**12}d"):
+        with pytest.raises(BadInputError, match="is no day: write"):
+            day_of(wrong, now)
+
+
+def shown(told: CostsView | BudgetView | AllowanceView) -> str:
+    file = io.StringIO()
+    console = Console(file=file, theme=THEME, width=160)
+    if isinstance(told, CostsView):
+        show_costs(console, told, "Lithium [bold]")
+    else:
+        show_budget(console, told)
+    return file.getvalue()
+
+
+def costs(*groups: CostGroup) -> CostsView:
+    return CostsView(
+        since=date(2026, 1, 1),
+        until=date(2026, 1, 31),
+        by="model",
+        totals=SUMS,
+        groups=list(groups),
+        next=None,
+        allowance=ALLOWANCE,
+    )
+
+
+def test_costs_are_shown_with_what_is_uncertain_and_what_is_left() -> None:
+    group = CostGroup(**{**SUMS.model_dump(), "presumed_usd": 0.0725}, key="gpt [/]", agent_id=None)
+    told = shown(costs(group))
+    assert "gpt [/]" in told
+    assert "34,567" in told
+    assert "0.2500 +0.0725?" in told
+    assert "in all" in told
+    assert "Lithium [bold] today: 0.2500 USD and 12 calls spent, up to 0.0700 USD under way" in told
+    assert "; 1.18 USD of 1.50 USD left" in told
+    assert "Nothing was asked from 2026-01-01 to 2026-01-31." in shown(costs())
+
+
+def test_a_budget_is_shown_with_the_rest_that_it_led_to() -> None:
+    until = datetime.now(UTC) + timedelta(hours=5, minutes=1)
+    told = shown(
+        BudgetView(agent_id=AGENT, agent_name="Lithium", resting_until=until, allowance=ALLOWANCE)
+    )
+    assert "Lithium today: 0.2500 USD" in told
+    assert "rests; it wakes in 5 h" in told
+    none = ALLOWANCE.model_copy(update={"usd_per_day": None, "left_usd": None})
+    assert "no budget is set" in shown(none)
