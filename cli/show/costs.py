@@ -25,6 +25,8 @@ def show_costs(console: Console, told: CostsView, agent: str | None) -> None:
         console.print(f"Nothing was asked from {told.since} to {told.until}.")
     else:
         console.print(_table(told))
+    if told.allowance is None:
+        return
     whose = "The installation" if agent is None else f"[agent]{escape(agent)}[/]"
     console.print(f"\n{whose} today: {_left(told.allowance)}", soft_wrap=True)
 

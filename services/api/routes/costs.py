@@ -41,9 +41,15 @@ Wanted = Annotated[Asked, Depends(_asked)]
 
 @router.get("/costs")
 async def show(access: Owned, wanted: Wanted) -> CostsView:
-    """Of all your agents, by day, agent, phase or model; of the last thirty days unless others are asked for."""
+    """Of all your agents, by day, agent, phase or model; of the last thirty days unless others are asked for.
+
+    What the whole installation may spend today is told to operators.
+    """
+    is_operator = access.caller.is_operator
     try:
-        return await costs.of_owner(access.session, access.owner_id, wanted)
+        return await costs.of_owner(
+            access.session, access.owner_id, wanted, is_operator=is_operator
+        )
     except TooManyDaysError as error:
         raise _too_many(error) from error
 

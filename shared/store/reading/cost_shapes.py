@@ -67,5 +67,7 @@ class CostsView(View):
     """By their keys."""
     next: str | None
     """Given as `cursor`, asks for the groups that follow."""
-    allowance: AllowanceView
-    """Today's, of the agent that was asked for, or of the installation."""
+    allowance: AllowanceView | None
+    """Today's, of the agent that was asked for, or of the installation. That one is told to operators alone: what all
+    spend without one's own is what the others do.
+    """

@@ -50,14 +50,20 @@ async def of_agent(session: AsyncSession, agent_id: UUID, asked: Asked) -> Costs
     return await _told(session, wanted, asked, allowance)
 
 
-async def of_owner(session: AsyncSession, owner_id: UUID, asked: Asked) -> CostsView:
-    """Of all agents that the owner has now. Raises TooManyDaysError."""
+async def of_owner(
+    session: AsyncSession, owner_id: UUID, asked: Asked, *, is_operator: bool
+) -> CostsView:
+    """Of all agents that the owner has now; to operators with what the installation may spend. Raises TooManyDaysError."""
     wanted = Call.agent_id.in_(select(Agent.id).where(Agent.owner_id == owner_id))
-    return await _told(session, wanted, asked, await budgets.allowance_of_installation(session))
+    allowance = await budgets.allowance_of_installation(session) if is_operator else None
+    return await _told(session, wanted, asked, allowance)
 
 
 async def _told(
-    session: AsyncSession, wanted: ColumnElement[bool], asked: Asked, allowance: AllowanceView
+    session: AsyncSession,
+    wanted: ColumnElement[bool],
+    asked: Asked,
+    allowance: AllowanceView | None,
 ) -> CostsView:
     since, until = await _days(session, asked)
     begun = and_(

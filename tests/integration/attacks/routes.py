@@ -30,6 +30,7 @@ BODIES: Final[dict[tuple[str, str], Any]] = {
         "kind": "webhook",
         "address": "https://hooks.example.org/made-by-attack",
     },
+    ("PATCH", "/api/v1/destinations/{destination_id}"): {"active": True},
     ("POST", "/api/v1/users"): {"name": "made-by-attack"},
     ("POST", "/api/v1/tokens"): {"name": "made-by-attack", "scopes": ["read"]},
 }
