@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -11,6 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.etags import refuse_if_changed
+from services.api.lengths import length_told
 from services.api.naming import name_for
 from services.api.problems import ConflictError
 from shared.events.envelope import Event
@@ -41,16 +42,9 @@ def _mission(text: str) -> str:
     return refuse_nul(text)
 
 
-Mission = Annotated[str, AfterValidator(_mission)]
+Mission = Annotated[str, AfterValidator(_mission), length_told(*MISSION_CHARACTERS)]
 
-
-def _length(characters: tuple[int, int]) -> Any:
-    """For the api's document: what is refused is said in words by the validator, which trims first."""
-    shortest, longest = characters
-    return Field(json_schema_extra={"minLength": shortest, "maxLength": longest})
-
-
-Name = Annotated[str, AfterValidator(names.checked), _length(names.NAME_CHARACTERS)]
+Name = Annotated[str, AfterValidator(names.checked), length_told(*names.NAME_CHARACTERS)]
 Interval = Annotated[int, Field(ge=SHORTEST_INTERVAL_SECONDS, le=LONGEST_INTERVAL_SECONDS)]
 Models = dict[
     Phase, Annotated[str, Field(min_length=1, max_length=200), AfterValidator(refuse_nul)]

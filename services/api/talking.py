@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.access import AgentAccess
+from services.api.lengths import length_told
 from services.api.problems import ConflictError, NotFoundError, ProblemError
 from shared.store import conversations, dead_letters, ids, memories
 from shared.store.conversations import MAX_OPEN_TURNS, TooManyOpen
@@ -45,7 +46,7 @@ class NewMessage(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    content: Annotated[str, AfterValidator(_message)]
+    content: Annotated[str, AfterValidator(_message), length_told(1, MESSAGE_CHARACTERS)]
 
 
 class NewMemory(BaseModel):
@@ -54,7 +55,7 @@ class NewMemory(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: MemoryKind = MemoryKind.WISH
-    content: Annotated[str, AfterValidator(_memory)]
+    content: Annotated[str, AfterValidator(_memory), length_told(1, memories.MAX_CHARACTERS)]
 
 
 async def ask(access: AgentAccess, content: str) -> tuple[TurnView, Step]:

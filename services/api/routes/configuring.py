@@ -12,6 +12,7 @@ from services.api.access import OwnedAgent
 from services.api.command import NewConfiguration
 from services.api.etags import UNCHANGED, IfMatch, tagged
 from services.api.hints import Afterwards
+from services.api.lengths import length_told
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from services.api.responses import problems
@@ -32,7 +33,9 @@ router = APIRouter(prefix="/agents/{agent}", tags=["configuration"])
 class NewPrompt(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    prompt: Annotated[str, AfterValidator(prompts.checked)]
+    prompt: Annotated[
+        str, AfterValidator(prompts.checked), length_told(1, prompts.LONGEST_PROMPT_CHARACTERS)
+    ]
 
 
 @router.post("/configure", status_code=HTTPStatus.ACCEPTED)

@@ -15,40 +15,40 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from tests.integration.api.full import AGENT, SAID, Full, full_agent
 from tests.integration.api.serving import served
+from tests.integration.api.signed_in import token_of
 
 
 class Vigil:
     """The command in this process, on an api that serves a full agent."""
 
-    def __init__(self, url: str, full: Full) -> None:
-        self._url = url
+    def __init__(self, url: str, token: str, full: Full) -> None:
+        self._api = ["--url", url, "--token", token]
         self.full = full
 
     def __call__(self, *arguments: str) -> str:
-        told = CliRunner().invoke(build_app(), self._with_url(arguments), catch_exceptions=False)
+        told = CliRunner().invoke(build_app(), [*arguments, *self._api], catch_exceptions=False)
         assert told.exit_code == 0, told.output
         return told.output
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self(*arguments, "--json"))
 
-    def _with_url(self, arguments: tuple[str, ...]) -> list[str]:
-        return [*arguments, "--url", self._url]
-
 
 @pytest.fixture
 def vigil(database_url: str) -> Iterator[Vigil]:
-    async def make() -> Full:
+    settings = Settings(database_url=database_url)
+
+    async def make() -> tuple[str, Full]:
         database = Database(database_url, name="test")
         try:
-            return await full_agent(database)
+            return await token_of(settings), await full_agent(database)
         finally:
             await database.close()
 
-    full = asyncio.run(make())
+    token, full = asyncio.run(make())
     # What the api logs would stand among what the command prints.
-    with capture_logs(), served(Settings(database_url=database_url)) as url:
-        yield Vigil(url, full)
+    with capture_logs(), served(settings) as url:
+        yield Vigil(url, token, full)
 
 
 def test_a_graph_is_looked_at_from_every_side(vigil: Vigil) -> None:

@@ -1,14 +1,17 @@
-"""Figures of the api and of the installation, for this machine alone."""
+"""Figures of the api and of the installation, for whoever looks after it."""
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import text
 
 from services.api.app import build
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.api.asking import assert_problem, client_of
+from shared.store.words import AccessScope
+from tests.integration.api.asking import assert_problem, client_of, stranger_to
 from tests.integration.api.full import AGENT, full_agent
+from tests.integration.api.signed_in import token_of
 from tests.integration.api.test_refusing import NOBODY_LISTENS
 
 METRICS = "http://127.0.0.1/metrics"
@@ -77,13 +80,29 @@ async def test_two_applications_in_one_process_count_for_themselves(
         assert value(await samples(other), "vigil_http_requests_total", **labels) is None
 
 
-async def test_without_postgres_it_tells_of_itself() -> None:
+async def test_where_the_state_cannot_be_read_it_tells_of_itself(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    await api.get("/agents")
+    async with database.transaction() as session:
+        await session.execute(text("alter table steps rename to steps_elsewhere"))
+    found = await samples(api)
+    assert value(found, "vigil_database_up") == 0
+    labels = {"method": "GET", "route": "/agents", "status": "200"}
+    assert value(found, "vigil_http_requests_total", **labels) == 1
+
+
+async def test_without_postgres_nobody_is_known_to_be_an_operator() -> None:
     async with client_of(Settings(database_url=NOBODY_LISTENS)) as api:
-        assert value(await samples(api), "vigil_database_up") == 0
+        assert_problem(await api.get(METRICS), 503, "PostgreSQL")
 
 
-@pytest.mark.parametrize("address", ["10.0.0.7", "fe80::1"])
-async def test_it_is_for_this_machine_alone(database_url: str, address: str) -> None:
-    transport = httpx.ASGITransport(build(Settings(database_url=database_url)), client=(address, 1))
-    async with httpx.AsyncClient(transport=transport) as far:
-        assert_problem(await far.get(METRICS), 403, "this machine")
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.7"])
+async def test_it_is_for_operators_alone(database_url: str, address: str) -> None:
+    settings = Settings(database_url=database_url)
+    async with stranger_to(build(settings), address=address) as anybody:
+        assert_problem(await anybody.get(METRICS), 401, "credential")
+        for scopes, status in (([AccessScope.READ, AccessScope.WRITE], 403), (AccessScope, 200)):
+            token = await token_of(settings, scopes=scopes)
+            shown = {"authorization": f"Bearer {token}"}
+            assert (await anybody.get(METRICS, headers=shown)).status_code == status

@@ -112,3 +112,66 @@ async def test_a_key_is_its_owners(api: httpx.AsyncClient, database_url: str) ->
 async def test_what_is_no_key_is_refused(api: httpx.AsyncClient, key: str) -> None:
     assert_problem(await make(api, key=key), 422, "Idempotency-Key")
     assert await count(api) == 0
+
+
+async def asked_twice(api: httpx.AsyncClient, path: str, **wanted: Any) -> list[httpx.Response]:
+    key = {"idempotency-key": "a1b2"}
+    return [await api.post(path, json=wanted, headers=key) for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("/users", {"name": "ada"}),
+        ("/agents/lithium/memories", {"content": "Watch nickel."}),
+        ("/agents/lithium/conversation/messages", {"content": "Who buys lithium?"}),
+    ],
+)
+async def test_everything_that_is_made_is_made_once(
+    api: httpx.AsyncClient, path: str, wanted: dict[str, str]
+) -> None:
+    await make(api, key="agent", name="Lithium")
+    first, again = await asked_twice(api, path, **wanted)
+    assert (first.status_code, again.status_code, again.content) == (201, 201, first.content)
+    assert again.headers["idempotency-replayed"] == "true"
+    if path != "/users":
+        listed = (await api.get(path)).json()["items"]
+        assert len(listed) == (2 if path.endswith("messages") else 1), "a question has its answer"
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted", "secret"),
+    [
+        ("/tokens", {"name": "spare"}, "token"),
+        (
+            "/destinations",
+            {"kind": "webhook", "address": "https://hooks.example.org/vigil"},
+            "secret",
+        ),
+    ],
+)
+async def test_a_secret_is_shown_once_and_kept_nowhere(
+    api: httpx.AsyncClient,
+    database: Database,
+    path: str,
+    wanted: dict[str, str],
+    secret: str,
+) -> None:
+    before = len((await api.get(path)).json()["items"])
+    first, again = await asked_twice(api, path, **wanted)
+    assert (first.status_code, first.headers["cache-control"]) == (201, "no-store")
+    assert first.json()[secret]
+    assert_problem(again, 409, "made already", "delete it")
+    assert len((await api.get(path)).json()["items"]) == before + 1
+    async with database.transaction() as session:
+        assert (await session.scalars(select(IdempotencyKey.body))).all() == [None]
+
+
+async def test_a_mail_address_has_no_secret(database_url: str) -> None:
+    settings = Settings(
+        database_url=database_url, smtp_url="smtp://127.0.0.1:1", mail_from="vigil@example.org"
+    )
+    async with client_of(settings) as api:
+        wanted = {"kind": "mail", "address": "you@example.org"}
+        first, again = await asked_twice(api, "/destinations", **wanted)
+    assert (first.status_code, again.content) == (201, first.content)
