@@ -53,7 +53,7 @@ class Chat:
 
     def history(self, count: int) -> None:
         """The last messages, the oldest of them first."""
-        for message in reversed(self._last(count)):
+        for message in reversed(list(self.client.messages(self.agent, count))):
             self.show.message(message)
 
     def until_left(self, typed: TextIO) -> None:
@@ -105,14 +105,6 @@ class Chat:
                 self.show.ended(message)
                 return message
         return None
-
-    def _last(self, count: int) -> list[MessageView]:
-        page = self.client.messages(self.agent, limit=min(count, 200))
-        found = list(page.items)
-        while page.next is not None and len(found) < count:
-            page = self.client.messages(self.agent, cursor=page.next, limit=200)
-            found += page.items
-        return found[:count]
 
 
 def message_id_of(text: str) -> UUID:

@@ -11,7 +11,6 @@ from shared.store.reading.configuring_shapes import (
     PromptsView,
     PromptView,
 )
-from shared.store.reading.page import Page
 from shared.store.reading.shapes import (
     AgentDetails,
     AgentView,
@@ -73,13 +72,10 @@ class Agents(Connection):
     def prompts(self, reference: str) -> PromptsView:
         return self._ask(PromptsView, "GET", f"{agent_path(reference)}/prompts")
 
-    def prompt_history(
-        self, reference: str, *, phase: str | None = None, cursor: str | None = None
-    ) -> Page[PromptView]:
-        wanted = {"phase": phase, "cursor": cursor}
-        params = {key: value for key, value in wanted.items() if value is not None}
+    def prompt_history(self, reference: str, *, phase: str | None = None) -> Iterable[PromptView]:
+        """Every prompt that there was, the newest version first."""
         path = f"{agent_path(reference)}/prompts/history"
-        return self._ask(Page[PromptView], "GET", path, params=params)
+        return self._pages(PromptView, path, None, phase=phase)
 
     def edit_prompt(self, reference: str, phase: str, prompt: str, *, version: int) -> PromptsView:
         """Refused where the prompts are not of that `version` any more."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
+from httpx_sse import EventSource, ServerSentEvent
 from pydantic import TypeAdapter
 
 from cli.api import Api
@@ -75,6 +76,14 @@ class Connection:
             answer = self._http.request(method, path, **request)
         raise_for(self.url, answer)
         return answer
+
+    def _stream(self, path: str, **request: Any) -> Iterator[ServerSentEvent]:
+        """What the api sends, until the connection ends."""
+        with self._answered(), self._http.stream("GET", path, **request) as answer:
+            if answer.is_error:
+                answer.read()
+                raise_for(self.url, answer)
+            yield from EventSource(answer).iter_sse()
 
     @contextmanager
     def _answered(self) -> Iterator[None]:

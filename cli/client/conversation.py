@@ -1,21 +1,18 @@
 """Talking with agents, and what they remember of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from httpx_sse import EventSource, ServerSentEvent
+from httpx_sse import ServerSentEvent
 
-from cli.client.connection import Connection, agent_path, raise_for
+from cli.client.connection import Connection, agent_path
 from shared.store.reading.conversation_shapes import MemoryView, MessageView, TurnView
-from shared.store.reading.page import Page
 
 
 class Conversations(Connection):
-    def messages(
-        self, agent: str, *, cursor: str | None = None, limit: int = 50
-    ) -> Page[MessageView]:
-        params = {"limit": str(limit)} | ({"cursor": cursor} if cursor else {})
-        return self._ask(Page[MessageView], "GET", _messages(agent), params=params)
+    def messages(self, agent: str, limit: int | None = 50) -> Iterable[MessageView]:
+        """The newest first."""
+        return self._pages(MessageView, _messages(agent), limit)
 
     def message(self, agent: str, message_id: UUID) -> MessageView:
         return self._ask(MessageView, "GET", f"{_messages(agent)}/{message_id}")
@@ -31,18 +28,10 @@ class Conversations(Connection):
     ) -> Iterator[ServerSentEvent]:
         """What is said of it behind that event, until the connection ends."""
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
-        path = f"{_messages(agent)}/{message_id}/stream"
-        with self._answered(), self._http.stream("GET", path, headers=headers) as answer:
-            if answer.is_error:
-                answer.read()
-                raise_for(self.url, answer)
-            yield from EventSource(answer).iter_sse()
+        return self._stream(f"{_messages(agent)}/{message_id}/stream", headers=headers)
 
-    def memories(
-        self, agent: str, *, forgotten: bool = False, cursor: str | None = None
-    ) -> Page[MemoryView]:
-        params = {"forgotten": str(forgotten).lower()} | ({"cursor": cursor} if cursor else {})
-        return self._ask(Page[MemoryView], "GET", _memories(agent), params=params)
+    def memories(self, agent: str, *, forgotten: bool = False) -> Iterable[MemoryView]:
+        return self._pages(MemoryView, _memories(agent), None, forgotten=forgotten)
 
     def remember(self, agent: str, kind: str, content: str) -> MemoryView:
         given = {"kind": kind, "content": content}

@@ -11,7 +11,6 @@ from shared.store.reading.destination_shapes import (
     DestinationView,
     NewSecret,
 )
-from shared.store.reading.page import LARGEST_PAGE, Page
 from shared.store.reading.shapes import (
     InboxItemView,
 )
@@ -35,9 +34,7 @@ class Inbox(Connection):
         return self._ask(Marked, "POST", "/inbox/read")
 
     def destinations(self) -> list[DestinationView]:
-        """All of them: an owner has few."""
-        params = {"limit": LARGEST_PAGE}
-        return self._ask(Page[DestinationView], "GET", "/destinations", params=params).items
+        return list(self._pages(DestinationView, "/destinations", None))
 
     def destination(self, destination_id: UUID) -> DestinationDetails:
         return self._ask(DestinationDetails, "GET", _destination(destination_id))
@@ -66,17 +63,8 @@ class Inbox(Connection):
         return self._ask(DeliveryView, "GET", _delivery(known))
 
     def failed_deliveries(self, destination_id: UUID) -> list[DeliveryView]:
-        """All of them, page by page."""
-        path, found, cursor = f"{_destination(destination_id)}/deliveries", [], ""
-        while True:
-            params = {"status": "failed", "limit": LARGEST_PAGE} | (
-                {"cursor": cursor} if cursor else {}
-            )
-            page = self._ask(Page[DeliveryView], "GET", path, params=params)
-            found += page.items
-            if page.next is None:
-                return found
-            cursor = page.next
+        path = f"{_destination(destination_id)}/deliveries"
+        return list(self._pages(DeliveryView, path, None, status="failed"))
 
     def retry_delivery(self, known: DeliveryView) -> DeliveryView:
         return self._ask(DeliveryView, "POST", f"{_delivery(known)}/retry")

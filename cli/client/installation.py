@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
-from httpx_sse import EventSource, ServerSentEvent
+from httpx_sse import ServerSentEvent
 
-from cli.client.connection import Connection, agent_path, raise_for
+from cli.client.connection import Connection, agent_path
 from shared.store.reading.letter_shapes import DeadLetterDetails, DeadLetterView
 from shared.store.reading.shapes import (
     AboutView,
@@ -23,11 +23,7 @@ class OfInstallation(Connection):
     def events(self, agent: str | None, parameters: Mapping[str, str]) -> Iterator[ServerSentEvent]:
         """Of one agent or of all, until the connection ends."""
         path = "/events" if agent is None else f"{agent_path(agent)}/events"
-        with self._answered(), self._http.stream("GET", path, params=parameters) as answer:
-            if answer.is_error:
-                answer.read()
-                raise_for(self.url, answer)
-            yield from EventSource(answer).iter_sse()
+        return self._stream(path, params=parameters)
 
     def dead_letters(
         self, *, actor: str | None = None, limit: int | None = 50

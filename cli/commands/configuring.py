@@ -8,10 +8,7 @@ import typer
 from cli.options import AgentName, AsJson, Data, Url, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cli.client import Client
-    from shared.store.reading.configuring_shapes import PromptView
 
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="PHASE", help="The prompt of this phase only.")
@@ -73,7 +70,7 @@ def prompts(
         raise BadInputError("say which prompt to change: --phase observer, for instance")
     with Client(api_url(url, data)) as client:
         if history:
-            versions = list(_versions(client, agent, phase))
+            versions = list(client.prompt_history(agent, phase=phase))
             print_json(versions) if as_json else show_history(out(), versions)
             return
         if phase and (edit or source):
@@ -94,14 +91,6 @@ def types(agent: AgentName, as_json: AsJson = False, url: Url = None, data: Data
     with Client(api_url(url, data)) as client:
         found = client.types(agent)
     print_json(found) if as_json else show_types(out(), found)
-
-
-def _versions(client: "Client", agent: str, phase: str | None) -> "Iterator[PromptView]":
-    page = client.prompt_history(agent, phase=phase)
-    yield from page.items
-    while page.next is not None:
-        page = client.prompt_history(agent, phase=phase, cursor=page.next)
-        yield from page.items
 
 
 def _change(client: "Client", agent: str, phase: str, given: str | None) -> None:

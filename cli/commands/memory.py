@@ -23,10 +23,9 @@ def list_all(
     from cli.show.console import out
     from cli.show.json import print_json
     from cli.show.memory import show_memories
-    from cli.wholly import whole
 
     with Client(api_url(url, data)) as client:
-        found = whole(lambda cursor: client.memories(agent, forgotten=forgotten, cursor=cursor))
+        found = list(client.memories(agent, forgotten=forgotten))
     if as_json:
         print_json(found)
     else:
