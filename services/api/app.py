@@ -73,7 +73,7 @@ def serve() -> None:
     """Runs the api until SIGTERM or SIGINT."""
     settings = process.begin("api")
     app = build(settings)
-    process.serve(app, settings, at_stop=app.state.hub.stop)
+    process.serve(app, settings, at_stop=app.state.stop)
 
 
 def build(settings: Settings) -> FastAPI:

@@ -70,12 +70,18 @@ class Parts:
         state.database = self.database
         state.owner = self.owner
         state.metrics = self.metrics
+        state.stop = self.stop
         state.hub = self.hub
         state.answers = self.answers
         state.hints = Hints(self.bus)
         state.invitations = self.invitations
         state.link_requests = Attempts(MOST_LINK_REQUESTS)
         state.link_attempts = Attempts(MOST_BAD_LINKS)
+
+    def stop(self) -> None:
+        """Ends the answers that go on, so that nobody waits for their end."""
+        self.hub.stop()
+        self.answers.stop()
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
@@ -84,7 +90,7 @@ class Parts:
             asyncio.create_task(work()) for work in (self._welcome, self._reach_bus, self.hub.run)
         ]
         yield
-        self.hub.stop()
+        self.stop()
         for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
