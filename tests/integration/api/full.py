@@ -70,7 +70,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     interaction_id = await spoken(database, ended)
     await spoken(database, runs)
     await advise(database, agent)
-    await _conclude_more(database, agent)
+    await conclude_more(database, agent)
     unreadable = b"\xff" + runs.iteration.id.bytes
     await _keep_letters(database, runs, unreadable)
     async with database.transaction() as session:
@@ -168,7 +168,7 @@ def _call(interaction: Interaction, call_id: UUID, kind: CallKind, answer: Json)
     )
 
 
-async def _conclude_more(database: Database, agent: Agent) -> None:
+async def conclude_more(database: Database, agent: Agent) -> None:
     scope = Scope(agent.owner_id, agent.id)
     async with database.transaction() as session:
         maker = await _id(session, GraphNode, agent, GraphNode.name == "Halden Cells")

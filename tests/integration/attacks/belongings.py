@@ -1,8 +1,7 @@
-"""All that a user can have, one of each: rows beneath what the routes are asked about."""
+"""All that a user can have, two of each so that lists have pages: rows beneath what the routes are asked about."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
-from uuid import UUID
 
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -30,7 +29,7 @@ from shared.store.words import (
     Phase,
     StepStatus,
 )
-from tests.integration.api.full import end, spoken
+from tests.integration.api.full import conclude_more, end, spoken
 from tests.integration.api.rows import advise
 from tests.integration.courier.rows import make_webhook
 from tests.integration.making import make_iteration, make_ready
@@ -44,6 +43,7 @@ async def belongings(
     """Their ids, and other words that are the owner's own, by the names of the parameters that they are given as."""
     await _make_ready(database, agent)
     await advise(database, agent)
+    await conclude_more(database, agent)
     started = await _iterations(database, agent, iterations)
     return {
         "agent": str(agent.id),
@@ -68,7 +68,9 @@ async def _make_ready(database: Database, agent: Agent) -> None:
 async def _iterations(database: Database, agent: Agent, count: int) -> Started:
     """The last one, which runs; those before it have ended."""
     for _ in range(count - 1):
-        await end(database, await make_iteration(database, await _again(database, agent)))
+        ended = await make_iteration(database, await _again(database, agent))
+        await spoken(database, ended)
+        await end(database, ended)
     return await make_iteration(database, await _again(database, agent))
 
 
@@ -123,7 +125,8 @@ async def _talk(database: Database, agent: Agent, owner: str) -> dict[str, str]:
         assert isinstance(step, Step)
         step.status, step.error = StepStatus.FAILED, f"the model does not know {owner}"
         step.ended_at = func.clock_timestamp()
-        memory = await memories.remember(session, agent.id, MemoryKind.WISH, f"Spare {owner}")
+        for kind in (MemoryKind.FACT, MemoryKind.WISH):
+            memory = await memories.remember(session, agent.id, kind, f"Spare {owner}")
         return {
             "message_id": str(ids.answer_id(agent.id, step.index)),
             "memory_id": str(memory),
@@ -133,8 +136,10 @@ async def _talk(database: Database, agent: Agent, owner: str) -> dict[str, str]:
 async def _destination(database: Database, agent: Agent, owner: str, secret: str) -> dict[str, str]:
     """One that is active, with a delivery that failed, so that it can be asked for again."""
     url = f"https://hooks.example.org/{owner}"
+    await make_webhook(database, agent, f"{url}/2", secret=secret)
     made = await make_webhook(database, agent, url, secret=secret)
     async with database.transaction() as session:
+        await deliveries.make_test(session, made)
         delivery = await deliveries.make_test(session, made)
         await session.execute(
             update(Delivery)
@@ -145,17 +150,19 @@ async def _destination(database: Database, agent: Agent, owner: str, secret: str
 
 
 async def _letter(database: Database, started: Started) -> str:
-    step_id: UUID = started.observe.id
-    payload = f"of {step_id}".encode()
     async with database.transaction() as session:
-        await dead_letters.keep(
-            session,
-            actor="researcher",
-            subject="query.requested",
-            payload=payload,
-            code="llm_key",
-            error="the key is wrong",
-            attempts=1,
-            step_id=step_id,
-        )
+        for step_id, payload in (
+            (None, f"{started.iteration.id}".encode()),
+            (started.observe.id, f"of {started.observe.id}".encode()),
+        ):
+            await dead_letters.keep(
+                session,
+                actor="researcher",
+                subject="query.requested",
+                payload=payload,
+                code="llm_key",
+                error="the key is wrong",
+                attempts=1,
+                step_id=step_id,
+            )
     return str(ids.dead_letter_id("query.requested", payload))

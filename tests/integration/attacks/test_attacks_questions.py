@@ -29,6 +29,10 @@ AS_THINGS_STAND: dict[tuple[str, str], int] = {
     ("POST", "/api/v1/dead-letters/{letter}/retry"): 409,
 }
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NO_PAGES = ("/api/v1/costs", "/api/v1/agents/{agent}/costs", "/api/v1/dead-letters")
+"""Lists of which a victim has one page, however small: its cost are of today, and one of its letters is about no step,
+which is told to operators alone.
+"""
 NAMED = ("agent", "node_id", "edge_id", "node_type", "edge_type", "item_id", "letter", "user")
 
 
@@ -75,8 +79,9 @@ async def test_anothers_cursor_leads_to_nothing_of_theirs(world: World, route: R
         page = await asked(
             client, route, world.victim.values, params=params, headers=world.victim.bearer
         )
-        cursor = page.json()["next"] or "none"
-        for limit in (1, 100):
+        cursor = page.json()["next"]
+        assert cursor or route.path in NO_PAGES
+        for limit in (1, 100) if cursor else ():
             answer = await asked(
                 client,
                 route,

@@ -27,10 +27,11 @@ from tests.integration.attacks.routes import (
 from tests.integration.attacks.world import READ_WRITE, World, from_anywhere
 
 EVERY_ROUTE = pytest.mark.parametrize("route", guarded(), ids=str)
+ALL = "all of them"
 WITH_IDS = [
     (route, parameter)
     for route in guarded()
-    for parameter in route.parameters
+    for parameter in (*route.parameters, *([ALL] if len(route.parameters) > 1 else []))
     if parameter not in WORDS
 ]
 READ = [
@@ -38,8 +39,8 @@ READ = [
     for route in guarded()
     if route.is_safe and not route.is_operated and route.path not in ENDLESS
 ]
-NEVER_REACHED = str(2**31 - 1)
-"""A number of an iteration."""
+NOTHING = {"number": str(2**31 - 1), "phase": "observer"}
+"""What names nothing where that is no id."""
 BEGUN_WITHIN_SECONDS = 20.0
 """Who is let into a stream by mistake is told so by a test that fails, and not by one that never ends."""
 
@@ -176,20 +177,19 @@ async def test_a_token_is_taken_from_nowhere_but_its_header(world: World) -> Non
 
 @pytest.mark.parametrize(("route", "parameter"), WITH_IDS, ids=str)
 async def test_what_is_anothers_is_not_there(world: World, route: Route, parameter: str) -> None:
-    """All ids are the attacker's own but one, for users and their things in every form that they have."""
-    own, others = world.attacker.values, world.victim.values
+    """All ids are the attacker's own but one, or none is; for users and their things in every form that they have."""
+    changed = route.parameters if parameter == ALL else [parameter]
+    own, others = world.attacker.values, {name: world.victim.values[name] for name in changed}
     before = await world.state()
-    answer = await asked(
-        world, route, {**own, parameter: others[parameter]}, **world.attacker.bearer
-    )
+    answer = await asked(world, route, {**own, **others}, **world.attacker.bearer)
     if route.is_operated:
         assert_problem(answer, 403, "operator")
     else:
         assert_problem(answer, 404)
-        nothing = NEVER_REACHED if parameter == "number" else str(uuid4())
-        missing = await asked(world, route, {**own, parameter: nothing}, **world.attacker.bearer)
+        nothing = {name: NOTHING.get(name, str(uuid4())) for name in changed}
+        missing = await asked(world, route, {**own, **nothing}, **world.attacker.bearer)
         assert missing.status_code == 404
-        assert missing.text.replace(nothing, "") == answer.text.replace(others[parameter], "")
+        assert without(missing.text, nothing) == without(answer.text, others)
     assert await world.state() == before
 
 
@@ -254,6 +254,12 @@ async def test_a_token_makes_none_that_may_more(world: World) -> None:
     operates = await world.token("chief", [AccessScope.WRITE, AccessScope.OPERATOR])
     async with from_anywhere(world.app, headers={"authorization": f"Bearer {operates}"}) as client:
         assert_problem(await client.post("/users/victim/sign-in-links"), 403, "read")
+
+
+def without(text: str, values: dict[str, str]) -> str:
+    for value in values.values():
+        text = text.replace(value, "")
+    return text
 
 
 async def _kill(world: World, kind: str, user: str) -> None:

@@ -114,8 +114,11 @@ async def person(database: Database, app: FastAPI, name: str, *, iterations: int
     """With an agent that is ready, has ended all its iterations but the last, and is called `Of name`."""
     token = await made_token(database, name, READ_WRITE)
     async with from_anywhere(app, headers={"authorization": f"Bearer {token}"}) as own:
-        made = await own.post("/agents", json={"mission": MISSION, "name": f"Of {name}"})
-        assert made.status_code == 201, made.text
+        for agent in (f"Of {name}", f"More of {name}"):
+            made = await own.post("/agents", json={"mission": MISSION, "name": agent})
+            assert made.status_code == 201, made.text
+    await made_token(database, name, READ_WRITE)
+    await session_of(database, name)
     opened, secret = await session_of(database, name), new_secret()
     agent = await row_of(database, f"Of {name}")
     values = await belongings(database, agent, name, iterations=iterations, secret=secret)
