@@ -286,13 +286,13 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "concierge": {
         **_LOOKS,
         **_MAKES_TYPES,
-        "agents": Grant(ALL, update=_CONFIGURED),
         "prompt_versions": Grant(ALL, insert=ALL),
         **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, asks_for_more=True),
         "conversations": Grant(ALL, update=("summary", "summarized_turns")),
         "messages": Grant(ALL, update=("content", "draft", "looked", "citations", "completed_at")),
         "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),
         **_asks(Phase.CONFIGURATION, Phase.CONVERSATION),
+        "agents": Grant(ALL, update=(*_CONFIGURED, "resting_until")),
         **_letters("concierge"),
     },
     "courier": {
