@@ -3,11 +3,13 @@
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import text
 
 from services.api.app import build
+from shared.errors import TransientError
 from shared.runtime.settings import Settings
 from shared.store.database import Database
+from shared.store.reading import state
+from shared.store.reading.state import State
 from shared.store.words import AccessScope
 from tests.integration.api.asking import assert_problem, client_of, stranger_to
 from tests.integration.api.full import AGENT, full_agent
@@ -81,11 +83,15 @@ async def test_two_applications_in_one_process_count_for_themselves(
 
 
 async def test_where_the_state_cannot_be_read_it_tells_of_itself(
-    api: httpx.AsyncClient, database: Database
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Postgres goes away after it has said who asks."""
+
+    async def away(_: object) -> State:
+        raise TransientError("PostgreSQL: it went away")
+
     await api.get("/agents")
-    async with database.transaction() as session:
-        await session.execute(text("alter table steps rename to steps_elsewhere"))
+    monkeypatch.setattr(state, "of_installation", away)
     found = await samples(api)
     assert value(found, "vigil_database_up") == 0
     labels = {"method": "GET", "route": "/agents", "status": "200"}
