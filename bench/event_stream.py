@@ -24,6 +24,7 @@ from uuid import UUID
 from bench.api_process import ApiProcess
 from bench.engines import engines
 from bench.event_publisher import Publisher
+from bench.owner import owners_token
 from bench.sse_clients import Client, clients_of, listening
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
@@ -89,7 +90,8 @@ async def measure(settings: Settings, home: Path, load: Load) -> Result:
     ours = await _make_agents(settings, settings.owner, AGENTS)
     theirs = await _make_agents(settings, "stranger", STRANGERS)
     api = ApiProcess(settings, home / "api.log")
-    clients = clients_of(api.port, load.clients, [str(agent_id) for agent_id in ours])
+    token = await owners_token(settings)
+    clients = clients_of(api.port, token, load.clients, [str(agent_id) for agent_id in ours])
     bus = Bus(settings.nats_url, name="bench")
     await bus.connect()
     publisher = Publisher(bus, [*ours, *theirs])

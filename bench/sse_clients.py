@@ -17,12 +17,12 @@ _ID: Final = b"id: "
 _DATA: Final = b"data: "
 
 
-def clients_of(port: int, count: int, agent_ids: Sequence[str]) -> list["Client"]:
+def clients_of(port: int, token: str, count: int, agent_ids: Sequence[str]) -> list["Client"]:
     """Half of them for all of these agents, half for one each."""
-    everything = [Client(port, "/api/v1/events", agent_ids) for _ in range(0, count, 2)]
+    everything = [Client(port, token, "/api/v1/events", agent_ids) for _ in range(0, count, 2)]
     of_one = [agent_ids[number % len(agent_ids)] for number in range(count - len(everything))]
     return everything + [
-        Client(port, f"/api/v1/agents/{agent_id}/events", [agent_id]) for agent_id in of_one
+        Client(port, token, f"/api/v1/agents/{agent_id}/events", [agent_id]) for agent_id in of_one
     ]
 
 
@@ -45,6 +45,7 @@ class Client:
     """
 
     port: int
+    token: str
     path: str
     wanted: Sequence[str]
     """Agents whose events it should be told."""
@@ -69,9 +70,11 @@ class Client:
             "127.0.0.1", self.port, limit=MOST_FRAME_BYTES
         )
         try:
-            resume = f"Last-Event-ID: {self.place}\r\n" if self.place is not None else ""
+            headers = f"Host: localhost\r\nAuthorization: Bearer {self.token}\r\n"
+            if self.place is not None:
+                headers += f"Last-Event-ID: {self.place}\r\n"
             # As HTTP/1.0, so that the answer comes as it is and not in chunks.
-            writer.write(f"GET {self.path} HTTP/1.0\r\nHost: localhost\r\n{resume}\r\n".encode())
+            writer.write(f"GET {self.path} HTTP/1.0\r\n{headers}\r\n".encode())
             status = await reader.readuntil(b"\r\n\r\n")
             if b" 200 " not in status.splitlines()[0]:
                 return
