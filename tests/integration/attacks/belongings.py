@@ -101,13 +101,11 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
                 session, BrowserSession, BrowserSession.user_id == agent.owner_id
             ),
             **{
-                name: await _one(
-                    session, GraphNode, GraphNode.agent_id == agent.id, GraphNode.type == of_type
-                )
-                for name, of_type in (
-                    ("node_id", "Thing"),
-                    ("analysis_id", ANALYSIS_TYPE),
-                    ("advice_id", ADVICE_TYPE),
+                name: await _one(session, GraphNode, GraphNode.agent_id == agent.id, of_which)
+                for name, of_which in (
+                    ("node_id", GraphNode.name == "Halden Cells"),
+                    ("analysis_id", GraphNode.type == ANALYSIS_TYPE),
+                    ("advice_id", GraphNode.type == ADVICE_TYPE),
                 )
             },
         }

@@ -16,7 +16,9 @@ ANSWER_SECONDS: Final = 10.0
 async def listening(app: FastAPI) -> AsyncIterator[int]:
     """The port at which the application answers, by the server that it has in production."""
     open_socket = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, log_config=None, access_log=False, proxy_headers=False)
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, proxy_headers=False, timeout_keep_alive=1
+    )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[open_socket]))
     try:

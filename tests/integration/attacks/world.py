@@ -114,8 +114,8 @@ async def person(database: Database, app: FastAPI, name: str, *, iterations: int
     """With an agent that is ready, has ended all its iterations but the last, and is called `Of name`."""
     token = await made_token(database, name, READ_WRITE)
     async with from_anywhere(app, headers={"authorization": f"Bearer {token}"}) as own:
-        for called in (f"Of {name}", f"More of {name}"):
-            made = await own.post("/agents", json={"mission": MISSION, "name": called})
+        for agent_name in (f"Of {name}", f"More of {name}"):
+            made = await own.post("/agents", json={"mission": MISSION, "name": agent_name})
             assert made.status_code == 201, made.text
     await made_token(database, name, READ_WRITE)
     await session_of(database, name)
