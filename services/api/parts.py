@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final, Self
 
@@ -22,6 +22,7 @@ from shared.errors import PermanentError
 from shared.mail.mailer import Mailer
 from shared.runtime.bus import Bus
 from shared.runtime.credentials import credentials_of
+from shared.runtime.ending import end
 from shared.runtime.logs import logger
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.rhythm import whatever_happens
@@ -92,9 +93,7 @@ class Parts:
         yield
         self.stop()
         for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await end(task)
         await self.answers.close()
         await self.bus.close()
         await self.database.close()

@@ -17,6 +17,7 @@ from shared.events.provision import fault, wanted
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.delivery import Delivery, Handler
+from shared.runtime.ending import heed_cancellation
 from shared.runtime.logs import logger
 from shared.store.database import Database
 
@@ -79,6 +80,7 @@ class Actor:
             await self.bus.connect()
             await self._wait_until("the bus", self._consumer_fault)
             await self._consume()
+            heed_cancellation()
             async with asyncio.TaskGroup() as group:
                 for background in self._background:
                     group.create_task(background())
@@ -154,6 +156,7 @@ class Actor:
         said: str | None = None
         waited = 0.0
         while (found := await find_fault()) is not None:
+            heed_cancellation()
             if found != said or waited >= SAY_AGAIN_SECONDS:
                 log.warning(f"waiting for {what}", reason=found)
                 said, waited = found, 0.0
