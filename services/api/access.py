@@ -12,7 +12,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.api.door import CALLER, demand
+from services.api.door import CALLER, OPENED, Opened, demand
 from services.api.problems import NotFoundError
 from shared.graph.scope import Scope
 from shared.store.callers import Caller
@@ -23,12 +23,15 @@ from shared.store.words import AccessScope
 
 
 async def _caller(request: Request) -> Caller:
+    opened: Opened | None = request.scope.pop(OPENED, None)
+    if opened is not None:
+        await opened.ends.aclose()
     caller: Caller = request.scope[CALLER]
     return caller
 
 
 Called = Annotated[Caller, Depends(_caller)]
-"""For routes that need no transaction, or none for as long as they answer."""
+"""For routes that need no transaction, or none for as long as they answer: an endless stream must not keep one."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,13 @@ class Access:
         return self.caller.user_id
 
 
-async def _access(request: Request, caller: Called) -> AsyncIterator[Access]:
+async def _access(request: Request) -> AsyncIterator[Access]:
+    caller: Caller = request.scope[CALLER]
+    opened: Opened | None = request.scope.pop(OPENED, None)
+    if opened is not None:
+        async with opened.ends.pop_all():
+            yield Access(opened.session, caller)
+        return
     database: Database = request.app.state.database
     async with database.transaction() as session:
         yield Access(session, caller)

@@ -7,7 +7,6 @@ tenth of a second, and none while nobody follows, is all there is; a stream hold
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -28,6 +27,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from services.api.following import AnswerState
+from shared.runtime.ending import end
 from shared.runtime.rhythm import whatever_happens
 from shared.store.database import Database
 from shared.store.reading import conversation as reading
@@ -117,9 +117,7 @@ class Answers:
     async def close(self) -> None:
         self.stop()
         if self._looking is not None:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+            await end(self._looking)
 
     def _look_now(self) -> None:
         if self._looking is None or self._looking.done():

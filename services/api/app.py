@@ -1,5 +1,6 @@
 """The api's composition root."""
 
+import gc
 from typing import Final
 
 from fastapi import Depends, FastAPI
@@ -73,6 +74,9 @@ def serve() -> None:
     """Runs the api until SIGTERM or SIGINT."""
     settings = process.begin("api")
     app = build(settings)
+    gc.collect()
+    # What is made by now is no garbage: a collector that looks through it all holds up an answer by a tenth of a second.
+    gc.freeze()
     process.serve(app, settings, at_stop=app.state.stop)
 
 

@@ -4,10 +4,13 @@ It stands before the routes, so that a route cannot forget to ask, and a body is
 """
 
 from collections.abc import Collection
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote
 
+from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,10 +36,20 @@ MOST_BAD_ATTEMPTS: Final = 60
 """Of one address, in a minute, that are looked up."""
 CALLER: Final = "vigil.caller"
 """Under which a request's ASGI scope holds the Caller."""
+OPENED: Final = "vigil.opened"
+"""And an Opened, where there is one."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 POLICY_VIOLATION: Final = 1008
 
 log = logger(__name__)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A transaction that a route may take over, by `pop_all`; else it ends with the request."""
+
+    session: AsyncSession
+    ends: AsyncExitStack
 
 
 class Door:
@@ -62,35 +75,55 @@ class Door:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
-        if scope["type"] == "http":
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        async with AsyncExitStack() as opened:
+            answer = self._app
             try:
                 _demand_storable(scope)
                 if scope["path"] not in self._open:
-                    scope[CALLER] = await self._let_in(HTTPConnection(scope), scope["method"])
+                    await self._let_in(scope, opened)
             except (ProblemError, TransientError) as error:
-                await answer_to(error)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+                await opened.aclose()
+                answer = answer_to(error)
+            await answer(scope, receive, send)
 
-    async def _let_in(self, connection: HTTPConnection, method: str) -> Caller:
+    async def _let_in(self, scope: Scope, opened: AsyncExitStack) -> None:
+        """Puts the Caller into `scope`, and for safe methods the transaction in which that was found out, for the route
+        to go on in: to begin another would take as long again. Others read a body first, for as long as whoever sends it
+        likes, and keep nothing open; nor does one in which the use was noted, whose row others would wait for.
+        """
+        await self._owner.id()
+        async with AsyncExitStack() as looking:
+            session = await looking.enter_async_context(self._database.transaction())
+            caller = await self._caller(session, HTTPConnection(scope), scope["method"])
+            scope[CALLER] = caller
+            if caller.is_unnoted:
+                await callers.note_use(session, caller)
+            elif scope["method"] in SAFE:
+                opened.push_async_exit(looking.pop_all())
+                scope[OPENED] = Opened(session, opened)
+
+    async def _caller(
+        self, session: AsyncSession, connection: HTTPConnection, method: str
+    ) -> Caller:
         credential = shown(connection, self._cookie)
         if credential is None:
             raise UnknownCallerError(
                 "This asks for a credential: a token (`Authorization: Bearer vgl_…`) or a browser that is signed in.",
                 is_shown=False,
             )
-        caller = await self._recognised(credential, address_of(connection))
+        caller = await self._recognised(session, credential, address_of(connection))
         if caller.kind is CredentialKind.SESSION and method not in SAFE:
             demand_own_page(connection.headers)
         demand(caller, AccessScope.READ if method in SAFE else AccessScope.WRITE)
         return caller
 
-    async def _recognised(self, credential: Shown, address: str) -> Caller:
+    async def _recognised(self, session: AsyncSession, credential: Shown, address: str) -> Caller:
         if credential.digest not in self._known and (wait := self._bad.wait_seconds(address)) > 0:
             raise TooManyError("Too many bad credentials came from this address.", wait)
-        await self._owner.id()
-        async with self._database.transaction() as session:
-            caller = await callers.recognise(session, credential.kind, credential.digest)
+        caller = await callers.recognise(session, credential.kind, credential.digest)
         if caller is not None:
             self._known.add(credential.digest)
             return caller

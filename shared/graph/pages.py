@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, exists, false, func, or_, select
+from sqlalchemy import ColumnElement, Select, exists, false, func, select, union_all
 from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -91,20 +91,24 @@ def _conditions(of: EdgesWanted) -> Iterator[ColumnElement[bool]]:
 def _touching(
     scope: Scope, node_id: UUID, conditions: Sequence[ColumnElement[bool]], wanted: Wanted
 ) -> Select[UUID]:
-    """The page's edges by their ids. They are found by the node first, and only then put in order.
+    """The page's edges by their ids: as many of either direction as the whole page holds, each through its own index.
 
-    Left to itself Postgres goes through the agent's edges in order until it has met enough of the node's.
+    An `or` of both would read all that a hub has.
     """
-    at_it = or_(GraphEdge.source_id == node_id, GraphEdge.target_id == node_id)
-    found = (
-        select(GraphEdge.id, GraphEdge.updated_at)
-        .where(GraphEdge.agent_id == scope.agent(), at_it, *conditions)
-        .cte("touching")
-        .prefix_with("MATERIALIZED")
+    if wanted.cursor is not None:
+        conditions = [*conditions, _EDGES.after(wanted.cursor)]
+    ids = (
+        select(
+            _EDGES.ordered(
+                select(GraphEdge.id).where(GraphEdge.agent_id == scope.agent(), at_it, *conditions)
+            )
+            .limit(wanted.limit + 1)
+            .subquery()
+            .c.id
+        )
+        for at_it in (GraphEdge.source_id == node_id, GraphEdge.target_id == node_id)
     )
-    order = Keyset(_EDGES.name, (found.c.updated_at, found.c.id))
-    page = order.ordered(select(found.c.id)).limit(wanted.limit + 1)
-    return page if wanted.cursor is None else page.where(order.after(wanted.cursor))
+    return select(union_all(*ids).subquery().c.id)
 
 
 async def has_node(session: AsyncSession, scope: Scope, node_id: UUID) -> bool:

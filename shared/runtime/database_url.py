@@ -2,7 +2,7 @@
 
 from shared.runtime.settings import Settings
 from shared.store.database import role_in, with_login
-from shared.store.grants import role_of
+from shared.store.rights import role_of
 
 
 def database_url_of(settings: Settings, name: str) -> str:

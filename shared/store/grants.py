@@ -1,54 +1,15 @@
-"""Who may do what in Postgres, as plain values: what each writes is its own, the rest is denied.
+"""Who may do what in Postgres: what each writes is its own, the rest is denied.
 
 A role is asked for a table by name here, or has nothing of it: tables that are added later are denied to everybody
 until they are named.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from shared.store.rights import ALL, READ, Columns, Filled, Grant, Rows
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED, InboxKind, Phase, StepKind
-
-ALL: Final = ("*",)
-"""Every column."""
-
-Columns = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows whose `column` holds one of `values`, or, where `but`, none of them."""
-
-    column: str
-    values: tuple[str, ...]
-    but: bool = False
-
-
-@dataclass(frozen=True)
-class Filled:
-    """The rows whose `column` holds anything."""
-
-    column: str
-
-
-@dataclass(frozen=True)
-class Grant:
-    """What one role may do with one table. Empty columns: nothing of that kind.
-
-    `inserts`, `updates` and `deletes` bound the rows that may be written; None bounds nothing.
-    """
-
-    select: Columns = ()
-    insert: Columns = ()
-    update: Columns = ()
-    delete: bool = False
-    inserts: Rows | None = None
-    updates: Rows | None = None
-    deletes: Filled | None = None
-
-
-READ: Final = Grant(select=ALL)
 
 # What an iteration has cost is told with its end.
 _COSTS: Final = {"calls": Grant(("iteration_id", "cost_usd"))}
@@ -336,8 +297,3 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
 }
 """By actor. Its role is `role_of` it."""
-
-
-def role_of(name: str) -> str:
-    """The Postgres role of an actor."""
-    return f"vigil_{name}"

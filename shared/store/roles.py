@@ -8,7 +8,8 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
-from shared.store.grants import ALL, GRANTS, Columns, Filled, Grant, Rows, role_of
+from shared.store.grants import GRANTS
+from shared.store.rights import ALL, Columns, Filled, Grant, Rows, role_of
 
 _ROLES_LOCK = 0x7669_6769_6D
 """Any fixed number: one process at a time grants, for catalogues take no two at once."""

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.events.envelope import Event
+from shared.events.models import IterationCompleted
 from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.scope import Scope
 from shared.store.tables import (
@@ -26,7 +27,8 @@ from shared.store.tables import (
 from shared.tools import Json
 from tests.integration.mission import Mission
 
-_OF_THE_MOMENT = {"event_id", "occurred_at", "traceparent"}
+_OF_THE_MOMENT = {"event_id", "occurred_at", "traceparent", "cost_usd"}
+"""What an iteration costs hangs on the length of its mission's text; against the ledger it is held by `is_whole`."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,20 @@ class Account:
     said: list[str]
     """What the events say, each once, whatever the number of its copies."""
     event_ids: set[UUID] = field(compare=False)
+    cost_usd: float = field(compare=False)
+    """By the ledger."""
+    costs_said: set[float | None] = field(compare=False)
 
     def is_whole(self) -> bool:
-        """Whether it ended well and once, and no two events say different things under one id, or the same under two."""
+        """Whether it ended well and once, at the ledger's cost.
+
+        And no two events say different things under one id, or the same under two.
+        """
         ends = [text for text in self.said if text.startswith('["iteration.completed"')]
         return (
             self.ended[0] == "completed"
             and len(ends) == 1
+            and self.costs_said == {self.cost_usd}
             and len(self.event_ids) == len(self.said)
         )
 
@@ -66,7 +75,7 @@ async def account_of(session: AsyncSession, mission: Mission, told: Sequence[Eve
         select(Message).join(Conversation).where(Conversation.agent_id == agent.id)
     )
     letters = await session.scalars(select(DeadLetter).join(Step).where(Step.agent_id == agent.id))
-    calls = await session.scalars(select(Call).filter_by(agent_id=agent.id))
+    calls = list(await session.scalars(select(Call).filter_by(agent_id=agent.id)))
     events = [event for event in told if event.agent_id == agent.id]
     return Account(
         knowledge=await canonical(session, scope),
@@ -79,6 +88,8 @@ async def account_of(session: AsyncSession, mission: Mission, told: Sequence[Eve
         calls=Counter(call.phase for call in calls),
         said=sorted(set(_told(names, (_facts(event) for event in events)))),
         event_ids={event.event_id for event in events},
+        cost_usd=float(sum(call.cost_usd or 0 for call in calls)),
+        costs_said={e.cost_usd for e in events if isinstance(e, IterationCompleted)},
     )
 
 

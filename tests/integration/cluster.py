@@ -68,7 +68,9 @@ async def supervised(
     async def keep(name: str) -> None:
         while True:
             try:
-                await BUILDERS[name](settings).run()
+                # A task of its own for each life, as a process would be: Python 3.11 leaves a task that held a broken
+                # TaskGroup counted as being cancelled.
+                await asyncio.create_task(BUILDERS[name](settings).run(), name=name)
             except ConsumerLostError:
                 lost[name] += 1
 

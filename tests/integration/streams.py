@@ -83,7 +83,7 @@ async def serving(
     try:
         yield Serving(f"http://127.0.0.1:{port}", app, token)
     finally:
-        app.state.hub.stop()
+        app.state.stop()
         server.should_exit = True
         await task
 

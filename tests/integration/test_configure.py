@@ -1,6 +1,5 @@
 """From a mission to an agent: what the model makes of it, what it may not, and what stays when it fails."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -30,17 +29,6 @@ from tests.integration.levers import Sandbox
 from tests.integration.making import MISSION, make_agent
 from tests.unit.concierge.making import configuration, node_type
 from tests.unit.concierge.making import types as typed
-
-
-@pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
-@pytest.fixture
-async def concierge(sandbox_settings: Settings) -> AsyncIterator[None]:
-    async with running(sandbox_settings, ["concierge"]):
-        yield
 
 
 @pytest.mark.usefixtures("concierge")

@@ -1,7 +1,5 @@
 """An agent made anew, or its prompts edited: what changes, what stays, and what a phase that runs has of it."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from sqlalchemy import delete, select
 
@@ -28,17 +26,6 @@ from tests.integration.configuring import (
 )
 from tests.integration.levers import Sandbox
 from tests.integration.making import MISSION, make_agent, make_ready
-
-
-@pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
-@pytest.fixture
-async def concierge(sandbox_settings: Settings) -> AsyncIterator[None]:
-    async with running(sandbox_settings, ["concierge"]):
-        yield
 
 
 @pytest.mark.usefixtures("concierge")

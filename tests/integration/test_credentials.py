@@ -115,5 +115,10 @@ async def test_a_user_goes_with_all_that_is_theirs(database: Database) -> None:
 async def _recognised(
     database: Database, kind: CredentialKind, secret: str
 ) -> callers.Caller | None:
+    """As the door does it."""
     async with database.transaction() as session:
-        return await callers.recognise(session, kind, digest_of(secret))
+        caller = await callers.recognise(session, kind, digest_of(secret))
+    if caller is not None and caller.is_unnoted:
+        async with database.transaction() as session:
+            await callers.note_use(session, caller)
+    return caller

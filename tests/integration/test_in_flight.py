@@ -41,11 +41,6 @@ RESEARCH = {
 }
 
 
-@pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
 @dataclass
 class Team:
     """Workers of one step, each of which takes it from the one before; none looks for answers until it is told to."""

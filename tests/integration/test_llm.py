@@ -40,11 +40,6 @@ def model(sandbox_settings: Settings, database: Database) -> Model:
 
 
 @pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
-@pytest.fixture
 async def agent(database: Database) -> Agent:
     return await make_agent(database)
 

@@ -30,11 +30,6 @@ INSIGHT = {"observation": "it moves", "relevantNodeIds": [], "synthesisDirection
 NOTHING = ("knowledge_acquisition", "graph_construction", "analysis_generation")
 
 
-@pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
 @dataclass(frozen=True)
 class Watch:
     """A few agents' first iterations, each of the same plan."""

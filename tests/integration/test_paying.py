@@ -24,11 +24,6 @@ from tests.integration.making import make_agent, make_iteration
 
 
 @pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
-@pytest.fixture
 async def phase(sandbox_settings: Settings, database: Database) -> "PhaseMaker":
     agent = await make_agent(database)
     made = await make_iteration(database, agent)

@@ -51,11 +51,6 @@ async def api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scheduler looks more often than it would, and workers rest less."""

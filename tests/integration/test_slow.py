@@ -22,11 +22,6 @@ EMPTY: dict[str, object] = {"queries": [], "insights": []}
 
 
 @pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
-@pytest.fixture
 def impatient(sandbox_settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(clock_module, "RECONCILE_SECONDS", 0.1)
     return sandbox_settings.model_copy(update={"resend_after_seconds": PATIENCE_SECONDS})

@@ -43,11 +43,6 @@ EVERYBODY = tuple(BUILDERS)
 
 
 @pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
-@pytest.fixture
 def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
     """A server that the test may kill."""
     port, monitor_port = free_ports(2)

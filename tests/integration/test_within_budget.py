@@ -37,11 +37,6 @@ CALL_USD = Decimal("0.08")
 """Somewhat above what a call of these phases can cost: 16,000 tokens of output at 4.50 a million, and little input."""
 
 
-@pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
-
-
 class Payer:
     """A phase with the search tools, as a worker runs it, and as the next one resumes it."""
 

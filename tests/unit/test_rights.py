@@ -6,7 +6,8 @@ from cli.local.household import ACTORS, API
 from shared.events.permissions import PERMISSIONS
 from shared.events.topology import CONSUMERS, PUBLISHES
 from shared.runtime.identity import SERVICES
-from shared.store.grants import ALL, GRANTS, Filled, Rows
+from shared.store.grants import GRANTS
+from shared.store.rights import ALL, Filled, Rows
 from shared.store.tables import Base
 
 TABLES = Base.metadata.tables

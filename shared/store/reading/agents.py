@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import agents, prompts
@@ -94,18 +95,35 @@ async def owners(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUI
 
 async def named(session: AsyncSession, owner_id: UUID, reference: str) -> AgentRef | None:
     """Which agent of the owner's that is, by id or name; None where there is none."""
-    statement = select(Agent.id, Agent.name).where(Agent.owner_id == owner_id, is_named(reference))
-    found = (await session.execute(statement.order_by(func.lower(Agent.name)).limit(1))).first()
+    wanted = {"owner_id": owner_id, "name": reference.strip().lower(), "id": _id_in(reference)}
+    found = (await session.execute(_NAMED, wanted)).first()
     return None if found is None else AgentRef(found.id, found.name)
 
 
 def is_named(reference: str) -> ColumnElement[bool]:
     """Whether an agent's id or name is `reference`."""
     by_name = func.lower(Agent.name) == reference.strip().lower()
+    agent_id = _id_in(reference)
+    return by_name if agent_id is None else or_(Agent.id == agent_id, by_name)
+
+
+def _id_in(reference: str) -> UUID | None:
     try:
-        return or_(Agent.id == UUID(reference), by_name)
+        return UUID(reference)
     except ValueError:
-        return by_name
+        return None
+
+
+_NAMED: Final = (
+    select(Agent.id, Agent.name)
+    .where(
+        Agent.owner_id == bindparam("owner_id"),
+        or_(Agent.id == bindparam("id"), func.lower(Agent.name) == bindparam("name")),
+    )
+    .order_by(func.lower(Agent.name))
+    .limit(1)
+)
+"""Nearly every request asks this: to make it takes longer than to ask it."""
 
 
 def _selected(owner_id: UUID) -> Select[Agent, Iteration]:

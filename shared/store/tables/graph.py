@@ -89,17 +89,15 @@ class GraphEdge(Base):
         ),
         Index("graph_edges_agent_updated_idx", "agent_id", "updated_at"),
         Index("graph_edges_agent_type_updated_idx", "agent_id", "type", "updated_at"),
+        Index("graph_edges_source_updated_idx", "source_id", "updated_at"),
+        Index("graph_edges_target_updated_idx", "target_id", "updated_at"),
     )
 
     id: Mapped[Id]
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
     type: Mapped[str]
-    source_id: Mapped[UUID] = mapped_column(
-        ForeignKey("graph_nodes.id", ondelete="CASCADE"), index=True
-    )
-    target_id: Mapped[UUID] = mapped_column(
-        ForeignKey("graph_nodes.id", ondelete="CASCADE"), index=True
-    )
+    source_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
+    target_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
     properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     iteration_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True

@@ -10,14 +10,9 @@ from shared.store.database import Database
 from shared.store.tables import Agent
 from tests.integration.api.rows import advise
 from tests.integration.cluster import running
-from tests.integration.conversation.talking import Talk, api_at
-from tests.integration.levers import Sandbox
+from tests.integration.conversation.talking import Talk
 from tests.integration.making import make_agent
-
-
-@pytest.fixture
-def levers(sandbox: str) -> Sandbox:
-    return Sandbox(sandbox)
+from tests.integration.streams import serving
 
 
 @pytest.fixture
@@ -31,5 +26,5 @@ async def agent(database: Database) -> Agent:
 @pytest.fixture
 async def talk(sandbox_settings: Settings, agent: Agent, bus: Bus) -> AsyncIterator[Talk]:
     """With an agent whose concierge and api are at work."""
-    async with api_at(sandbox_settings) as api, running(sandbox_settings, ["concierge"]):
+    async with serving(sandbox_settings) as api, running(sandbox_settings, ["concierge"]):
         yield Talk(api, str(agent.id))

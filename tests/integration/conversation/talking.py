@@ -2,53 +2,15 @@
 
 import asyncio
 import json
-import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-import uvicorn
 from httpx_sse import ServerSentEvent, aconnect_sse
 
-from services.api.app import build
-from shared.runtime.settings import Settings
-from tests.integration.api.signed_in import token_of
+from tests.integration.streams import Serving
 from tests.waiting import until
-
-
-@dataclass(frozen=True)
-class At:
-    """An api, and what its owner comes in by."""
-
-    url: str
-    token: str
-
-
-@asynccontextmanager
-async def api_at(
-    settings: Settings, *, port: int = 0, user: str | None = None
-) -> AsyncIterator[At]:
-    """The api on loopback, in this process, for its owner or `user`. It ends with its streams."""
-    app = build(settings)
-    token = await token_of(settings, user)
-    listening = socket.create_server(("127.0.0.1", port))
-    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    task = asyncio.create_task(server.serve(sockets=[listening]))
-
-    async def started() -> bool:
-        return server.started
-
-    await until(started, what="the api to listen")
-    try:
-        yield At(f"http://127.0.0.1:{listening.getsockname()[1]}", token)
-    finally:
-        app.state.answers.stop()
-        app.state.hub.stop()
-        server.should_exit = True
-        await task
 
 
 @dataclass
@@ -93,7 +55,7 @@ class Heard:
 class Talk:
     """One owner's conversation with one agent."""
 
-    api: At
+    api: Serving
     agent: str
 
     @property

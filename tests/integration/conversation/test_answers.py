@@ -13,8 +13,9 @@ from shared.store.tables import Agent, GraphNode
 from tests.integration.api.asking import assert_problem
 from tests.integration.cluster import running
 from tests.integration.conversation.conversing import LONG_ANSWER, PHASE, call, says
-from tests.integration.conversation.talking import Heard, Talk, api_at, completed
+from tests.integration.conversation.talking import Heard, Talk, completed
 from tests.integration.levers import Sandbox
+from tests.integration.streams import serving
 
 
 async def test_a_question_is_answered_from_the_graph_with_citations_and_streamed(
@@ -75,10 +76,10 @@ async def test_an_api_that_is_started_again_goes_on_where_it_was(
     levers.script(says(content=LONG_ANSWER))
     levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 1.5})
     async with running(sandbox_settings, ["concierge"]):
-        async with api_at(sandbox_settings) as api:
+        async with serving(sandbox_settings) as api:
             answer_id = (await Talk(api, str(agent.id)).says("Tell me all"))["answer"]["id"]
             heard = await Talk(api, str(agent.id)).hears(answer_id, characters=1)
-        async with api_at(sandbox_settings) as api:
+        async with serving(sandbox_settings) as api:
             await Talk(api, str(agent.id)).hears(answer_id, heard)
     assert heard.text == LONG_ANSWER
     assert levers.repeated() == 0
@@ -141,7 +142,7 @@ async def test_the_conversation_is_told_page_by_page_with_advice_in_it(
 async def test_a_bad_message_is_refused(
     sandbox_settings: Settings, agent: Agent, bus: Bus, given: dict[str, Any], words: str
 ) -> None:
-    async with api_at(sandbox_settings) as api:
+    async with serving(sandbox_settings) as api:
         talk = Talk(api, str(agent.id))
         assert_problem(await talk.asked("POST", "/conversation/messages", json=given), 422, words)
 
@@ -151,7 +152,7 @@ async def test_an_answer_made_in_the_background_comes_when_it_is_whole(
 ) -> None:
     levers.script(says(content=LONG_ANSWER))
     settings = sandbox_settings.model_copy(update={"model_api": "background"})
-    async with api_at(settings) as api, running(settings, ["concierge"]):
+    async with serving(settings) as api, running(settings, ["concierge"]):
         talk = Talk(api, str(agent.id))
         heard = await talk.hears((await talk.says("Tell me all"))["answer"]["id"])
     assert heard.text == LONG_ANSWER

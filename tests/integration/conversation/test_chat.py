@@ -13,8 +13,9 @@ from shared.runtime.settings import Settings
 from shared.store.tables import Agent
 from tests.integration.cluster import running
 from tests.integration.conversation.conversing import LONG_ANSWER, PHASE, says
-from tests.integration.conversation.talking import Talk, api_at, completed
+from tests.integration.conversation.talking import Talk, completed
 from tests.integration.levers import Sandbox
+from tests.integration.streams import serving
 
 
 async def begun(talk: Talk, *arguments: str) -> asyncio.subprocess.Process:
@@ -87,12 +88,12 @@ async def test_it_reads_on_by_itself_when_the_api_is_back(
     levers.script(says(content=LONG_ANSWER))
     levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 2})
     async with running(sandbox_settings, ["concierge"]):
-        async with api_at(sandbox_settings) as api:
+        async with serving(sandbox_settings) as api:
             port = int(api.url.rpartition(":")[2])
             process = await begun(Talk(api, str(agent.id)), "chat", str(agent.id), "Tell me all")
             assert process.stdout is not None
             first = await asyncio.wait_for(process.stdout.read(1), 30)
-        async with api_at(sandbox_settings, port=port):
+        async with serving(sandbox_settings, port=port):
             said, beside = await asyncio.wait_for(process.communicate(), 60)
     assert (first + said).decode().strip() == LONG_ANSWER
     assert process.returncode == 0, beside

@@ -22,8 +22,9 @@ from tests.integration.conversation.conversing import (
     says,
     steps_of_talk,
 )
-from tests.integration.conversation.talking import Heard, Talk, api_at
+from tests.integration.conversation.talking import Heard, Talk
 from tests.integration.levers import Sandbox
+from tests.integration.streams import serving
 from tests.waiting import until
 
 WISH = "Please also watch cobalt. What of Halden?"
@@ -79,7 +80,7 @@ async def test_an_answer_survives(
     skip: int,
     repeated: int,
 ) -> None:
-    async with api_at(hasty) as api:
+    async with serving(hasty) as api:
         talk = Talk(api, str(agent.id))
         answer_id = await killed_at(hasty, tmp_path, talk, WISH, point, skip)
         async with running(hasty, ["scheduler", "concierge"]):
@@ -108,7 +109,7 @@ async def test_killed_in_the_middle_of_its_words_it_goes_on_or_says_that_it_begi
     second = f"Otherwise: {LONG_ANSWER}" if text_changes else LONG_ANSWER
     levers.script(says(content=LONG_ANSWER), says(content=second))
     levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 60})
-    async with api_at(hasty) as api:
+    async with serving(hasty) as api:
         talk = Talk(api, str(agent.id))
         async with concierge_process(hasty, tmp_path):
             answer_id = (await talk.says("Tell me all"))["answer"]["id"]
@@ -130,7 +131,7 @@ async def test_a_summary_that_was_paid_for_is_not_made_again(
     tmp_path: Path,
 ) -> None:
     terse = hasty.model_copy(update={"conversation_tokens": 20})
-    async with api_at(terse) as api:
+    async with serving(terse) as api:
         talk = Talk(api, str(agent.id))
         question = "What are you doing?"
         # The answer is the first call, the summary the second.

@@ -9,8 +9,9 @@ from shared.store.tables import Agent
 from tests.integration.api.asking import assert_problem
 from tests.integration.cluster import running
 from tests.integration.conversation.conversing import PHASE, steps_of_talk
-from tests.integration.conversation.talking import Talk, api_at, completed
+from tests.integration.conversation.talking import Talk, completed
 from tests.integration.levers import Sandbox
+from tests.integration.streams import serving
 
 
 async def test_messages_are_answered_one_after_another(
@@ -31,7 +32,7 @@ async def test_messages_are_answered_one_after_another(
 async def test_so_many_may_wait_and_no_more(
     sandbox_settings: Settings, agent: Agent, bus: Bus
 ) -> None:
-    async with api_at(sandbox_settings) as api:
+    async with serving(sandbox_settings) as api:
         talk = Talk(api, str(agent.id))
         for number in range(20):
             await talk.says(f"Question {number}")

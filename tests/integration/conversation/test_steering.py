@@ -14,9 +14,10 @@ from shared.store.words import MemoryKind, Phase
 from tests.integration.api.asking import assert_problem
 from tests.integration.cluster import ended_iteration, running
 from tests.integration.conversation.conversing import all_ended, call, says, tool_results
-from tests.integration.conversation.talking import Talk, api_at
+from tests.integration.conversation.talking import Talk
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent, make_owner
+from tests.integration.streams import serving
 from tests.waiting import until
 
 
@@ -99,7 +100,7 @@ async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
 ) -> None:
     terse = sandbox_settings.model_copy(update={"conversation_tokens": 120})
     questions = [f"What are you doing, for the {number}. time?" for number in range(1, 6)]
-    async with api_at(terse) as api, running(terse, ["concierge"]):
+    async with serving(terse) as api, running(terse, ["concierge"]):
         talk = Talk(api, str(agent.id))
         for question in questions:
             await talk.hears((await talk.says(question))["answer"]["id"])
@@ -125,7 +126,7 @@ async def test_nothing_of_it_is_anothers(
     answer_id = (await talk.says("Remember that I own Halden."))["answer"]["id"]
     await talk.hears(answer_id)
     [memory] = (await talk.asked("GET", "/memories")).json()["items"]
-    async with api_at(sandbox_settings, user="somebody else") as api:
+    async with serving(sandbox_settings, user="somebody else") as api:
         stranger = Talk(api, str(agent.id))
         own = await stranger_agent(database)
         for method, path in (

@@ -8,10 +8,11 @@ from shared.store.database import Database
 from shared.store.tables import Conversation
 from tests.integration.cluster import running
 from tests.integration.conversation.conversing import PHASE
-from tests.integration.conversation.talking import Talk, api_at, completed
+from tests.integration.conversation.talking import Talk, completed
 from tests.integration.guarded import Guarded
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent
+from tests.integration.streams import serving
 
 TERSE = 20
 """Tokens of a conversation, so that it is summarized at once."""
@@ -27,7 +28,7 @@ async def test_a_conversation_runs_under_its_own_users_and_roles(
     database = database_of(closed.settings("api"), "api")
     agent = await make_agent(database, name="Talkative", active=False)
     with capture_logs() as lines:
-        async with api_at(closed.settings("api")) as api, running(each, tuple(each)):
+        async with serving(closed.settings("api")) as api, running(each, tuple(each)):
             talk = Talk(api, str(agent.id))
             await talk.hears((await talk.says("Please also watch cobalt."))["answer"]["id"])
             [memory] = (await talk.asked("GET", "/memories")).json()["items"]
