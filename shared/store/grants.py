@@ -43,7 +43,7 @@ _CONFIGURED: Final = (
 )
 """What is made of an agent's mission."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
-_MERGED: Final = ("properties", "updated_at")
+_MERGED: Final = ("properties", "seal", "updated_at")
 
 
 _RESERVED: Final = ("reserved_usd", "reserved_on", "presumed_usd")
@@ -117,6 +117,8 @@ _LOOKS: Final = {
     "graph_edge_types": READ,
     "graph_nodes": READ,
     "graph_edges": READ,
+    "sources": READ,
+    "evidence": READ,
 }
 """What every phase is shown of its agent."""
 
@@ -198,6 +200,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_MAKES_TYPES,
         **_WRITES_EDGES,
         "graph_nodes": Grant(ALL, insert=ALL, update=_MERGED, inserts=_FACTS, updates=_FACTS),
+        "sources": Grant(ALL, insert=ALL),
+        "evidence": Grant(ALL, insert=ALL),
         **_steps(StepKind.QUERY),
         **_asks(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
         **_letters("researcher"),

@@ -39,6 +39,15 @@ def edge_id(agent_id: UUID, type_name: str, source_id: UUID, target_id: UUID) ->
     return _derived("edge", agent_id, type_name, source_id, target_id)
 
 
+def source_id(agent_id: UUID, url: str, sha256: bytes) -> UUID:
+    return _derived("source", agent_id, url, sha256.hex())
+
+
+def evidence_id(thing_id: UUID, source_id: UUID, first_byte: int, end_byte: int, says: str) -> UUID:
+    """`says` is the canonical form of its claims and of when they hold."""
+    return _derived("evidence", thing_id, source_id, first_byte, end_byte, says)
+
+
 def inbox_item_id(advice_id: UUID) -> UUID:
     return _derived("inbox_item", advice_id)
 

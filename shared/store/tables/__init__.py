@@ -6,6 +6,7 @@ from shared.store.tables.base import Base
 from shared.store.tables.budgets import BudgetDay, InstallationBudget
 from shared.store.tables.conversations import Conversation, Memory, Message
 from shared.store.tables.destinations import Delivery, Destination, WebhookSecret
+from shared.store.tables.evidence import Evidence, Source
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.idempotency import IdempotencyKey
 from shared.store.tables.inbox import DeadLetter, InboxItem
@@ -23,6 +24,7 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "Destination",
+    "Evidence",
     "GraphEdge",
     "GraphEdgeType",
     "GraphNode",
@@ -36,6 +38,7 @@ __all__ = [
     "Message",
     "PromptVersion",
     "SignInLink",
+    "Source",
     "Step",
     "User",
     "WebhookSecret",

@@ -8,6 +8,7 @@ from sqlalchemy import (
     ForeignKey,
     ForeignKeyConstraint,
     Index,
+    LargeBinary,
     UniqueConstraint,
     literal_column,
 )
@@ -69,6 +70,8 @@ class GraphNode(Base):
     type: Mapped[str]
     name: Mapped[str]
     properties: Mapped[Json]
+    seal: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """See `shared.graph.proof.seals`; None of what was written before evidence was kept."""
     iteration_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True
     )
@@ -99,6 +102,8 @@ class GraphEdge(Base):
     source_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
     target_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
     properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    seal: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """As a node's."""
     iteration_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True
     )

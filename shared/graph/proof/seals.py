@@ -1,0 +1,118 @@
+"""Seals: a row's hash beside the row, so that whatever changes it without Vigil is found.
+
+A seal finds what was damaged or edited; it is no signature. Who can write any row can seal it anew.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+
+def sha256(text: str | bytes) -> bytes:
+    """Of bytes, or of text in UTF-8."""
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).digest()
+
+
+def of_source(
+    *,
+    source_id: UUID,
+    agent_id: UUID,
+    url: str,
+    title: str | None,
+    published: datetime | None,
+    fetched_at: datetime,
+    text_sha256: bytes,
+) -> bytes:
+    return _seal("source", source_id, agent_id, url, title, published, fetched_at, text_sha256)
+
+
+def of_evidence(
+    *,
+    evidence_id: UUID,
+    agent_id: UUID,
+    thing_id: UUID,
+    source_id: UUID,
+    first_byte: int,
+    end_byte: int,
+    quote_sha256: bytes,
+    claims: Mapping[str, Any],
+    valid_from: datetime | None,
+    valid_to: datetime | None,
+    as_of: datetime,
+    learned_at: datetime,
+) -> bytes:
+    """`thing_id` is the node's or edge's."""
+    return _seal(
+        "evidence",
+        evidence_id,
+        agent_id,
+        thing_id,
+        source_id,
+        first_byte,
+        end_byte,
+        quote_sha256,
+        claims,
+        valid_from,
+        valid_to,
+        as_of,
+        learned_at,
+    )
+
+
+def of_node(
+    *,
+    node_id: UUID,
+    agent_id: UUID,
+    type_name: str,
+    name: str,
+    properties: Mapping[str, Any],
+    evidence: Iterable[UUID],
+) -> bytes:
+    """`evidence` is all that there is of it, retracted or not, in any order. Conclusions have none."""
+    return _seal("node", node_id, agent_id, type_name, name, properties, sorted(evidence))
+
+
+def of_edge(
+    *,
+    edge_id: UUID,
+    agent_id: UUID,
+    type_name: str,
+    source_id: UUID,
+    target_id: UUID,
+    properties: Mapping[str, Any],
+    evidence: Iterable[UUID],
+) -> bytes:
+    """As `of_node`; `source_id` and `target_id` are its ends."""
+    return _seal(
+        "edge", edge_id, agent_id, type_name, source_id, target_id, properties, sorted(evidence)
+    )
+
+
+def canonical(value: Any) -> str:
+    """JSON in one spelling, also of what PostgreSQL gives back: sorted keys, no blanks, 1.0 as 1."""
+    return json.dumps(
+        _plain(value), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+
+
+def _seal(*parts: Any) -> bytes:
+    return sha256(canonical(parts))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, UUID):
+        return str(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

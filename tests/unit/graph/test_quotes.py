@@ -1,0 +1,40 @@
+"""A quote stands in a page to the byte, or it does not."""
+
+import pytest
+
+from shared.graph.proof.quotes import find
+
+
+@pytest.mark.parametrize(
+    ("page", "quote", "stands"),
+    [
+        ("Output rose 4 %.", "rose 4 %", "rose 4 %"),
+        ("Output\n\n  rose\t4 %.", "Output rose 4 %.", "Output\n\n  rose\t4 %."),
+        ("Le prix, « stable », tomba", 'prix, " stable ", tomba', "prix, « stable », tomba"),
+        ("It’s “over” – they said", 'It\'s "over" - they said', "It’s “over” – they said"),
+        ("of\ufb01ce hours", "office hours", "of\ufb01ce hours"),
+        ("co\u00adop\u200beration", "cooperation", "co\u00adop\u200beration"),
+        ("wait… there", "wait... there", "wait… there"),
+        ("日本の 鉄鋼 生産", "鉄鋼", "鉄鋼"),
+        ("a b a b", "  a b ", "a b"),
+    ],
+)
+def test_stands(page: str, quote: str, stands: str) -> None:
+    span = find(page, quote)
+    assert span is not None
+    assert span.of(page).decode() == stands
+
+
+@pytest.mark.parametrize(
+    ("page", "quote"),
+    [
+        ("Output rose 4 %.", "Output Rose 4 %."),
+        ("Output rose 4 %.", "Output rose 5 %."),
+        ("Output rose 4 %.", "Output rose sharply, 4 %."),
+        ("Output rose 4 %.", "Outputrose"),
+        ("Output rose 4 %.", "  "),
+        ("", "anything"),
+    ],
+)
+def test_stands_nowhere(page: str, quote: str) -> None:
+    assert find(page, quote) is None
