@@ -20,6 +20,7 @@ from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.actor import Actor, ConsumerLostError
 from shared.runtime.bus import Bus
+from shared.runtime.ending import heed_cancellation
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent, Iteration
@@ -73,6 +74,7 @@ async def supervised(
                 await asyncio.create_task(BUILDERS[name](settings).run(), name=name)
             except ConsumerLostError:
                 lost[name] += 1
+                heed_cancellation()
 
     tasks = [asyncio.create_task(keep(name), name=name) for name in names]
     try:
