@@ -9,8 +9,8 @@ _ENDS: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD: Final = re.compile(r"\w+")
 MOST_CHARACTERS: Final = 60_000
 """Of pages that are looked through: what is told is a hint, and must not take long."""
-_COMPARED: Final = 8
-_LONGEST: Final = 1_000
+_COMPARED: Final = 5
+_LONGEST: Final = 500
 _LEAST_ALIKE: Final = 0.35
 """Below this share of common letters two sentences have nothing to do with each other."""
 
