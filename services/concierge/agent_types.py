@@ -20,11 +20,6 @@ EDGE_TYPES: Final = (6, 15)
 MOST_PROPERTIES: Final = 12
 MOST_NAME_CHARACTERS: Final = 64
 
-_SOURCED: Final[Json] = {
-    "quote": {"type": "string", "description": "A sentence of the source, word for word."},
-    "sourceUrl": {"type": "string", "description": "The address of the source."},
-    "publishedDate": {"type": "string", "description": "When the source was published."},
-}
 _SUMMARY: Final[Json] = {"type": "string", "description": "One sentence on what this is."}
 _FURTHER: Final[Json] = {
     "type": ["string", "number", "boolean"],
@@ -67,7 +62,7 @@ class NewNodeType(Shape):
 
     @property
     def json_schema(self) -> Json:
-        return _schema(self.properties, {"summary": _SUMMARY, **_SOURCED}, ["summary"])
+        return _schema(self.properties, {"summary": _SUMMARY}, ["summary"])
 
     @property
     def example(self) -> Json:
@@ -83,7 +78,7 @@ class NewEdgeType(Shape):
 
     @property
     def json_schema(self) -> Json:
-        return _schema(self.properties, _SOURCED, [])
+        return _schema(self.properties, {}, [])
 
     @property
     def example(self) -> Json:

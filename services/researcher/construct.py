@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from services.researcher.acquire import Acquired
 from services.researcher.prompts import construction_message
 from services.researcher.situation import Situation
 from shared.graph.tools import graph_construction
@@ -18,9 +19,13 @@ class Written:
     edges: int
 
 
-async def construct(model: Model, situation: Situation, document: str) -> Written:
+async def construct(model: Model, situation: Situation, acquired: Acquired) -> Written:
     message = construction_message(
-        situation.agent.mission, situation.query, document, situation.graph_context
+        situation.agent.mission,
+        situation.query,
+        acquired.document,
+        acquired.sources,
+        situation.graph_context,
     )
     run = PhaseRun(model, situation.lease, situation.agent, Phase.GRAPH_CONSTRUCTION, message)
     loop = ToolLoop(run, graph_construction(situation.scope))

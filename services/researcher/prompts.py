@@ -14,8 +14,10 @@ research only where many pages must be weighed. Prefer primary and recent source
 figure matters.
 
 Then answer with a Markdown document and nothing else: for each source a heading with its title, a line `Source: URL`, \
-a line `Published: date` where it is known, and below the facts that bear on the objective, figures with unit and date, \
-in the source's own sentences where they are short. Say what you looked for and did not find. Add nothing from memory.
+a line `Published: date` where it is known, and below the facts that bear on the objective, figures with unit and date. \
+The URL is exactly that of the page as it was found. Give each fact in the source's own sentences, word for word and \
+uncut: what is written down from your document is looked up there, and refused where it does not stand so. Say what you \
+looked for and did not find. Add nothing from memory.
 {_DATA_ONLY}"""
 
 _CONSTRUCT = f"""\
@@ -25,9 +27,13 @@ First see which types and nodes are there. Reuse a type where one fits; create o
 of its properties and an example. Reuse a node where it is the same thing, by the same type and name: writing it again \
 adds to its properties.
 A node is one thing that can be named: an organisation, a place, a product, an event, a measure. Give each the \
-properties `summary` (one sentence), `quote` (a sentence of the document, word for word, that it rests on), `sourceUrl` \
-and `publishedDate` where the document has it, and figures as properties of their own. An edge says how two nodes \
-relate, and only what the document says.
+property `summary` (one sentence), and figures as properties of their own. An edge says how two nodes relate, and only \
+what the document says.
+Each node and each edge carries its `evidence`: the address of a page, one of the sources above, and the sentence of \
+that page that says it, word for word as the document gives it. Where properties rest on different sentences, give an \
+entry for each and name the properties it bears out. Say with `validFrom` and `validTo` for which time it holds, where \
+the page says: a value that is true later supersedes an earlier one, and neither is lost. A quote that does not stand \
+in the page is refused: mend it as the answer says, or leave the fact out.
 Write nothing that the document does not say. Make many calls in one answer where they do not depend on each other. \
 When all is written, answer with one sentence that says what was added.
 {_DATA_ONLY}"""
@@ -44,12 +50,15 @@ def acquisition_message(mission: str, query: Query, graph_context: str) -> str:
     )
 
 
-def construction_message(mission: str, query: Query, document: str, graph_context: str) -> str:
+def construction_message(
+    mission: str, query: Query, document: str, sources: str, graph_context: str
+) -> str:
     return "\n\n".join(
         [
             section("mission", mission),
             section("query", _told(query)),
             section("document", document),
+            section("sources", sources or "none"),
             section("graph_context", graph_context),
             _CONSTRUCT,
         ]

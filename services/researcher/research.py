@@ -25,8 +25,8 @@ class Research:
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """Acquires a document, then builds the graph from it. Each phase goes on where it was interrupted."""
         situation = await self._situation(lease, Query(**step.input))
-        document = await acquire(self.model, self.search, situation)
-        written = await construct(self.model, situation, document)
+        acquired = await acquire(self.model, self.search, situation)
+        written = await construct(self.model, situation, acquired)
         return Outcome({"nodes": written.nodes, "edges": written.edges})
 
     async def _situation(self, lease: Lease, query: Query) -> Situation:

@@ -2,19 +2,20 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from shared.graph.citations import Citation, Kind, replaced
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
-from shared.store.tables import GraphEdge, GraphNode
+from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.tools import Json
 
 _GENERATED_AT = "generated_at"
@@ -33,8 +34,9 @@ async def canonical_hash(session: AsyncSession, scope: Scope) -> str:
 async def canonical(session: AsyncSession, scope: Scope) -> Json:
     """The agent's types, nodes and edges, sorted: equal where two agents know the same, whoever wrote it, and when.
 
-    A node is named by its type and name, an edge by its type and ends, where texts cite them too. Left out are ids,
-    times, and which phase, step or iteration wrote what. Numbers that PostgreSQL holds to be equal read the same.
+    A node is named by its type and name, an edge by its type and ends, where texts cite them too. What they rest on
+    counts: which bytes of which page, what they say and for which time. Left out are ids, when anything was fetched,
+    learned or written, and by which phase, step or iteration. Numbers that PostgreSQL holds to be equal read the same.
 
     Reads the whole graph into memory. Where others write meanwhile, give it a transaction of repeatable reads.
     """
@@ -43,11 +45,18 @@ async def canonical(session: AsyncSession, scope: Scope) -> Json:
     names = {Citation(Kind.NODE, node.id): node.called for node in nodes} | {
         Citation(Kind.EDGE, edge.id): edge.called for edge in edges
     }
+    grounds = await _grounds(session, scope)
     return {
         "node_types": [_node_type(each) for each in await node_types(session, scope)],
         "edge_types": [_edge_type(each) for each in await edge_types(session, scope)],
-        "nodes": [node.told(names) for node in sorted(nodes, key=_called)],
-        "edges": [edge.told(names) for edge in sorted(edges, key=_called)],
+        "nodes": [
+            node.told(names) | {"evidence": _told(grounds.get(node.id, ()), names)}
+            for node in sorted(nodes, key=_called)
+        ],
+        "edges": [
+            edge.told(names) | {"evidence": _told(grounds.get(edge.id, ()), names)}
+            for edge in sorted(edges, key=_called)
+        ],
     }
 
 
@@ -97,6 +106,37 @@ class _Edge:
         }
 
 
+@dataclass(frozen=True)
+class _Ground:
+    url: str
+    sha256: bytes
+    first_byte: int
+    end_byte: int
+    claims: Json
+    valid_from: datetime | None
+    valid_to: datetime | None
+    is_retracted: bool
+
+    def told(self, names: Names) -> Json:
+        return {
+            "url": self.url,
+            "sha256": self.sha256.hex(),
+            "bytes": [self.first_byte, self.end_byte],
+            "claims": _plain(self.claims, names),
+            "valid_from": _moment(self.valid_from),
+            "valid_to": _moment(self.valid_to),
+            "retracted": self.is_retracted,
+        }
+
+
+def _told(grounds: Iterable[_Ground], names: Names) -> list[Json]:
+    return sorted((ground.told(names) for ground in grounds), key=_json)
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()
+
+
 def _called(known: _Node | _Edge) -> Name:
     return known.called
 
@@ -127,6 +167,29 @@ async def _edges(session: AsyncSession, scope: Scope) -> list[_Edge]:
         .where(GraphEdge.agent_id == scope.agent())
     )
     return [_Edge(*row) for row in rows]
+
+
+async def _grounds(session: AsyncSession, scope: Scope) -> dict[UUID, list[_Ground]]:
+    """By the node or edge that they bear out."""
+    rows = await session.execute(
+        select(
+            func.coalesce(Evidence.node_id, Evidence.edge_id),
+            Source.url,
+            Source.sha256,
+            Evidence.first_byte,
+            Evidence.end_byte,
+            Evidence.claims,
+            Evidence.valid_from,
+            Evidence.valid_to,
+            Source.retracted_at.is_not(None),
+        )
+        .join(Source, Source.id == Evidence.source_id)
+        .where(Evidence.agent_id == scope.agent())
+    )
+    found: dict[UUID, list[_Ground]] = {}
+    for thing_id, *ground in rows:
+        found.setdefault(thing_id, []).append(_Ground(*ground))
+    return found
 
 
 def _node_type(known: NodeType) -> Json:

@@ -1,18 +1,27 @@
-"""Edges: typed, directed, one of a type between two nodes; written by merging, as nodes are."""
+"""Edges: typed, directed, one of a type between two nodes; what pages say of them is gathered, as of nodes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 from uuid import UUID
 
 from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import grounds as grounding
+from shared.graph.grounds import Ground
+from shared.graph.proof import seals
+from shared.graph.proof.change import Change
 from shared.graph.scope import Scope
-from shared.graph.types import EdgeType, edge_type
+from shared.graph.types import RESERVED_TYPES, EdgeType, edge_type
 from shared.graph.validation import Validators
 from shared.graph.values import refuse_unstorable
+from shared.graph.writing import Added, add_evidence, made_or_locked
 from shared.store import ids
 from shared.store.tables import GraphEdge, GraphNode
+from shared.store.words import ANALYSIS_TYPE
 from shared.tools import Json, ToolRefusalError
 
 
@@ -25,27 +34,63 @@ async def add(
     source_id: UUID,
     target_id: UUID,
     properties: Json,
-) -> tuple[UUID, bool]:
-    """The edge's id and whether it is new; an existing one takes the given properties on top of its own.
+    grounds: Sequence[Ground],
+) -> Added:
+    """Writes what `grounds` bear out of the edge, which is made where there is none; see `nodes.add`.
 
-    Both ends must be nodes of this agent, of types that the edge type allows, and not the same node.
+    Both ends must be nodes of this agent, of types that the edge type allows, and not the same node. Neither may be a
+    conclusion: no page speaks of those.
     """
     kind = await edge_type(session, scope, type_name)
-    await _refuse_wrong_ends(session, scope, kind, source_id, target_id)
+    ends = await _ends(session, scope, kind, source_id, target_id)
+    if conclusions := RESERVED_TYPES & set(ends):
+        raise ToolRefusalError(
+            f"One end is an {' and an '.join(sorted(conclusions))}: pages say nothing of what is concluded from them; "
+            "connect facts."
+        )
     refuse_unstorable(properties, "properties")
-    edge_id = ids.edge_id(scope.agent_id, type_name, source_id, target_id)
-    async with session.begin_nested():
-        if await _insert_new(session, scope, edge_id, type_name, source_id, target_id, properties):
-            merged, created = properties, True
-        else:
-            merged, created = await _merge(session, scope, edge_id, properties), False
-        validators.check(kind.properties_schema, merged, type_name)
-    return edge_id, created
+    found = await grounding.found(session, scope, properties, grounds)
+    edge = _Edge.between(scope, type_name, source_id, target_id)
+    check = partial(validators.check, kind.properties_schema, type_name=type_name)
+    return await add_evidence(session, scope, edge, found, check)
 
 
-async def _refuse_wrong_ends(
+async def tie_analysis(
+    session: AsyncSession,
+    scope: Scope,
+    validators: Validators,
+    *,
+    type_name: str,
+    source_id: UUID,
+    target_id: UUID,
+    properties: Json,
+) -> tuple[UUID, bool]:
+    """The id of an edge that begins or ends at an AgentAnalysis, and whether it is new; it rests on no page.
+
+    One that exists takes the given properties on top of its own.
+    """
+    kind = await edge_type(session, scope, type_name)
+    if ANALYSIS_TYPE not in await _ends(session, scope, kind, source_id, target_id):
+        raise ToolRefusalError(
+            f"Neither end is an {ANALYSIS_TYPE}: only such edges can be added here; facts are connected where pages "
+            "are read. Add the analysis first and use its id."
+        )
+    refuse_unstorable(properties, "properties")
+    edge = _Edge.between(scope, type_name, source_id, target_id)
+    check = partial(validators.check, kind.properties_schema, type_name=type_name)
+    held = await made_or_locked(session, edge, Change(properties), check)
+    if held is None:
+        return edge.id, True
+    edge, known = held
+    check(known | properties)
+    await edge.bring_up(session, Change(known | properties))
+    return edge.id, False
+
+
+async def _ends(
     session: AsyncSession, scope: Scope, kind: EdgeType, source_id: UUID, target_id: UUID
-) -> None:
+) -> tuple[str, str]:
+    """The types of both ends; refuses those that cannot be the ends of such an edge."""
     if source_id == target_id:
         raise ToolRefusalError(
             f"sourceId and targetId are both {source_id}; an edge joins two different nodes."
@@ -63,6 +108,7 @@ async def _refuse_wrong_ends(
             )
     _refuse_wrong_type(kind, "start from", kind.source_types, types[source_id])
     _refuse_wrong_type(kind, "lead to", kind.target_types, types[target_id])
+    return types[source_id], types[target_id]
 
 
 def _refuse_wrong_type(kind: EdgeType, verb: str, allowed: Sequence[str], actual: str) -> None:
@@ -73,45 +119,75 @@ def _refuse_wrong_type(kind: EdgeType, verb: str, allowed: Sequence[str], actual
         )
 
 
-async def _insert_new(
-    session: AsyncSession,
-    scope: Scope,
-    edge_id: UUID,
-    type_name: str,
-    source_id: UUID,
-    target_id: UUID,
-    properties: Json,
-) -> bool:
-    # "Do nothing", then update: the same reason as in `nodes.insert_new`.
-    new = await session.scalar(
-        insert(GraphEdge)
-        .values(
-            id=edge_id,
-            agent_id=scope.agent(),
-            type=type_name,
-            source_id=source_id,
-            target_id=target_id,
-            properties=properties,
-            iteration_id=scope.iteration_id,
-            step_id=scope.step_id,
+@dataclass(frozen=True)
+class _Edge:
+    column: ClassVar[str] = "edge_id"
+    id: UUID
+    scope: Scope
+    type_name: str
+    source_id: UUID
+    target_id: UUID
+
+    @classmethod
+    def between(cls, scope: Scope, type_name: str, source_id: UUID, target_id: UUID) -> "_Edge":
+        """With the id that it is made by."""
+        edge_id = ids.edge_id(scope.agent_id, type_name, source_id, target_id)
+        return cls(edge_id, scope, type_name, source_id, target_id)
+
+    async def locked(self, session: AsyncSession) -> "tuple[_Edge, Json] | None":
+        held = (
+            await session.execute(
+                select(GraphEdge.id, GraphEdge.properties)
+                .where(
+                    GraphEdge.agent_id == self.scope.agent(),
+                    GraphEdge.type == self.type_name,
+                    GraphEdge.source_id == self.source_id,
+                    GraphEdge.target_id == self.target_id,
+                )
+                .with_for_update(of=GraphEdge)
+            )
+        ).one_or_none()
+        return None if held is None else (replace(self, id=held.id), held.properties)
+
+    async def make(self, session: AsyncSession, made: Change) -> bool:
+        # "Do nothing", not "do update": the same reason as in `nodes.insert_new`.
+        new = await session.scalar(
+            insert(GraphEdge)
+            .values(
+                id=self.id,
+                agent_id=self.scope.agent(),
+                type=self.type_name,
+                source_id=self.source_id,
+                target_id=self.target_id,
+                properties=made.properties,
+                seal=self.seal(made),
+                iteration_id=self.scope.iteration_id,
+                step_id=self.scope.step_id,
+            )
+            .on_conflict_do_nothing()
+            .returning(GraphEdge.id)
         )
-        .on_conflict_do_nothing()
-        .returning(GraphEdge.id)
-    )
-    return new is not None
+        return new is not None
 
-
-async def _merge(session: AsyncSession, scope: Scope, edge_id: UUID, properties: Json) -> Json:
-    merged: Json = (
+    async def bring_up(self, session: AsyncSession, changed: Change) -> None:
         await session.execute(
             update(GraphEdge)
-            .where(GraphEdge.id == edge_id, GraphEdge.agent_id == scope.agent())
+            .where(GraphEdge.id == self.id, GraphEdge.agent_id == self.scope.agent())
             .values(
-                properties=GraphEdge.properties.concat(properties),
+                properties=changed.properties,
+                seal=self.seal(changed),
                 updated_at=func.clock_timestamp(),
             )
-            .returning(GraphEdge.properties)
             .execution_options(synchronize_session=False)
         )
-    ).scalar_one()
-    return merged
+
+    def seal(self, changed: Change) -> bytes:
+        return seals.of_edge(
+            edge_id=self.id,
+            agent_id=self.scope.agent_id,
+            type_name=self.type_name,
+            source_id=self.source_id,
+            target_id=self.target_id,
+            properties=changed.properties,
+            evidence=changed.evidence,
+        )

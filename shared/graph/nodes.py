@@ -1,15 +1,24 @@
-"""Nodes: written by merging, so that the same thing found twice is one node that knows more."""
+"""Nodes: what pages say of one thing, under its type and name; the same thing found twice is one node that knows more."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 from uuid import UUID
 
-from sqlalchemy import func, update
+from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import grounds as grounding
+from shared.graph.grounds import Ground
+from shared.graph.proof import seals
+from shared.graph.proof.change import Change
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES, node_type
 from shared.graph.validation import Validators
 from shared.graph.values import normal_name, refuse_unstorable
+from shared.graph.writing import Added, add_evidence
 from shared.store import ids
 from shared.store.tables import GraphNode
 from shared.tools import Json, ToolRefusalError
@@ -23,42 +32,51 @@ async def add(
     type_name: str,
     name: str,
     properties: Json,
-) -> tuple[UUID, bool]:
-    """The node's id and whether it is new; an existing one keeps its properties and takes those given on top.
+    grounds: Sequence[Ground],
+) -> Added:
+    """Writes what `grounds` bear out of the node, which is made where there is none of this type and name.
 
-    What results must satisfy the type's schema, or nothing is written. A transaction that adds several should add
-    them in the order of their types and names: two that add in different orders wait for each other for ever.
+    Of each property the value that is true latest holds, whichever came first. What results must satisfy the type's
+    schema, or nothing is written. A transaction that adds several should add them in the order of their types and
+    names: two that add in different orders wait for each other for ever.
     """
     if type_name in RESERVED_TYPES:
         raise ToolRefusalError(
             f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
         )
     schema = (await node_type(session, scope, type_name)).properties_schema
-    name = normal_name(name)
+    node = _Node.called(scope, type_name, normal_name(name))
     refuse_unstorable(properties, "properties")
-    async with session.begin_nested():
-        if await insert_new(session, scope, type_name=type_name, name=name, properties=properties):
-            merged, created = properties, True
-        else:
-            merged, created = await _merge(session, scope, type_name, name, properties), False
-        validators.check(schema, merged, type_name)
-    return ids.node_id(scope.agent_id, type_name, name), created
+    found = await grounding.found(session, scope, properties, grounds)
+    check = partial(validators.check, schema, type_name=type_name)
+    return await add_evidence(session, scope, node, found, check)
 
 
 async def insert_new(
-    session: AsyncSession, scope: Scope, *, type_name: str, name: str, properties: Json
+    session: AsyncSession,
+    scope: Scope,
+    *,
+    type_name: str,
+    name: str,
+    properties: Json,
+    evidence: Sequence[UUID] = (),
 ) -> bool:
-    """Writes the node unless there is one of this type and name; `name` is normal already. False if there is."""
+    """Writes the node, sealed, unless there is one of this type and name; `name` is normal already. False if there is.
+
+    `evidence` are the ids of all that it rests on; who inserts writes it in the same transaction.
+    """
     # The id follows from the name, so two unique keys clash at once; "on conflict do update" watches only one of them
     # and fails on the other when two workers insert at the same moment. "Do nothing" watches both.
+    node = _Node.called(scope, type_name, name)
     new = await session.scalar(
         insert(GraphNode)
         .values(
-            id=ids.node_id(scope.agent_id, type_name, name),
+            id=node.id,
             agent_id=scope.agent(),
             type=type_name,
             name=name,
             properties=properties,
+            seal=node.seal(properties, evidence),
             iteration_id=scope.iteration_id,
             step_id=scope.step_id,
         )
@@ -68,22 +86,61 @@ async def insert_new(
     return new is not None
 
 
-async def _merge(
-    session: AsyncSession, scope: Scope, type_name: str, name: str, properties: Json
-) -> Json:
-    merged: Json = (
+@dataclass(frozen=True)
+class _Node:
+    column: ClassVar[str] = "node_id"
+    id: UUID
+    scope: Scope
+    type_name: str
+    name: str
+
+    @classmethod
+    def called(cls, scope: Scope, type_name: str, name: str) -> "_Node":
+        """With the id that it is made by."""
+        return cls(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
+
+    async def locked(self, session: AsyncSession) -> "tuple[_Node, Json] | None":
+        held = (
+            await session.execute(
+                select(GraphNode.id, GraphNode.properties)
+                .where(
+                    GraphNode.agent_id == self.scope.agent(),
+                    GraphNode.type == self.type_name,
+                    GraphNode.name == self.name,
+                )
+                .with_for_update(of=GraphNode)
+            )
+        ).one_or_none()
+        return None if held is None else (replace(self, id=held.id), held.properties)
+
+    async def make(self, session: AsyncSession, made: Change) -> bool:
+        return await insert_new(
+            session,
+            self.scope,
+            type_name=self.type_name,
+            name=self.name,
+            properties=made.properties,
+            evidence=made.evidence,
+        )
+
+    async def bring_up(self, session: AsyncSession, changed: Change) -> None:
         await session.execute(
             update(GraphNode)
-            .where(
-                GraphNode.id == ids.node_id(scope.agent_id, type_name, name),
-                GraphNode.agent_id == scope.agent(),
-            )
+            .where(GraphNode.id == self.id, GraphNode.agent_id == self.scope.agent())
             .values(
-                properties=GraphNode.properties.concat(properties),
+                properties=changed.properties,
+                seal=self.seal(changed.properties, changed.evidence),
                 updated_at=func.clock_timestamp(),
             )
-            .returning(GraphNode.properties)
             .execution_options(synchronize_session=False)
         )
-    ).scalar_one()
-    return merged
+
+    def seal(self, properties: Json, evidence: Sequence[UUID]) -> bytes:
+        return seals.of_node(
+            node_id=self.id,
+            agent_id=self.scope.agent_id,
+            type_name=self.type_name,
+            name=self.name,
+            properties=properties,
+            evidence=evidence,
+        )

@@ -23,7 +23,7 @@ async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Jso
             .execution_options(populate_existing=True)
         )
     ).one()
-    claims = await _claims(session, Evidence.node_id == node_id)
+    claims = await claims_of(session, Evidence.node_id == node_id)
     node.properties = folded(node.properties, claims)
     seal_node(node, [claim.evidence_id for claim in claims])
     node.updated_at = func.clock_timestamp()
@@ -41,7 +41,7 @@ async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Jso
             .execution_options(populate_existing=True)
         )
     ).one()
-    claims = await _claims(session, Evidence.edge_id == edge_id)
+    claims = await claims_of(session, Evidence.edge_id == edge_id)
     edge.properties = folded(edge.properties, claims)
     seal_edge(edge, [claim.evidence_id for claim in claims])
     edge.updated_at = func.clock_timestamp()
@@ -72,7 +72,8 @@ def seal_edge(edge: GraphEdge, evidence: Sequence[UUID]) -> None:
     )
 
 
-async def _claims(session: AsyncSession, of_thing: ColumnElement[bool]) -> list[Claim]:
+async def claims_of(session: AsyncSession, of_thing: ColumnElement[bool]) -> list[Claim]:
+    """All that was ever claimed of it, retracted or not. Its row must be locked where something follows from them."""
     rows = await session.execute(
         select(
             Evidence.id,

@@ -161,6 +161,7 @@ class ToolLoop:
         async def write(session: AsyncSession) -> None:
             for use in unrecorded:
                 await self._record(session, use, {"call_id": str(call.id)})
+            await _kept(session, uses[0], result)
             await self._run.answered(session, call, request, result)
 
         unrecorded = [use for use in uses if use.key not in self._recorded]
@@ -213,6 +214,11 @@ async def _bought(use: _Use, in_flight: InFlight) -> Json:
         return await _asked(use, in_flight)
     except ToolRefusalError as refusal:
         return {"error": str(refusal)}
+
+
+async def _kept(session: AsyncSession, use: _Use, result: Json) -> None:
+    if isinstance(use.tool, PaidTool) and use.tool.keep is not None and "error" not in result:
+        await use.tool.keep(session, result)
 
 
 async def _asked(use: _Use, in_flight: InFlight) -> Json:

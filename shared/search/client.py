@@ -45,7 +45,10 @@ class SearchClient:
         return {"results": [_only(result, kept) for result in found["results"]]}
 
     async def extract(self, urls: list[str]) -> Json:
-        """`{"results": [{url, title, content}], "failed": [{url, error}]}`; content is the page's text."""
+        """`{"results": [{url, title, content, cut}], "failed": [{url, error}]}`; content is the page's text.
+
+        `cut` is there where the page is longer, and says so.
+        """
         found = await self._sent(
             self._client.extract(urls, format="markdown", timeout=self._timeout_seconds)
         )
@@ -54,7 +57,7 @@ class SearchClient:
                 {
                     "url": page["url"],
                     "title": page.get("title"),
-                    "content": _cut(page.get("raw_content") or ""),
+                    **_cut(page.get("raw_content") or ""),
                 }
                 for page in found["results"]
             ],
@@ -67,14 +70,17 @@ class SearchClient:
         return str(ordered["request_id"])
 
     async def collect_research(self, request_id: str) -> Json:
-        """`{"content", "sources": [{title, url}]}`, once it is done. Raises CallLostError where there is none of that id."""
+        """`{"content", "cut", "sources": [{title, url}]}`, once it is done; `cut` as in `extract`.
+
+        Raises CallLostError where there is none of that id.
+        """
         task = await looked_for(partial(self._research_ended, request_id))
         if task.get("status") != "completed":
             raise ToolRefusalError(
                 f"the research ended as {task.get('status')!r}; use tavilySearch instead"
             )
         sources = [_only(source, ("title", "url")) for source in task.get("sources") or []]
-        return {"content": _cut(str(task.get("content") or "")), "sources": sources}
+        return {**_cut(str(task.get("content") or "")), "sources": sources}
 
     async def close(self) -> None:
         await self._client.close()
@@ -118,7 +124,9 @@ def _only(found: dict[str, Any], keys: tuple[str, ...]) -> Json:
     return {key: found[key] for key in keys if found.get(key) is not None}
 
 
-def _cut(text: str) -> str:
+def _cut(text: str) -> Json:
+    """As `content`; what says that it was cut stands beside it, for it is no text of the page."""
     if len(text) <= PAGE_CHARACTERS:
-        return text
-    return f"{text[:PAGE_CHARACTERS]}\n[cut here: the page has {len(text)} characters]"
+        return {"content": text}
+    cut = f"content is the first {PAGE_CHARACTERS} of {len(text)} characters"
+    return {"content": text[:PAGE_CHARACTERS], "cut": cut}

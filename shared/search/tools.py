@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from shared.search.client import SearchClient
-from shared.tools import Arguments, Json, OrderedTool, PaidTool, Tool
+from shared.tools import Arguments, Json, Keep, OrderedTool, PaidTool, Tool
 
 
 class TavilySearch(Arguments):
@@ -74,8 +74,8 @@ def conversation_search(client: SearchClient) -> PaidTool[TavilySearch]:
     )
 
 
-def knowledge_acquisition(client: SearchClient) -> list[Tool]:
-    """Everything this phase may use, and nothing that can write."""
+def knowledge_acquisition(client: SearchClient, keep: Keep | None = None) -> list[Tool]:
+    """Everything this phase may use, and nothing that can write. `keep` keeps the pages that an answer brings."""
 
     async def search(wanted: TavilySearch) -> Json:
         return await client.search(
@@ -92,11 +92,26 @@ def knowledge_acquisition(client: SearchClient) -> list[Tool]:
         return await client.order_research(wanted.input)
 
     return [
-        PaidTool("tavilySearch", "Searches the web.", TavilySearch, search, "search"),
-        PaidTool("tavilyExtract", "Reads whole pages.", TavilyExtract, extract, "extract"),
+        PaidTool(
+            "tavilySearch",
+            "Searches the web. Gives titles, addresses and passages, which can be quoted.",
+            TavilySearch,
+            search,
+            "search",
+            keep,
+        ),
+        PaidTool(
+            "tavilyExtract",
+            "Reads whole pages, which can be quoted.",
+            TavilyExtract,
+            extract,
+            "extract",
+            keep,
+        ),
         OrderedTool(
             "tavilyResearch",
-            "Has a question researched.",
+            "Has a question researched. What it answers in its own words nobody has published, and nothing can rest on "
+            "it: read the pages that it names with tavilyExtract, and rest on those.",
             TavilyResearch,
             order_research,
             client.collect_research,

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.errors import VigilError
 
 Json = dict[str, Any]
+Keep = Callable[[AsyncSession, Json], Awaitable[None]]
 
 
 class Arguments(BaseModel):
@@ -59,6 +60,8 @@ class PaidTool(Generic[A]):
     call: Callable[[A], Awaitable[Json]]
     operation: str = ""
     """What its price is listed under; one that is not listed costs what the list's fallback says."""
+    keep: Keep | None = None
+    """Keeps what of an answer is to outlast it, in the transaction that records the answer. May run more than once."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,14 @@ EDGE_TYPE: Final = "supplies"
 HUB: Final = "Hub"
 """The node that every researcher writes: who comes first must not matter."""
 
+EVIDENCE: Final = [
+    {
+        "sourceUrl": "https://corpus.local/halden.html",
+        "quote": "Halden Energy depends on Orran Mining for lithium hydroxide.",
+    }
+]
+"""What every search for lithium brings."""
+
 
 @dataclass(frozen=True)
 class Mission:
@@ -130,6 +138,7 @@ class Mission:
                     sourceId=self._id(name),
                     targetId=self._id(HUB),
                     properties={"summary": f"{name} supplies the hub"},
+                    evidence=EVIDENCE,
                 )
                 for name in own
             ),
@@ -195,7 +204,13 @@ def _analysis_name(number: int) -> str:
 
 
 def _node(name: str) -> dict[str, Any]:
-    return _call("addGraphNode", type=NODE_TYPE, name=name, properties={"summary": f"{name} is"})
+    return _call(
+        "addGraphNode",
+        type=NODE_TYPE,
+        name=name,
+        properties={"summary": f"{name} is"},
+        evidence=EVIDENCE,
+    )
 
 
 def _call(tool: str, /, **arguments: Any) -> dict[str, Any]:

@@ -12,6 +12,17 @@ from tests.integration.making import make_agent
 
 MAKERS = ("Orran", "Halden")
 DEAD_END = "what nobody has written down"
+_SAID = {
+    "Orran": (
+        "https://corpus.local/orran.txt",
+        "Orran Mining extracts lithium in Western Australia.",
+    ),
+    "Halden": (
+        "https://corpus.local/halden.html",
+        "Halden Energy depends on Orran Mining for lithium hydroxide.",
+    ),
+}
+"""By maker where the search's pages speak of it, and how."""
 _PROPERTIES = {
     "type": "object",
     "properties": {"summary": {"type": "string"}},
@@ -78,12 +89,19 @@ class Mission:
         ]
         written = [
             _call("createEdgeType", name="buys", description="a maker buys a metal"),
-            _call("addGraphNode", type="Maker", name=maker, properties={"summary": f"{maker}."}),
+            _call(
+                "addGraphNode",
+                type="Maker",
+                name=maker,
+                properties={"summary": f"{maker}."},
+                evidence=_evidence(maker),
+            ),
             _call(
                 "addGraphNode",
                 type="Metal",
                 name="Lithium",
                 properties={"summary": "A metal.", f"bought_by_{maker.lower()}_tonnes": len(maker)},
+                evidence=_evidence(maker),
             ),
         ]
         edge = _call(
@@ -92,6 +110,7 @@ class Mission:
             sourceId=str(self._node("Maker", maker)),
             targetId=str(self._node("Metal", "Lithium")),
             properties={"tonnes": len(maker)},
+            evidence=_evidence(maker),
         )
         return [
             _says("knowledge_acquisition", objective, tool_calls=[searched]),
@@ -136,6 +155,11 @@ class Mission:
 
     def _node(self, type_name: str, name: str) -> UUID:
         return ids.node_id(self.agent.id, type_name, name)
+
+
+def _evidence(maker: str) -> list[dict[str, Any]]:
+    url, quote = _SAID[maker]
+    return [{"sourceUrl": url, "quote": quote}]
 
 
 def _says(phase: str, asked: str, **answer: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from sandbox.reader.answer import ToolCall
+from sandbox.reader.construct.evidence import of_mention, of_properties
 from sandbox.reader.construct.existing import Existing
 from sandbox.reader.construct.links import PlannedEdge
 from sandbox.reader.construct.plan import GraphPlan, PlannedNode
@@ -53,7 +54,11 @@ def add_nodes(plan: GraphPlan) -> list[ToolCall]:
     """All in one message: a round is dearer than a call."""
     return [
         ToolCall.of(
-            "addGraphNode", type=node.kind.name, name=node.name, properties=dict(node.properties)
+            "addGraphNode",
+            type=node.kind.name,
+            name=node.name,
+            properties=node.properties,
+            evidence=of_properties(node.told),
         )
         for node in plan.nodes
     ]
@@ -69,21 +74,15 @@ def add_edges(plan: GraphPlan, ids: Mapping[str, str], existing: Existing) -> li
             type=edge.type,
             sourceId=ids[edge.source],
             targetId=ids[edge.target],
-            properties=_properties(edge),
+            properties={"figure": edge.figure} if edge.figure else {},
+            evidence=[of_mention(edge.mention)],
         )
         for edge in plan.edges
-        if edge.source in ids and edge.target in ids and _allowed(edge, kinds, existing)
+        if edge.mention.source.url
+        and edge.source in ids
+        and edge.target in ids
+        and _allowed(edge, kinds, existing)
     ]
-
-
-def _properties(edge: PlannedEdge) -> dict[str, str]:
-    told = {
-        "quote": edge.mention.sentence,
-        "figure": edge.figure,
-        "sourceUrl": edge.mention.source.url,
-        "publishedDate": edge.mention.source.published,
-    }
-    return {key: value for key, value in told.items() if value}
 
 
 def _allowed(edge: PlannedEdge, kinds: Mapping[str, str], existing: Existing) -> bool:

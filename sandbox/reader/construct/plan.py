@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.reader.construct.candidates import Candidate, Mention, find_candidates
+from sandbox.reader.construct.evidence import borne_out, only, values
 from sandbox.reader.construct.existing import Existing, KnownNode
 from sandbox.reader.construct.kinds import Kind, kinds_of
 from sandbox.reader.construct.links import PlannedEdge, plan_edges
-from sandbox.reader.construct.properties import fitted, node_properties
+from sandbox.reader.construct.properties import Told, fitted, node_properties
 from sandbox.reader.construct.sources import Source
 from sandbox.text.words import stem, topic_stems, words
 
@@ -26,7 +27,12 @@ class PlannedNode:
     key: str
     name: str
     kind: Kind
-    properties: Mapping[str, Any]
+    told: Mapping[str, Told]
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """As they are written."""
+        return values(self.told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +95,14 @@ def _node(
     known = existing.nodes.get(key)
     kind = Kind(known.type, kind.description) if known else kind
     name = known.name if known else candidate.name
-    properties = node_properties(candidate, wanted, is_known=known is not None)
+    told = borne_out(node_properties(candidate, wanted, is_known=known is not None))
+    if not told:
+        return None
     schema = existing.node_types.get(kind.name)
     if not schema:
-        return PlannedNode(key, name, kind, properties)
-    fitting = fitted(properties, schema, known.properties if known else {})
-    return PlannedNode(key, name, kind, fitting) if fitting is not None else None
+        return PlannedNode(key, name, kind, told)
+    fitting = fitted(values(told), schema, known.properties if known else {})
+    return PlannedNode(key, name, kind, only(told, fitting)) if fitting else None
 
 
 def _chosen(candidates: dict[str, Candidate], wanted: frozenset[str]) -> list[str]:

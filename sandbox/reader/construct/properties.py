@@ -1,13 +1,14 @@
-"""What a node says: a summary, a sentence letter by letter, its source, its figures."""
+"""What a node says: a summary, a sentence letter by letter, its figures; and which sentences say so."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from sandbox.reader.construct.candidates import Candidate, Mention
 from sandbox.text.english import shortened
-from sandbox.text.figures import Figure, figures
+from sandbox.text.figures import figures
 from sandbox.text.sentences import MAX_SENTENCE_CHARS
 from sandbox.text.words import stem, words
 
@@ -21,8 +22,6 @@ NODE_SCHEMA: Mapping[str, Any] = {
     "properties": {
         "summary": {"type": "string", "description": "One sentence on what this is."},
         "quote": {"type": "string", "description": "A sentence of the source, letter by letter."},
-        "sourceUrl": {"type": "string"},
-        "publishedDate": {"type": "string"},
     },
     "required": ["summary"],
     "additionalProperties": {
@@ -32,20 +31,27 @@ NODE_SCHEMA: Mapping[str, Any] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The value of a property, and the mention that says so."""
+
+    value: str
+    mention: Mention
+
+
 def node_properties(
     candidate: Candidate, wanted: frozenset[str], *, is_known: bool
-) -> dict[str, Any]:
+) -> dict[str, Told]:
     """What the document adds to what is known; a node that exists keeps its summary unless there is a better one."""
     best = max(candidate.named_mentions(), key=lambda mention: _weight(candidate, mention, wanted))
-    summary = _definition_of(candidate) or ("" if is_known else _summary(best))
-    told: dict[str, Any] = {
-        "summary": shortened(summary, MAX_SUMMARY_CHARS),
-        "quote": best.sentence,
-        "sourceUrl": best.source.url,
-        "publishedDate": best.source.published,
+    defined = _definition_of(candidate)
+    summary = defined or Told("" if is_known else _summary(best), best)
+    told = {
+        "summary": Told(shortened(summary.value, MAX_SUMMARY_CHARS), summary.mention),
+        "quote": Told(best.sentence, best),
+        **dict(list(_figures(candidate).items())[:MAX_FIGURES]),
     }
-    stated = {figure.label: figure.value for figure in _figures(candidate)[:MAX_FIGURES]}
-    return {key: value for key, value in {**told, **stated}.items() if value}
+    return {key: one for key, one in told.items() if one.value}
 
 
 def example_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,9 +93,9 @@ def _weight(
     )
 
 
-def _definition_of(candidate: Candidate) -> str:
-    found = (_definition(candidate.name, mention) for mention in candidate.mentions)
-    return next(filter(None, found), "")
+def _definition_of(candidate: Candidate) -> Told | None:
+    found = (Told(_definition(candidate.name, one), one) for one in candidate.mentions)
+    return next((one for one in found if one.value), None)
 
 
 def _summary(best: Mention) -> str:
@@ -111,14 +117,14 @@ def _definition(name: str, mention: Mention) -> str:
     return mention.sentence if defines else ""
 
 
-def _figures(candidate: Candidate) -> list[Figure]:
-    """Those of facts on the candidate and of prose about it; an entry's own figure stands on its edge."""
-    found: dict[str, Figure] = {}
+def _figures(candidate: Candidate) -> dict[str, Told]:
+    """By label those of facts on the candidate and of prose about it; an entry's own figure stands on its edge."""
+    found: dict[str, Told] = {}
     for mention in candidate.mentions:
         if _is_about(candidate.name, mention):
             for figure in figures(mention.sentence, [candidate.name]):
-                found.setdefault(figure.label, figure)
-    return list(found.values())
+                found.setdefault(figure.label, Told(figure.value, mention))
+    return found
 
 
 def _is_about(name: str, mention: Mention) -> bool:

@@ -33,7 +33,8 @@ KNOWLEDGE_ACQUISITION: Final = MetaPrompt(
             "The document",
             (
                 "For each source its address and date, then what it says that answers the objective: full names, "
-                "figures with unit and period, the decisive sentences word for word.",
+                "figures with unit and period, each fact in the source's own sentences, word for word and uncut: "
+                "construction quotes them, and a quote that does not stand in the page is refused.",
                 "Say where sources contradict each other, and what was looked for and not found; invent nothing.",
                 DATA_ONLY,
             ),
@@ -70,10 +71,18 @@ GRAPH_CONSTRUCTION: Final = MetaPrompt(
             "What becomes a node, what an edge",
             (
                 "Say for the mission's field what deserves a node, what is a property, and what is an edge.",
-                "Each node has a one-sentence `summary`, the `quote` it rests on word for word, `sourceUrl`, "
-                "`publishedDate`, and its figures as properties that tell unit and period.",
+                "Each node has a one-sentence `summary`, and its figures as properties that tell unit and period.",
                 "Edges are statements of the document, read from source to target; connected knowledge is worth more "
                 "than a heap of single nodes.",
+            ),
+        ),
+        Demand(
+            "Evidence",
+            (
+                "Each node and edge names as `evidence` the address of a page and the sentence of it that says so, word "
+                "for word; where properties rest on different sentences, an entry for each.",
+                "Say from when and until when a value is true, where the page does: the one that is true latest holds, "
+                "and none is lost.",
             ),
         ),
         Demand(

@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import edges, nodes, types
 from shared.graph.scope import Scope
+from shared.graph.tools.evidence import OF_ALL, EvidenceGiven, grounds_of
 from shared.graph.validation import Validators
 from shared.store.words import Phase
 from shared.tools import Arguments, Json, StateTool
@@ -24,7 +25,8 @@ class CreateNodeType(Arguments):
     properties_schema: dict[str, Any] = Field(
         description='JSON Schema (Draft 2020-12) of the properties: "type": "object", with "properties" and, for '
         'what every node must have, "required". Say units in the names or descriptions of figures. By convention '
-        "there are summary, quote, sourceUrl and publishedDate. No $ref and no pattern."
+        "there is a summary. No properties for sources, quotes and dates of publication: evidence has those. No $ref "
+        "and no pattern."
     )
     example_properties: dict[str, Any] = Field(
         description="Properties of one such node; they must satisfy propertiesSchema."
@@ -51,9 +53,10 @@ class AddGraphNode(Arguments):
         "the same node."
     )
     properties: dict[str, Any] = Field(
-        description="Facts that satisfy the type's schema. By convention summary (one sentence), quote (a sentence "
-        "verbatim from the source), sourceUrl, publishedDate; figures as further properties."
+        description="Facts that satisfy the type's schema. By convention summary (one sentence); figures as further "
+        "properties."
     )
+    evidence: list[EvidenceGiven] = OF_ALL
 
 
 class AddGraphEdge(Arguments):
@@ -61,8 +64,9 @@ class AddGraphEdge(Arguments):
     source_id: UUID = Field(description="Id of the node that the edge starts from.")
     target_id: UUID = Field(description="Id of the node that the edge leads to.")
     properties: dict[str, Any] = Field(
-        default_factory=dict, description="Facts about the connection itself, with their source."
+        default_factory=dict, description="Facts about the connection itself."
     )
+    evidence: list[EvidenceGiven] = OF_ALL
 
 
 def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNodeType]:
@@ -121,20 +125,22 @@ def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
 
 def add_graph_node(scope: Scope, validators: Validators) -> StateTool[AddGraphNode]:
     async def run(session: AsyncSession, given: AddGraphNode) -> Json:
-        node_id, created = await nodes.add(
+        added = await nodes.add(
             session,
             scope,
             validators,
             type_name=given.type,
             name=given.name,
             properties=given.properties,
+            grounds=grounds_of(given.evidence),
         )
-        return {"nodeId": str(node_id), "created": created}
+        return {"nodeId": str(added.id), **added.told}
 
     return StateTool(
         "addGraphNode",
-        "Adds a node. Where one of this type and name exists, the properties are merged into it: those given replace "
-        "those of the same name, the others stay.",
+        "Adds a node, or to the one of this type and name. Refused unless every property rests on a quote that stands "
+        "in a page. Of a property that several pages tell differently, the value that is true latest holds: the answer "
+        "says what was `superseded` by yours, and where a newer one is `kept` instead of it.",
         AddGraphNode,
         run,
     )
@@ -142,7 +148,7 @@ def add_graph_node(scope: Scope, validators: Validators) -> StateTool[AddGraphNo
 
 def add_graph_edge(scope: Scope, validators: Validators) -> StateTool[AddGraphEdge]:
     async def run(session: AsyncSession, given: AddGraphEdge) -> Json:
-        edge_id, created = await edges.add(
+        added = await edges.add(
             session,
             scope,
             validators,
@@ -150,13 +156,14 @@ def add_graph_edge(scope: Scope, validators: Validators) -> StateTool[AddGraphEd
             source_id=given.source_id,
             target_id=given.target_id,
             properties=given.properties,
+            grounds=grounds_of(given.evidence),
         )
-        return {"edgeId": str(edge_id), "created": created}
+        return {"edgeId": str(added.id), **added.told}
 
     return StateTool(
         "addGraphEdge",
-        "Connects two existing nodes by an existing edge type. Where the edge exists, the properties are merged "
-        "into it.",
+        "Connects two existing nodes by an existing edge type, or adds to the edge that does. Refused unless the edge "
+        "itself and every property rests on a quote that stands in a page; values that differ are as in addGraphNode.",
         AddGraphEdge,
         run,
     )

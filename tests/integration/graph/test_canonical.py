@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -11,13 +12,21 @@ from shared.graph import conclusions, edges
 from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES
-from shared.store.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType, Iteration
+from shared.store.tables import (
+    Evidence,
+    GraphEdge,
+    GraphEdgeType,
+    GraphNode,
+    GraphNodeType,
+    Iteration,
+    Source,
+)
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
-from tests.integration.graph.world import World
+from tests.integration.graph.world import GROUNDS, PAGE, World
 
 LATER = datetime(2031, 1, 31, tzinfo=UTC)
 
-Row = GraphNode | GraphEdge | GraphNodeType | GraphEdgeType
+Row = GraphNode | GraphEdge | GraphNodeType | GraphEdgeType | Evidence | Source
 
 
 async def hash_of(world: World, scope: Scope | None = None) -> str:
@@ -32,7 +41,7 @@ async def learn(world: World, *, backwards: bool = False) -> None:
     for facts in ({"capital": "Accra"}, {"population": 33})[:: -1 if backwards else 1]:
         await world.node("Ghana", **facts)
     async with world.database.transaction() as session:
-        border, _ = await edges.add(
+        added = await edges.add(
             session,
             world.scope,
             world.validators,
@@ -40,7 +49,9 @@ async def learn(world: World, *, backwards: bool = False) -> None:
             source_id=ids["Ghana"],
             target_id=ids["Togo"],
             properties={"lengths_km": [1098, {"since": "1914"}], "open": True},
+            grounds=GROUNDS,
         )
+        border = added.id
         analysis = await conclusions.add_analysis(
             session,
             world.scope,
@@ -81,6 +92,17 @@ async def test_the_form_names_what_is_cited_and_holds_neither_ids_nor_times(worl
             "source": ghana,
             "target": togo,
             "properties": {"lengths_km": [1098, {"since": "1914"}], "open": True},
+            "evidence": [
+                {
+                    "url": PAGE["url"],
+                    "sha256": sha256(PAGE["content"].encode()).hexdigest(),
+                    "bytes": [0, len(PAGE["content"])],
+                    "claims": {"lengths_km": [1098, {"since": "1914"}], "open": True},
+                    "valid_from": None,
+                    "valid_to": None,
+                    "retracted": False,
+                }
+            ],
         }
     ]
     advice, analysis, first, second = form["nodes"]
@@ -95,6 +117,7 @@ async def test_the_form_names_what_is_cited_and_holds_neither_ids_nor_times(worl
             '[edge:["borders",["Country","Ghana"],["Country","Togo"]]].',
             "confidence": 0.5,
         },
+        "evidence": [],
     }
     assert advice["type"] == ADVICE_TYPE
     assert advice["properties"]["content"] == 'Nothing moves [node:["AgentAnalysis","Neighbours"]].'
@@ -105,6 +128,8 @@ KNOWLEDGE: dict[type[Row], tuple[str, ...]] = {
     GraphEdge: ("properties",),
     GraphNodeType: ("description", "properties_schema", "example_properties"),
     GraphEdgeType: ("description", "properties_schema", "source_types", "target_types"),
+    Evidence: ("first_byte", "end_byte", "claims", "valid_from", "valid_to"),
+    Source: ("url", "sha256", "retracted_at"),
 }
 
 
@@ -124,6 +149,10 @@ def otherwise(value: Any) -> Iterator[Any]:
         yield not value
     elif isinstance(value, str):
         yield f"{value}!"
+    elif isinstance(value, bytes):
+        yield value + b"!"
+    elif value is None:
+        yield LATER
     else:
         yield value + 1
 

@@ -10,7 +10,7 @@ from shared.graph.scope import Scope
 from shared.store.reading.page import Wanted
 from shared.store.words import ADVICE_TYPE
 from shared.tools import ToolRefusalError
-from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, World
+from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, GROUNDS, World
 
 
 async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
@@ -77,6 +77,7 @@ async def test_whoever_does_not_own_the_agent_sees_nothing_and_writes_nothing(
                 type_name="Country",
                 name="Mali",
                 properties=COUNTRY,
+                grounds=GROUNDS,
             )
     with pytest.raises(IntegrityError):
         async with world.database.transaction() as session:

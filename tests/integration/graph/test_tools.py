@@ -7,7 +7,9 @@ from pydantic import ValidationError
 
 from shared.graph import tools
 from shared.tools import Json, StateTool, ToolRefusalError, declaration
-from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, World
+from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, PAGE, World
+
+EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
 
 async def _call(world: World, tool: StateTool[Any], **arguments: Any) -> Json:
@@ -78,8 +80,12 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
     )
     assert made == {"name": "flows_through", "created": True}
     add = _named(offered, "addGraphNode")
-    volta = await _call(world, add, type="River", name="Volta", properties=COUNTRY)
-    ghana = await _call(world, add, type="Country", name="Ghana", properties=COUNTRY)
+    volta = await _call(
+        world, add, type="River", name="Volta", properties=COUNTRY, evidence=EVIDENCE
+    )
+    ghana = await _call(
+        world, add, type="Country", name="Ghana", properties=COUNTRY, evidence=EVIDENCE
+    )
     assert volta.keys() == {"nodeId", "created"}
     edge = await _call(
         world,
@@ -87,6 +93,7 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
         type="flows_through",
         sourceId=volta["nodeId"],
         targetId=ghana["nodeId"],
+        evidence=EVIDENCE,
     )
     found = await _call(world, _named(offered, "queryGraph"), text="Volta", neighbours=True)
     assert [node["name"] for node in found["nodes"]] == ["Volta", "Ghana"]
@@ -181,7 +188,7 @@ async def test_graph_construction_cannot_write_conclusions(world: World) -> None
     add = _named(tools.graph_construction(world.scope), "addGraphNode")
     for reserved in ("AgentAnalysis", "AgentAdvice"):
         with pytest.raises(ToolRefusalError, match="conclusions"):
-            await _call(world, add, type=reserved, name="x", properties={})
+            await _call(world, add, type=reserved, name="x", properties={}, evidence=EVIDENCE)
 
 
 async def test_arguments_that_are_not_known_or_not_right_are_told(world: World) -> None:

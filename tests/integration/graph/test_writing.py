@@ -8,21 +8,23 @@ from sqlalchemy import func, select
 from shared.graph import edges, nodes, read
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import ToolRefusalError
-from tests.integration.graph.world import World
+from tests.integration.graph.world import GROUNDS, World
 
 WRITERS = 16
 
 
 async def _add(world: World, name: str, **properties: object) -> tuple[object, bool]:
     async with world.database.transaction() as session:
-        return await nodes.add(
+        added = await nodes.add(
             session,
             world.scope,
             world.validators,
             type_name="Country",
             name=name,
             properties=dict(properties),
+            grounds=GROUNDS,
         )
+    return added.id, added.created
 
 
 async def _properties(world: World, name: str) -> dict[str, object]:
@@ -73,6 +75,7 @@ async def test_a_refused_merge_leaves_the_node_and_the_transaction_as_they_were(
                 type_name="Country",
                 name="Ghana",
                 properties={"population": "many"},
+                grounds=GROUNDS,
             )
         await nodes.add(
             session,
@@ -81,6 +84,7 @@ async def test_a_refused_merge_leaves_the_node_and_the_transaction_as_they_were(
             type_name="Country",
             name="Togo",
             properties={"summary": "Another."},
+            grounds=GROUNDS,
         )
     assert await _properties(world, "Ghana") == {"summary": "A state."}
     assert await _properties(world, "Togo") == {"summary": "Another."}
@@ -113,6 +117,7 @@ async def test_what_a_node_must_not_be_is_refused_in_words(
                 type_name=type_name,
                 name=name,
                 properties=properties,
+                grounds=GROUNDS,
             )
         assert (await read.counts(session, world.scope)).nodes == 0
 
@@ -142,6 +147,7 @@ async def test_a_merge_loses_none_of_what_many_write_at_once(world: World) -> No
                 type_name="Country",
                 name="Ghana",
                 properties={"summary": "A state.", **one_of(writer)},
+                grounds=GROUNDS,
             )
 
     def one_of(writer: int) -> dict[str, object]:
@@ -173,7 +179,7 @@ async def test_an_edge_takes_new_properties_on_top(world: World) -> None:
 
     async def add(**properties: object) -> tuple[object, bool]:
         async with world.database.transaction() as session:
-            return await edges.add(
+            added = await edges.add(
                 session,
                 world.scope,
                 world.validators,
@@ -181,7 +187,9 @@ async def test_an_edge_takes_new_properties_on_top(world: World) -> None:
                 source_id=ghana,
                 target_id=togo,
                 properties=dict(properties),
+                grounds=GROUNDS,
             )
+            return added.id, added.created
 
     first, created = await add(length_km=1)
     second, created_again = await add(length_km=2, since=1914)

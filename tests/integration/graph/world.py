@@ -8,12 +8,15 @@ from uuid import UUID, uuid4
 from sqlalchemy import update
 
 from shared.graph import edges, nodes, seed_types, types
+from shared.graph.grounds import Ground
 from shared.graph.scope import Scope
+from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
 from shared.store import agents
 from shared.store.database import Database
 from shared.store.tables import GraphNode, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+from shared.tools import Json
 from tests.integration.making import MISSION, make_owner, make_ready
 
 COUNTRY_SCHEMA = {
@@ -27,6 +30,14 @@ COUNTRY_SCHEMA = {
     "additionalProperties": False,
 }
 COUNTRY = {"summary": "A state."}
+PAGE: Json = {
+    "url": "https://atlas.example/states",
+    "title": "An atlas of states",
+    "content": "All that is written here of states, rivers and borders is so.",
+    "published_date": "2024-05-01",
+}
+GROUNDS = (Ground(PAGE["url"], PAGE["content"]),)
+"""For whatever does not care on what it rests."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +46,28 @@ class World:
     scope: Scope
     validators: Validators
 
+    async def read(self, *answers: Json) -> None:
+        """Keeps the pages of what a search answered: `PAGE`, where nothing else is given."""
+        async with self.database.transaction() as session:
+            for answer in answers or ({"results": [PAGE]},):
+                await keep_pages(session, self.scope, answer)
+
     async def node(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
         async with self.database.transaction() as session:
-            node_id, _ = await nodes.add(
+            added = await nodes.add(
                 session,
                 self.scope,
                 self.validators,
                 type_name=type_name,
                 name=name,
                 properties={**COUNTRY, **properties},
+                grounds=GROUNDS,
             )
-        return node_id
+        return added.id
 
     async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
         async with self.database.transaction() as session:
-            edge_id, _ = await edges.add(
+            added = await edges.add(
                 session,
                 self.scope,
                 self.validators,
@@ -57,8 +75,9 @@ class World:
                 source_id=source_id,
                 target_id=target_id,
                 properties={},
+                grounds=GROUNDS,
             )
-        return edge_id
+        return added.id
 
     async def node_type(self, name: str) -> None:
         async with self.database.transaction() as session:
@@ -136,7 +155,7 @@ class World:
 
 
 async def make_world(database: Database, name: str = "watcher") -> World:
-    """A new user with a new agent that has the system's types and, to play with, Country and `borders`."""
+    """A new user with a new agent that has the system's types, has read `PAGE` and, to play with, Country and `borders`."""
     owner_id = await make_owner(database, f"owner of {name}")
     async with database.transaction() as session:
         agent = await agents.create(
@@ -146,6 +165,7 @@ async def make_world(database: Database, name: str = "watcher") -> World:
         await seed_types.ensure(session, agent.id)
     scope = Scope(owner_id, agent.id)
     world = World(database, scope, Validators())
+    await world.read()
     await world.node_type("Country")
     await world.edge_type("borders", source_types=["Country"], target_types=["Country"])
     return world

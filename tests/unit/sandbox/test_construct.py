@@ -109,9 +109,15 @@ def test_nodes_are_quoted_letter_by_letter() -> None:
     }
     for name, node in nodes.items():
         assert name in node["properties"]["quote"]
-        assert node["properties"]["quote"] in DOCUMENT
-        assert node["properties"]["sourceUrl"] == "https://press.example/ghana"
-        assert node["properties"]["publishedDate"] == "2026-01-02"
+        borne_out = [named for each in node["evidence"] for named in each["properties"]]
+        assert sorted(borne_out) == sorted(node["properties"])
+        for each in node["evidence"]:
+            assert each["quote"] in DOCUMENT
+            assert each["sourceUrl"] == "https://press.example/ghana"
+            assert (
+                node["properties"].get("quote") == each["quote"]
+                or "quote" not in each["properties"]
+            )
     assert nodes["Ghana"]["properties"]["Exports 2023"] == "$25.365 billion (2023 est.)"
     assert (
         nodes["Ghana"]["properties"]["summary"]
@@ -130,6 +136,7 @@ def test_edges_join_what_stands_in_one_sentence_and_then_it_ends() -> None:
     }
     assert told["exports_partners", "Ghana", "Switzerland"]["properties"]["figure"] == "24%"
     assert ("exports_commodities", "Ghana", "gold") in told
+    assert all(each["quote"] in DOCUMENT for one in edges for each in one["evidence"])
     done = followed(asked, given, [{"edgeId": "e", "created": True} for _ in edges])
     assert answer(done).calls == ()
     assert f"{len(edges)} new edges" in answer(done).text

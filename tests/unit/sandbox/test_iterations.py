@@ -35,10 +35,9 @@ def factbook() -> Iterator[tuple[SearchIndex, dict[str, str]]]:
 def check_grounded(world: World, pages: dict[str, str]) -> None:
     """Names and quotes stand in their pages letter by letter; analyses cite what is there."""
     for node in world.nodes.values():
-        page = pages[node["properties"]["sourceUrl"]]
-        assert node["name"] in page
-        assert node["properties"]["quote"] in page
         assert node["name"] in node["properties"]["quote"]
+    for thing in [*world.nodes.values(), *world.edges.values()]:
+        assert all(each["quote"] in pages[each["sourceUrl"]] for each in thing["evidence"])
     known = world.nodes.keys() | world.edges.keys()
     for analysis in world.analyses.values():
         assert set(CITED.findall(analysis["content"])) <= known

@@ -156,21 +156,44 @@ class World:
         self.edge_types[made["name"]] = made
         return {"name": made["name"], "created": True}
 
-    def _addGraphNode(self, type: str, name: str, properties: Json) -> Json:  # noqa: A002, N802 - as the model calls it
+    def _addGraphNode(  # noqa: N802 - as the model calls it
+        self,
+        type: str,  # noqa: A002
+        name: str,
+        properties: Json,
+        evidence: list[Json],
+    ) -> Json:
         if type not in self.node_types:
             return {"error": f"There is no node type {type}."}
+        if properties.keys() - {each for one in evidence for each in one["properties"]}:
+            return {"error": "No evidence for some of it."}
+        if not all(self._is_quoted(each) for each in evidence):
+            return {"error": "The quote does not stand there."}
         key = str(uuid5(NAMESPACE_URL, f"{type}/{name}"))
         merged = {**self.nodes.get(key, {"properties": {}})["properties"], **properties}
         Draft202012Validator(self.node_types[type]["propertiesSchema"]).validate(merged)
         created = key not in self.nodes
-        self.nodes[key] = {"type": type, "name": name, "properties": merged}
+        known = self.nodes.get(key, {"evidence": []})["evidence"]
+        self.nodes[key] = {
+            "type": type,
+            "name": name,
+            "properties": merged,
+            "evidence": [*known, *evidence],
+        }
         return {"nodeId": key, "created": created}
+
+    def _is_quoted(self, evidence: Json) -> bool:
+        page = self.index.document(evidence["sourceUrl"])
+        return page is not None and evidence["quote"] in f"{page.title}\n{page.text}"
 
     def _addGraphEdge(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
         if made["type"] not in self.edge_types or not {made["sourceId"], made["targetId"]} <= set(
             self.nodes
         ):
             return {"error": "There is no such edge type or node."}
+        conclusions = made["sourceId"] in self.analyses
+        if not conclusions and not all(self._is_quoted(each) for each in made["evidence"]):
+            return {"error": "The quote does not stand there."}
         key = str(uuid5(NAMESPACE_URL, f"{made['type']}/{made['sourceId']}/{made['targetId']}"))
         created = key not in self.edges
         self.edges[key] = made

@@ -1,0 +1,195 @@
+"""The pages that an agent has read: kept as they came, found again by their address."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.proof import seals
+from shared.graph.proof.moments import published
+from shared.graph.scope import Scope
+from shared.graph.values import one_line
+from shared.store import ids
+from shared.store.iterations import clock
+from shared.store.tables import Source
+from shared.tools import Json
+
+LONGEST_URL_BYTES: Final = 2_000
+"""What an index holds of an address; pages of longer ones are not kept."""
+MOST_VERSIONS: Final = 50
+"""Of one page, the newest, in which a quote is looked for."""
+_RECENT: Final = 1_000
+"""So many pages, those fetched last, can be named by an address that is spelt another way."""
+_LATEST_PUBLISHED: Final = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Page:
+    """One version of a page, without its text."""
+
+    id: UUID
+    url: str
+    published: datetime | None
+    fetched_at: datetime
+    retracted_at: datetime | None
+    retracted_because: str | None
+    step_id: UUID | None
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    url: str
+    title: str | None
+    published: datetime | None
+    text: str
+
+
+async def keep_pages(session: AsyncSession, scope: Scope, answer: Json) -> None:
+    """Keeps the pages that a search or an extract brought, each once; one that is kept already stays as it is.
+
+    An extract names no dates: a page without one takes that of its last version that has one.
+    """
+    fetched = [page for each in answer.get("results", ()) if (page := _fetched(each)) is not None]
+    if not fetched:
+        return
+    now: datetime = await clock(session)
+    dates = await _dates(session, scope, {page.url for page in fetched if page.published is None})
+    rows = {row["id"]: row for row in (_row(scope, page, dates, now) for page in fetched)}
+    # In one order everywhere: two steps that bring the same pages would wait for each other for ever.
+    in_order = [rows[source_id] for source_id in sorted(rows)]
+    await session.execute(insert(Source).values(in_order).on_conflict_do_nothing())
+
+
+async def pages_at(
+    session: AsyncSession, scope: Scope, urls: Iterable[str]
+) -> dict[str, list[Page]]:
+    """The versions of each page, the newest first, by the address it was asked for; those that are not there left out.
+
+    An address is first compared as it stands, then without what often differs in it: fragment, slash at the end, case
+    of the host.
+    """
+    wanted = list(dict.fromkeys(urls))
+    spelt = {spelling for url in wanted for spelling in (url, plain(url), f"{plain(url)}/")}
+    found = _by_url(await _pages(session, scope, spelt), wanted)
+    if len(found) < len(wanted):
+        recent = await _pages(session, scope)
+        found |= _by_url(recent, [url for url in wanted if url not in found])
+    return found
+
+
+async def recent_urls(session: AsyncSession, scope: Scope, limit: int) -> list[str]:
+    """Addresses that can be named: those that this step fetched first, then those that were fetched last."""
+    recent = [page for page in await _pages(session, scope) if page.retracted_at is None]
+    ours = [page.url for page in recent if page.step_id and page.step_id == scope.step_id]
+    return list(dict.fromkeys([*ours, *(page.url for page in recent)]))[:limit]
+
+
+async def text_of(session: AsyncSession, page: Page) -> str:
+    found = await session.scalar(select(Source.text).where(Source.id == page.id))
+    return found or ""
+
+
+def plain(url: str) -> str:
+    """`url` without fragment and slash at the end, its host in lower case; as it is where it is none."""
+    try:
+        scheme, host, path, query, _ = urlsplit(url.strip())
+    except ValueError:
+        return url
+    return urlunsplit((scheme.lower(), host.lower(), path.rstrip("/"), query, ""))
+
+
+def _by_url(pages: Sequence[Page], wanted: Sequence[str]) -> dict[str, list[Page]]:
+    found = {
+        url: [page for page in pages if page.url == url]
+        or [page for page in pages if plain(page.url) == plain(url)]
+        for url in wanted
+    }
+    return {url: versions for url, versions in found.items() if versions}
+
+
+async def _pages(
+    session: AsyncSession, scope: Scope, urls: Collection[str] | None = None
+) -> list[Page]:
+    """Versions of the pages at `urls`, without them of any; those fetched last first."""
+    statement = (
+        select(
+            Source.id,
+            Source.url,
+            Source.published,
+            Source.fetched_at,
+            Source.retracted_at,
+            Source.retracted_because,
+            Source.step_id,
+        )
+        .where(Source.agent_id == scope.agent())
+        .order_by(Source.fetched_at.desc(), Source.id)
+        .limit(_RECENT)
+    )
+    if urls is not None:
+        statement = statement.where(Source.url.in_(urls))
+    return [Page(*row) for row in await session.execute(statement)]
+
+
+async def _dates(
+    session: AsyncSession, scope: Scope, urls: Collection[str]
+) -> Mapping[str, datetime]:
+    """When the pages at `urls` were published, as far as an earlier version says."""
+    if not urls:
+        return {}
+    rows = await session.execute(
+        select(Source.url, Source.published)
+        .where(
+            Source.agent_id == scope.agent(), Source.url.in_(urls), Source.published.is_not(None)
+        )
+        .order_by(Source.fetched_at)
+    )
+    return {url: published for url, published in rows if published is not None}
+
+
+def _fetched(told: Json) -> _Fetched | None:
+    """None where there is nothing to quote, or the address is one that cannot be kept."""
+    url, text = told.get("url"), told.get("content")
+    if not isinstance(url, str) or not isinstance(text, str) or not text.strip():
+        return None
+    if not url or len(url.encode()) > LONGEST_URL_BYTES:
+        return None
+    title, date = told.get("title"), told.get("published_date")
+    return _Fetched(
+        url,
+        one_line(title) or None if isinstance(title, str) else None,
+        published(date) if isinstance(date, str) else None,
+        text,
+    )
+
+
+def _row(
+    scope: Scope, page: _Fetched, dates: Mapping[str, datetime], now: datetime
+) -> dict[str, Any]:
+    date = page.published or dates.get(page.url)
+    if date is not None and date > now + _LATEST_PUBLISHED:
+        # By such a date it would be held to be newer than whatever is learned until then.
+        date = None
+    text_sha256 = seals.sha256(page.text)
+    sealed: dict[str, Any] = {
+        "agent_id": scope.agent_id,
+        "url": page.url,
+        "title": page.title,
+        "published": date,
+        "fetched_at": now,
+    }
+    source_id = ids.source_id(scope.agent_id, page.url, text_sha256)
+    return {
+        **sealed,
+        "id": source_id,
+        "agent_id": scope.agent(),
+        "sha256": text_sha256,
+        "text": page.text,
+        "step_id": scope.step_id,
+        "seal": seals.of_source(source_id=source_id, text_sha256=text_sha256, **sealed),
+    }
