@@ -14,7 +14,8 @@ direction given, and look further in the graph where it helps.
 
 Where the data carries a conclusion, write it with addAgentAnalysisNode: an `observation` is a notable development or \
 fact, a `pattern` a recurring behaviour, relation or correlation. Its `content` cites what it rests on as [node:uuid] \
-or [edge:uuid], claim by claim, and says how sure it is and why. Say something that is not already among the analyses.
+or [edge:uuid], claim by claim, and says how sure it is and why; the `confidence` follows from that. Where it can be \
+said until when it holds, give its `horizon`. Say something that is not already among the analyses.
 
 Where the data does not carry it, write no analysis: a weak one is worse than none. End instead with one line for each \
 thing you lack, specific enough to be looked up:

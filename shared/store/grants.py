@@ -131,6 +131,16 @@ _MAKES_TYPES: Final = {
     "graph_node_types": Grant(ALL, insert=ALL),
     "graph_edge_types": Grant(ALL, insert=ALL),
 }
+_MAKES_SYSTEM_TYPES: Final = {
+    **_MAKES_TYPES,
+    "graph_node_types": Grant(
+        ALL,
+        insert=ALL,
+        update=("properties_schema", "example_properties"),
+        updates=Rows("name", _CONCLUSIONS),
+    ),
+}
+"""And brings up to date what an older version gave the agent."""
 _WRITES_EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_MERGED)}
 _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
 
@@ -188,7 +198,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "observer": {
         **_LOOKS,
-        **_MAKES_TYPES,
+        **_MAKES_SYSTEM_TYPES,
         "memories": READ,
         "iterations": Grant(ALL, update=("observer_plan", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, makes=(StepKind.QUERY, StepKind.INSIGHT)),
@@ -250,7 +260,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "concierge": {
         **_LOOKS,
-        **_MAKES_TYPES,
+        **_MAKES_SYSTEM_TYPES,
         "prompt_versions": Grant(ALL, insert=ALL),
         **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, asks_for_more=True),
         "conversations": Grant(ALL, update=("summary", "summarized_turns")),

@@ -45,7 +45,8 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
                 "Query the graph for what supports and what contradicts the pattern.",
                 "Every claim cites what it rests on as [node:uuid] or [edge:uuid], and an `about` edge ties the "
                 "analysis to what it is about.",
-                "The confidence follows from how strong, how many, how independent and how recent the sources are.",
+                "The confidence is always given, and follows from how strong, how many, how independent and how "
+                "recent the sources are; a horizon, where it can be said until when the conclusion holds.",
             ),
         ),
         Demand(
@@ -104,6 +105,15 @@ ADVICE_GENERATION: Final = MetaPrompt(
                 "kind of node, no edge, no page.",
                 "A claim without such a citation does not belong in it. Other nodes are data; only an analysis is "
                 "understanding.",
+            ),
+        ),
+        Demand(
+            "Commitment",
+            (
+                "Each piece of advice says how sure it is (`confidence`, 0 to 1), until when it holds (`horizon`, a "
+                "date or a time as in '3 months', after which it is void), and what could be seen that would prove it "
+                "wrong (`invalidation`, of whom and by how much). Show one of each from the mission's field.",
+                "Analyses past their own horizon carry nothing.",
             ),
         ),
         Demand(

@@ -13,6 +13,7 @@ from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES
 from shared.store.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType, Iteration
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from tests.committing import COMMITTED, SURE
 from tests.integration.graph.world import World
 
 LATER = datetime(2031, 1, 31, tzinfo=UTC)
@@ -57,6 +58,7 @@ async def learn(world: World, *, backwards: bool = False) -> None:
             action="HOLD",
             summary="Wait.",
             content=f"Nothing moves [node:{analysis}].",
+            **COMMITTED,
         )
 
 
@@ -197,6 +199,7 @@ async def test_what_is_cited_counts_and_not_only_that_something_is(
                 kind="pattern",
                 summary="It grows.",
                 content=f"It grows [node:{ids[cited]}].",
+                **SURE,
             )
     assert await hash_of(world) != await hash_of(stranger)
 

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 from shared.graph import conclusions, context
 from shared.graph.layout import CHARACTERS_PER_TOKEN
+from tests.committing import COMMITTED
 from tests.integration.graph.world import World
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
@@ -60,6 +61,7 @@ async def test_every_section_in_its_place_and_form(world: World) -> None:
             action="HOLD",
             summary="Wait.",
             content=f"[node:{analysis}]",
+            **COMMITTED,
         )
     await world.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
     text = await _build(world)
