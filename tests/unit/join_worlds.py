@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from uuid import UUID, uuid5
 
@@ -56,6 +57,11 @@ ANALYSES = {
     insight: tuple(named(f"analysis {number} of {insight}") for number in range(2))
     for insight in INSIGHTS
 }
+LACKS = {
+    (insight, objective): Lack(uuid5(insight, objective), objective)
+    for insight in INSIGHTS
+    for objective in OBJECTIVES
+}
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,10 @@ class World:
     @property
     def start(self) -> State:
         return replace(START, feedback_rounds=self.feedback_rounds, rests=self.rests)
+
+    @cached_property
+    def course(self) -> Sequence["Round"]:
+        return _course(self)
 
     def word_of(self, step_id: UUID) -> Tick:
         """What the aggregator is told of the step's end."""
@@ -110,7 +120,7 @@ def foretold(world: World) -> tuple[Command, ...]:
         if step_ids and len(failed) == len(step_ids):
             return (*commands, Fail(tuple(errors)))
     asked = [*world.insights]
-    for each in course(world):
+    for each in world.course:
         commands += [RequestQueries(each.queries)]
         commands += [RequestAgain(each.insights)] if each.insights else []
         errors += _errors(world, StepKind.QUERY, [query.part.step_id for query in each.queries])
@@ -131,7 +141,7 @@ class Round:
     insights: tuple[NewInsight, ...]
 
 
-def course(world: World) -> Sequence[Round]:
+def _course(world: World) -> Sequence[Round]:
     """The rounds after the plan's, as they must come where all that was planned has ended."""
     rounds: list[Round] = []
     planned = {insight: insight for insight in world.insights}
@@ -188,13 +198,13 @@ def _errors(world: World, kind: StepKind, step_ids: Sequence[UUID]) -> list[str]
 
 def _lacks(random: Random, insight: UUID) -> tuple[Lack, ...]:
     chosen = random.sample(OBJECTIVES, random.choice((0, 0, 1, 2, 4)))
-    return tuple(Lack(uuid5(insight, objective), objective) for objective in chosen)
+    return tuple(LACKS[insight, objective] for objective in chosen)
 
 
 def in_some_order(random: Random, world: World) -> list[Tick]:
     """The word of every step once: a step's after that of those it waited for, else in any order."""
     stages: list[Sequence[UUID]] = [(OBSERVE,), world.queries, world.insights]
-    for each in course(world):
+    for each in world.course:
         stages.append([query.part.step_id for query in each.queries])
         stages.append([insight.part.step_id for insight in each.insights])
     stages.append((ADVISE,))

@@ -39,9 +39,9 @@ from tests.unit.join_worlds import (
     with_deadline,
 )
 
-WORLDS = 3_000
+WORLDS = 50_000
 """Three sequences of ticks in each."""
-SETTLED_WORLDS = 3_000
+SETTLED_WORLDS = 20_000
 
 
 def test_random_sequences_of_ticks_keep_the_promises(seed: int) -> None:
