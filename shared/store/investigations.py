@@ -50,6 +50,11 @@ async def make(
     return request_id
 
 
+async def count_of_step(session: AsyncSession, step_id: UUID) -> int:
+    of_step = select(func.count()).where(InvestigationRequest.step_id == step_id)
+    return await session.scalar(of_step) or 0
+
+
 async def of_iteration(session: AsyncSession, iteration_id: UUID) -> Sequence[InvestigationRequest]:
     """All that this iteration's Analyzers lacked, in the order in which they said so."""
     found = await session.scalars(

@@ -9,7 +9,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
     Phase.ANALYSIS_GENERATION,
     "the Analyzer",
     (4, 6),
-    ("queryGraph", "addAgentAnalysisNode", "addGraphEdge"),
+    ("queryGraph", "addAgentAnalysisNode", "addGraphEdge", "requestInvestigation"),
     "It is handed one insight of the Observer: an observation, the ids of the nodes that show it, and a direction in "
     "which to look. It works on what the graph holds and never on the web.",
     (
@@ -35,7 +35,9 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
             "Insufficient data",
             (
                 "Where the graph does not carry a conclusion, write none: no weak and no speculative analysis.",
-                "Say instead exactly what data is missing; the next iteration's Observer sees it and can ask for it.",
+                "Ask instead with requestInvestigation for exactly the data that is missing, one specific thing at a "
+                "time (what, of whom, for when): it is searched for, in this iteration or by the next plan. Show one "
+                "request from the mission's field that is specific enough, and one that is not.",
                 f"To end without any {ANALYSIS_TYPE} is a perfectly good result.",
             ),
         ),

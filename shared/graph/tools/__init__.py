@@ -11,6 +11,7 @@ from shared.graph.tools.build import (
 )
 from shared.graph.tools.conclude import add_agent_advice_node, add_agent_analysis_node
 from shared.graph.tools.look import list_edge_types, list_node_types, query_graph
+from shared.graph.tools.request import request_investigation
 from shared.graph.validation import Validators
 from shared.tools import StateTool
 
@@ -27,6 +28,7 @@ __all__ = [
     "list_edge_types",
     "list_node_types",
     "query_graph",
+    "request_investigation",
 ]
 
 Tools = list[StateTool[Any]]
@@ -47,9 +49,14 @@ def graph_construction(scope: Scope, validators: Validators | None = None) -> To
 
 
 def analysis_generation(scope: Scope, validators: Validators | None = None) -> Tools:
-    """Conclusions from facts, and edges of the types that there are."""
+    """Conclusions from facts, edges of the types that there are, and what is lacking for a conclusion."""
     validators = validators or Validators()
-    return [query_graph(scope), add_agent_analysis_node(scope), add_graph_edge(scope, validators)]
+    return [
+        query_graph(scope),
+        add_agent_analysis_node(scope),
+        add_graph_edge(scope, validators),
+        request_investigation(scope),
+    ]
 
 
 def advice_generation(scope: Scope) -> Tools:

@@ -37,6 +37,7 @@ async def test_each_phase_is_handed_its_tools_and_no_others(world: World) -> Non
         "queryGraph",
         "addAgentAnalysisNode",
         "addGraphEdge",
+        "requestInvestigation",
     ]
     assert names(tools.advice_generation(world.scope)) == ["queryGraph", "addAgentAdviceNode"]
 
