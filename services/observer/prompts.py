@@ -1,10 +1,13 @@
 """What the Observer says to the model, beside the shape of the answer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from services.observer.repeats import Repeat
+from shared.graph.lines import quoted
 from shared.llm.sections import section
 
 
@@ -71,3 +74,17 @@ def user_message(mission: str, graph_context: str, memories: str = "") -> str:
     if memories:
         parts += [section("memories", memories), _MEMORIES]
     return "\n\n".join([*parts, _TASK])
+
+
+_REPLAN = """\
+These items of your plan are not done: each query was asked and answered lately, each insight is covered by an analysis \
+that still holds. Answer with the whole plan again: keep the other items as they are, leave these out, and put something \
+in their place only where it is really new and worth doing. Both lists may be empty."""
+
+
+def repeats_message(repeats: Sequence[Repeat]) -> str:
+    """For a plan of which some repeats what is known."""
+    lines = [
+        f"- {each.kind} {quoted(each.told)}: the same as {quoted(each.known)}" for each in repeats
+    ]
+    return "\n\n".join([section("repeats", "\n".join(lines)), _REPLAN])
