@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
+from cli.show.commitments import commitment_lines
 from cli.show.words import cited
 from shared.store.reading.shapes import ConclusionView
 
@@ -22,6 +23,8 @@ def show_conclusions(
             soft_wrap=True,
         )
         console.print(Padding(escape(each.summary), (0, 0, 0, 2), expand=False))
+        for line in commitment_lines(each):
+            console.print(Padding(line, (0, 0, 0, 2), expand=False))
         content = escape(cited(each.content, each.citations))
         console.print(Padding(f"[quiet]{content}[/]", (0, 0, 1, 2), expand=False))
     if len(found) == limit:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 
+from cli.show.commitments import commitment_lines
 from cli.show.words import ago
 from shared.store.reading.shapes import InboxItemView
 
@@ -23,5 +24,7 @@ def show_inbox(console: Console, items: Sequence[InboxItemView], *, everything: 
             soft_wrap=True,
         )
         console.print(Padding(escape(item.summary), (0, 0, 0, 2), expand=False))
+        for line in commitment_lines(item, with_confidence=True):
+            console.print(Padding(line, (0, 0, 0, 2), expand=False))
         told = f"[quiet]{escape(item.content)}[/]" if item.content else ""
         console.print(Padding(told, (0, 0, 1, 2), expand=False))

@@ -14,7 +14,13 @@ from sandbox.text.words import fold
 MIN_ANALYSES = 3
 CITATION = re.compile(rf"\[node:({ID})\]")
 CONFIDENCE = 0.5
+HORIZON = "3 months"
 READING = "words of rising and falling in the lines on it, counted"
+_WRONG_BY = {
+    "BUY": "Falling figures",
+    "SELL": "Rising figures",
+    "HOLD": "Figures that all rise, or all fall,",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,8 @@ def _call(agreement: Agreement) -> ToolCall:
         summary=summary,
         content="\n".join([f"{summary} The reading: {READING}.", "", *grounds]),
         confidence=CONFIDENCE,
+        horizon=HORIZON,
+        invalidation=f"{_WRONG_BY[agreement.action]} for {agreement.subject} in sources newer than those cited here.",
     )
 
 

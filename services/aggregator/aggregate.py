@@ -1,12 +1,15 @@
 """From an event to a tick, and from the state to the events that follow."""
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.aggregator.join import DeadlinePassed, Ended, PlanMade, StepEnded, Tick
-from services.aggregator.settle import ended, settle
+from services.aggregator.join import DeadlinePassed, PlanMade, StepEnded, Tick
+from services.aggregator.loading import ended
+from services.aggregator.settle import settle
+from services.aggregator.state import Ended
 from shared.errors import TransientError
 from shared.events import models as events
 from shared.events.envelope import Event
@@ -15,12 +18,11 @@ from shared.store.database import Database
 from shared.store.tables import Iteration, Step
 from shared.store.words import Stage, StepKind
 
-_FOLLOWS_PLAN_AND_QUERIES = (
-    events.PlanProduced,
-    events.QueryCompleted,
-    events.QueryFailed,
-)
-_FOLLOWS_INSIGHTS = (events.InsightCompleted, events.InsightFailed)
+_Place = tuple[int, int]
+"""Of a step or a stage in the iteration: the round, and what comes first in it."""
+_PLACE_OF_KIND: Final = {StepKind.QUERY: 0, StepKind.INSIGHT: 1}
+_WAITS_FOR: Final = {Stage.RESEARCHING: StepKind.QUERY, Stage.ANALYZING: StepKind.INSIGHT}
+_BEFORE_ALL: Final = (-1, 0)
 
 
 class Aggregate:
@@ -46,8 +48,8 @@ class Aggregate:
 async def _tick(session: AsyncSession, event: events.IterationStepEvent) -> Tick:
     """The tick that `event` hints at, read from the state, which is the truth."""
     if isinstance(event, events.PlanProduced):
-        queries = await steps.of_iteration(session, event.iteration_id, StepKind.QUERY)
-        insights = await steps.of_iteration(session, event.iteration_id, StepKind.INSIGHT)
+        queries = await steps.planned(session, event.iteration_id, StepKind.QUERY)
+        insights = await steps.planned(session, event.iteration_id, StepKind.INSIGHT)
         return PlanMade(event.step_id, _ids(queries), _ids(insights))
     step = await session.get(Step, event.step_id)
     if step is None:
@@ -81,10 +83,36 @@ async def _following(session: AsyncSession, iteration: Iteration, event: Event) 
         if _came_later(event, iteration):
             return []
         return [await telling.iteration_ended(session, iteration)]
-    if iteration.stage == Stage.ANALYZING and isinstance(event, _FOLLOWS_PLAN_AND_QUERIES):
-        insights = await steps.of_iteration(session, iteration.id, StepKind.INSIGHT)
-        return [telling.request(iteration, insight) for insight in insights]
-    if iteration.stage == Stage.ADVISING and isinstance(event, _FOLLOWS_INSIGHTS):
+    if iteration.stage == Stage.ADVISING:
+        is_earlier = not isinstance(event, events.AdviceCompleted | events.AdviceFailed)
         advise = await steps.of_iteration(session, iteration.id, StepKind.ADVISE)
-        return [telling.request(iteration, step) for step in advise]
-    return []
+        return [telling.request(iteration, step) for step in advise if is_earlier]
+    kind = _WAITS_FOR.get(Stage(iteration.stage))
+    return [] if kind is None else await _asked_by(session, iteration, kind, event)
+
+
+async def _asked_by(
+    session: AsyncSession, iteration: Iteration, kind: StepKind, event: Event
+) -> Sequence[Event]:
+    """The requests of the round that waits for steps of `kind`, where `event` tells of what comes before them.
+
+    The plan's queries are the Observer's to ask for.
+    """
+    rows = await steps.of_iteration(session, iteration.id)
+    current = max(steps.round_of(row) for row in rows)
+    wanted = [row for row in rows if row.kind == kind and steps.round_of(row) == current]
+    if (kind == StepKind.QUERY and not current) or not wanted:
+        return []
+    if _place_of(rows, event) >= _place(wanted[0]):
+        return []
+    return [telling.request(iteration, row) for row in wanted]
+
+
+def _place_of(rows: Sequence[Step], event: Event) -> _Place:
+    assert isinstance(event, events.IterationStepEvent)
+    return next((_place(row) for row in rows if row.id == event.step_id), _BEFORE_ALL)
+
+
+def _place(step: Step) -> _Place:
+    place = _PLACE_OF_KIND.get(StepKind(step.kind))
+    return _BEFORE_ALL if place is None else (steps.round_of(step), place)

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from services.aggregator import rounds
+from services.aggregator.state import Ended, NewInsight, NewQuery, Part, State
+from shared.store import ids
 from shared.store.words import Stage, StepKind
 
 _STAGE_WAITS_FOR = {
@@ -12,35 +15,6 @@ _STAGE_WAITS_FOR = {
     Stage.ANALYZING: StepKind.INSIGHT,
     Stage.ADVISING: StepKind.ADVISE,
 }
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a step ended. `error` is None where it completed."""
-
-    error: str | None = None
-    analysis_ids: tuple[UUID, ...] = ()
-
-
-@dataclass(frozen=True)
-class Part:
-    """A step, as the join sees it; `ended` is None while it is open."""
-
-    step_id: UUID
-    kind: StepKind
-    ended: Ended | None = None
-
-
-@dataclass(frozen=True)
-class State:
-    """`advise_id` is the id that the advise step has, or would have."""
-
-    stage: Stage
-    parts: tuple[Part, ...]
-    advise_id: UUID
-
-    def of(self, kind: StepKind) -> tuple[Part, ...]:
-        return tuple(part for part in self.parts if part.kind == kind)
 
 
 @dataclass(frozen=True)
@@ -72,6 +46,20 @@ class RequestInsights:
 
 
 @dataclass(frozen=True)
+class RequestQueries:
+    """A further round: Researchers look for what Analyzers lacked."""
+
+    queries: tuple[NewQuery, ...]
+
+
+@dataclass(frozen=True)
+class RequestAgain:
+    """The Analyzers that lacked what this round has found are asked again."""
+
+    insights: tuple[NewInsight, ...]
+
+
+@dataclass(frozen=True)
 class RequestAdvice:
     step_id: UUID
     analysis_ids: tuple[UUID, ...]
@@ -95,7 +83,9 @@ class Fail:
     errors: tuple[str, ...]
 
 
-Command = RequestInsights | RequestAdvice | AbandonSteps | Complete | Fail
+Command = (
+    RequestInsights | RequestQueries | RequestAgain | RequestAdvice | AbandonSteps | Complete | Fail
+)
 
 
 def join(state: State, tick: Tick) -> tuple[State, Sequence[Command]]:
@@ -148,8 +138,9 @@ def _advance(state: State) -> tuple[State, Sequence[Command]]:
 
 
 def _leave(state: State, parts: tuple[Part, ...]) -> tuple[State, Sequence[Command]]:
-    """Every part of the stage has ended."""
-    if parts and all(part.ended is not None and part.ended.error is not None for part in parts):
+    """Every part of the stage has ended. The plan's alone can fail it: later rounds only add to what there is."""
+    planned = [part for part in parts if part.round == 0]
+    if planned and all(part.failed for part in planned):
         return _end(state, Fail(_errors(state)))
     match state.stage:
         case Stage.OBSERVING:
@@ -163,6 +154,10 @@ def _leave(state: State, parts: tuple[Part, ...]) -> tuple[State, Sequence[Comma
 
 
 def _leave_researching(state: State) -> tuple[State, Sequence[Command]]:
+    if state.round:
+        again = rounds.insights_to_ask_again(state)
+        state = replace(state.with_parts(each.part for each in again), stage=Stage.ANALYZING)
+        return state, (RequestAgain(again),) if again else ()
     insights = tuple(part.step_id for part in state.of(StepKind.INSIGHT))
     if not insights:
         return _end(state, Complete(_errors(state)))
@@ -170,6 +165,9 @@ def _leave_researching(state: State) -> tuple[State, Sequence[Command]]:
 
 
 def _leave_analyzing(state: State) -> tuple[State, Sequence[Command]]:
+    if queries := rounds.queries_to_ask(state):
+        state = state.with_parts(each.part for each in queries)
+        return replace(state, stage=Stage.RESEARCHING), (RequestQueries(queries),)
     analyses = tuple(
         analysis_id
         for part in state.of(StepKind.INSIGHT)
@@ -178,8 +176,8 @@ def _leave_analyzing(state: State) -> tuple[State, Sequence[Command]]:
     )
     if not analyses:
         return _end(state, Complete(_errors(state)))
-    advise = Part(state.advise_id, StepKind.ADVISE)
-    state = replace(state, stage=Stage.ADVISING, parts=(*state.parts, advise))
+    advise = Part(ids.step_id(state.iteration_id, StepKind.ADVISE, 0), StepKind.ADVISE)
+    state = replace(state.with_parts([advise]), stage=Stage.ADVISING)
     return state, (RequestAdvice(advise.step_id, analyses),)
 
 

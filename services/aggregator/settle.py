@@ -6,24 +6,25 @@ from uuid import UUID
 from sqlalchemy import func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.aggregator import asking
 from services.aggregator.join import (
     AbandonSteps,
     Command,
     Complete,
-    Ended,
     Fail,
-    Part,
     RequestAdvice,
+    RequestAgain,
     RequestInsights,
-    State,
+    RequestQueries,
     Tick,
     join,
 )
+from services.aggregator.loading import loaded
 from shared.crash_points import CrashPoint, reach
-from shared.store import ids, iterations, steps
+from shared.store import iterations, steps
 from shared.store.budgets import books
 from shared.store.tables import Iteration, Step
-from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+from shared.store.words import IterationStatus, StepKind, StepStatus
 
 
 async def settle(session: AsyncSession, iteration_id: UUID, tick: Tick) -> Iteration | None:
@@ -31,7 +32,7 @@ async def settle(session: AsyncSession, iteration_id: UUID, tick: Tick) -> Itera
     iteration = await iterations.locked(session, iteration_id)
     if iteration is None:
         return None
-    before = _state(iteration, await steps.of_iteration(session, iteration_id))
+    before = await loaded(session, iteration)
     after, commands = join(before, tick)
     if after.stage != before.stage:
         iteration.stage = after.stage
@@ -43,30 +44,14 @@ async def settle(session: AsyncSession, iteration_id: UUID, tick: Tick) -> Itera
     return iteration
 
 
-def _state(iteration: Iteration, rows: Sequence[Step]) -> State:
-    return State(
-        Stage(iteration.stage),
-        tuple(Part(row.id, StepKind(row.kind), ended(row)) for row in rows),
-        ids.step_id(iteration.id, StepKind.ADVISE, 0),
-    )
-
-
-def ended(step: Step) -> Ended | None:
-    """How the step's row says that it ended, or None."""
-    match step.status:
-        case StepStatus.COMPLETED:
-            analyses = (step.result or {}).get("analyses", [])
-            return Ended(analysis_ids=tuple(UUID(analysis_id) for analysis_id in analyses))
-        case StepStatus.FAILED:
-            return Ended(error=step.error or "failed")
-        case _:
-            return None
-
-
 async def _carry_out(session: AsyncSession, iteration: Iteration, command: Command) -> None:
     match command:
         case RequestInsights(step_ids):
             await steps.ask_for(session, step_ids)
+        case RequestQueries(queries):
+            await asking.make_queries(session, iteration, queries)
+        case RequestAgain(insights):
+            await asking.make_insights(session, iteration, insights)
         case RequestAdvice(_, analysis_ids):
             given = {"analysis_ids": [str(analysis_id) for analysis_id in analysis_ids]}
             advise = iterations.new_step(

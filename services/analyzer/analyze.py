@@ -1,8 +1,12 @@
 """One insight: analyses, or what they would have needed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from services.analyzer.prompts import missing_data, user_message
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from services.analyzer.prompts import missing_data, named_missing, user_message
 from shared.events.models import Insight
 from shared.graph import context
 from shared.graph.scope import Scope
@@ -10,7 +14,7 @@ from shared.graph.tools import analysis_generation
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.work import Outcome
-from shared.store import agents
+from shared.store import agents, investigations
 from shared.store.leases import Lease
 from shared.store.tables import Step
 from shared.store.words import Phase
@@ -29,10 +33,28 @@ class Analyze:
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             nodes = await context.describe_nodes(session, scope, insight.relevant_node_ids)
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)
-        message = user_message(agent.mission, insight, nodes, graph_context)
+        answered = [each["objective"] for each in step.input.get("answered", [])]
+        message = user_message(agent.mission, insight, nodes, graph_context, answered)
         run = PhaseRun(self.model, lease, agent, Phase.ANALYSIS_GENERATION, message)
         loop = ToolLoop(run, analysis_generation(scope))
         last_words = await loop.last_words()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
-        missing = missing_data(last_words, concluded=bool(analyses))
-        return Outcome({"analyses": analyses, "missing": missing})
+        asked_for = loop.results_of("requestInvestigation")
+        missing = missing_data(last_words, concluded=bool(analyses or asked_for))
+        told = list(dict.fromkeys([*(each["objective"] for each in asked_for), *missing]))
+        return Outcome(
+            {"analyses": analyses, "missing": told},
+            partial(_request, lease, insight, named_missing(last_words)),
+        )
+
+
+async def _request(
+    lease: Lease, insight: Insight, named: Sequence[str], session: AsyncSession
+) -> None:
+    """For what was named in lines of the last words; what the tool asked for is written already."""
+    assert lease.iteration_id is not None, "an insight is an iteration's"
+    for line in named:
+        wanted = investigations.Wanted(line, f"An analysis lacks it: {insight.observation}")
+        await investigations.make(
+            session, lease.agent_id, lease.iteration_id, lease.step_id, wanted
+        )

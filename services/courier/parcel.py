@@ -28,6 +28,10 @@ class ItemData(BaseModel):
     summary: str
     action: str | None = None
     confidence: float | None = None
+    horizon: str | None = None
+    """The last day on which it holds, as YYYY-MM-DD."""
+    invalidation: str | None = None
+    """What would prove it wrong."""
     advice_id: UUID | None = None
     content: str | None = None
     link: str | None = None
@@ -102,6 +106,8 @@ def message_of(
         summary=item.summary,
         action=told.get("action"),
         confidence=told.get("confidence"),
+        horizon=told.get("horizon"),
+        invalidation=told.get("invalidation"),
         advice_id=None if advice is None else advice.id,
         content=told.get("content"),
         link=link,

@@ -46,6 +46,10 @@ def text(data: ItemData | TrialData) -> str:
         parts.append(data.content or "")
         if data.confidence is not None:
             parts.append(f"Confidence: {data.confidence:.0%}")
+        if data.horizon is not None:
+            parts.append(f"Holds until: {data.horizon}")
+        if data.invalidation is not None:
+            parts.append(f"What would prove it wrong: {data.invalidation}")
         more = data.link or "vigil inbox"
         parts.append(f"--\n{data.agent_name}, an agent of Vigil. More: {more}")
     return "\n\n".join(part for part in parts if part) + "\n"

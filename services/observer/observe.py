@@ -1,26 +1,24 @@
 """Planning one iteration."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.observer.prompts import ObserverPlan, user_message
+from services.observer.past import Past, look_back
+from services.observer.plan import Resolved, resolved
+from services.observer.prompts import ObserverPlan, repeats_message, user_message
 from shared.graph import context, seed_types
 from shared.graph.layout import within
 from shared.graph.scope import Scope
 from shared.llm.phase import Model, PhaseRun
-from shared.llm.structured import structured
+from shared.llm.structured import response_format, structured_answer
 from shared.runtime.work import Outcome
-from shared.store import agents, iterations, memories
+from shared.store import agents, interactions, investigations, iterations, memories
 from shared.store.leases import Lease, leased_transaction
 from shared.store.tables import Iteration, Step
 from shared.store.words import Phase
 
-MAX_PLAN_ITEMS = 20
-"""A plan is asked to be short; one that is not is cut here, so that it cannot cost without bound."""
-
-
+PLAN = "observer_plan"
 MEMORIES_TOKENS = 1_000
 """Of what the owner has told; the newest come first."""
 
@@ -38,35 +36,40 @@ class Observe:
             await seed_types.ensure(session, agent.id)
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)
             kept = await memories.active(session, agent.id)
+            iteration = await session.get_one(Iteration, lease.iteration_id)
+            past = await look_back(session, scope, iteration)
         told = within(memories.lines(kept), MEMORIES_TOKENS)
         message = user_message(agent.mission, graph_context, told)
         run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message)
-        plan = await structured(run, ObserverPlan, name="observer_plan")
-        async with self.model.database.transaction() as session:
-            queries, insights, dropped = await _resolved(session, scope, plan)
+        plan = await self._plan(run, scope, past)
 
         async def write(session: AsyncSession) -> None:
+            await interactions.complete(session, run.interaction)
             iteration = await session.get_one(Iteration, lease.iteration_id)
-            iteration.observer_plan = {"queries": queries, "insights": insights}
-            await iterations.plan_steps(session, iteration, queries=queries, insights=insights)
+            iteration.observer_plan = plan.stored
+            await investigations.drop_old(session, lease.agent_id, iteration.number)
+            await iterations.plan_steps(
+                session, iteration, queries=plan.queries, insights=plan.insights
+            )
 
-        return Outcome(
-            {"queries": len(queries), "insights": len(insights), "dropped_references": dropped},
-            write,
+        return Outcome(plan.counts, write)
+
+    async def _plan(self, run: PhaseRun, scope: Scope, past: Past) -> Resolved:
+        """What repeats is told once, and asked to be planned anew; what still repeats then is left out.
+
+        The run is not complete before that is known, so it is completed where the step ends.
+        """
+        request = await run.begin(response_format=response_format(ObserverPlan, PLAN))
+        given, request = await structured_answer(run, request, ObserverPlan, name=PLAN, ends=False)
+        plan = await self._resolved(scope, past, given)
+        if not plan.repeats:
+            return plan
+        told = {"role": "user", "content": repeats_message(plan.repeats)}
+        again, _ = await structured_answer(
+            run, request.following(told), ObserverPlan, name=PLAN, ends=False
         )
+        return await self._resolved(scope, past, again)
 
-
-async def _resolved(
-    session: AsyncSession, scope: Scope, plan: ObserverPlan
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
-    """The plan as steps' inputs; references to nodes become ids, and those that name none are dropped and told."""
-    queries = [query.model_dump() for query in plan.queries][:MAX_PLAN_ITEMS]
-    insights: list[dict[str, Any]] = []
-    dropped: list[str] = []
-    for insight in plan.insights[: MAX_PLAN_ITEMS - len(queries)]:
-        node_ids, unknown = await context.resolve(session, scope, insight.relevant_node_ids)
-        dropped += unknown
-        insights.append(
-            insight.model_dump() | {"relevant_node_ids": [str(node_id) for node_id in node_ids]}
-        )
-    return queries, insights, dropped
+    async def _resolved(self, scope: Scope, past: Past, plan: ObserverPlan) -> Resolved:
+        async with self.model.database.transaction() as session:
+            return await resolved(session, scope, past, plan)

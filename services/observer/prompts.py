@@ -1,8 +1,13 @@
 """What the Observer says to the model, beside the shape of the answer."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from services.observer.repeats import Repeat
+from shared.graph.lines import quoted
 from shared.llm.sections import section
 
 
@@ -17,6 +22,15 @@ class PlannedQuery(_Shape):
     )
     reasoning: str = Field(description="Why the mission suffers while this is not known")
     search_hints: list[str] = Field(description="Searches to begin with, as one would type them")
+    answers: list[str] = Field(
+        description="UUIDs of the open investigation requests that it would answer; mostly none"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _answers_nothing(cls, given: Any) -> Any:
+        """Servers that do not hold to the schema leave out what is empty."""
+        return {"answers": [], **given} if isinstance(given, dict) else given
 
 
 class PlannedInsight(_Shape):
@@ -40,9 +54,9 @@ _TASK = """\
 Plan this iteration. You only plan: others will search, write to the graph and analyze.
 
 Look first at what the graph holds, how fresh it is, where it is thin, and what connects across subjects. Then choose:
-- queries, for what the mission needs and the graph lacks, holds only in stale form, or was named as missing data. One \
-specific objective each. Nothing that the graph already answers, and nothing listed as recently asked unless its answer \
-has grown stale.
+- queries, for what the mission needs and the graph lacks, holds only in stale form, or is an open investigation \
+request: name in `answers` the ids of those that it would answer. One specific objective each. Nothing that the graph \
+already answers, and nothing listed as recently asked unless its answer has grown stale.
 - insights, for patterns that several nodes of the graph already show and no analysis covers yet. Name the nodes by \
 their UUIDs. An empty graph has no insights.
 
@@ -60,3 +74,17 @@ def user_message(mission: str, graph_context: str, memories: str = "") -> str:
     if memories:
         parts += [section("memories", memories), _MEMORIES]
     return "\n\n".join([*parts, _TASK])
+
+
+_REPLAN = """\
+These items of your plan are not done: each query was asked and answered lately, each insight is covered by an analysis \
+that still holds. Answer with the whole plan again: keep the other items as they are, leave these out, and put something \
+in their place only where it is really new and worth doing. Both lists may be empty."""
+
+
+def repeats_message(repeats: Sequence[Repeat]) -> str:
+    """For a plan of which some repeats what is known."""
+    lines = [
+        f"- {each.kind} {quoted(each.told)}: the same as {quoted(each.known)}" for each in repeats
+    ]
+    return "\n\n".join([section("repeats", "\n".join(lines)), _REPLAN])

@@ -1,6 +1,9 @@
 """One query: from what is not known to nodes and edges."""
 
 from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.researcher.acquire import acquire
 from services.researcher.construct import construct
@@ -11,7 +14,7 @@ from shared.graph.scope import Scope
 from shared.llm.phase import Model
 from shared.runtime.work import Outcome
 from shared.search.client import SearchClient
-from shared.store import agents
+from shared.store import agents, investigations
 from shared.store.leases import Lease
 from shared.store.tables import Step
 
@@ -27,7 +30,14 @@ class Research:
         situation = await self._situation(lease, Query(**step.input))
         acquired = await acquire(self.model, self.search, situation)
         written = await construct(self.model, situation, acquired)
-        return Outcome({"nodes": written.nodes, "edges": written.edges})
+        result = {"nodes": written.nodes, "edges": written.edges}
+        answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
+
+        async def answer(session: AsyncSession) -> None:
+            await investigations.answer(session, lease.agent_id, answers, by=lease.step_id)
+
+        has_answered = answers and (written.nodes or written.edges)
+        return Outcome(result, answer if has_answered else None)
 
     async def _situation(self, lease: Lease, query: Query) -> Situation:
         async with self.model.database.transaction() as session:

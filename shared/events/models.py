@@ -76,7 +76,7 @@ class PlanFailed(IterationStepEvent, subject="plan.failed"):
 
 
 class QueryRequested(IterationStepEvent, subject="query.requested"):
-    """Sent by the Observer, one for each query of the plan; wakes a Researcher."""
+    """Sent by the Observer for each query of its plan, by the aggregator for what Analyzers lacked; wakes a Researcher."""
 
     query: Query
 
@@ -95,7 +95,7 @@ class QueryFailed(IterationStepEvent, subject="query.failed"):
 
 
 class InsightRequested(IterationStepEvent, subject="insight.requested"):
-    """Sent by the aggregator when every query has ended, one for each insight of the plan; wakes an Analyzer."""
+    """Sent by the aggregator when every query has ended, one for each insight; wakes an Analyzer."""
 
     insight: Insight
 

@@ -65,6 +65,7 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
     "observer": (models.PlanProduced, models.PlanFailed, models.QueryRequested),
     "researcher": (models.QueryCompleted, models.QueryFailed),
     "aggregator": (
+        models.QueryRequested,
         models.InsightRequested,
         models.AnalysisProduced,
         models.IterationCompleted,

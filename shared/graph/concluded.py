@@ -1,6 +1,7 @@
 """Analyses and advice page by page, each with what it cites by name."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Final
 from uuid import UUID
 
@@ -10,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph.citations import Citation, parse
 from shared.graph.scope import Scope
 from shared.store.reading import graph
+from shared.store.reading.committed import committed, today
 from shared.store.reading.graph import Named
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
@@ -50,11 +52,14 @@ async def _views(
     citations = [parse(node.properties["content"]).citations for node in nodes]
     cited = {each.id for of_node in citations for each in of_node}
     names = await graph.named(session, scope.owner_id, scope.agent_id, cited)
-    return [_view(node, of_node, names) for node, of_node in zip(nodes, citations, strict=True)]
+    day = await today(session)
+    return [
+        _view(node, of_node, names, day) for node, of_node in zip(nodes, citations, strict=True)
+    ]
 
 
 def _view(
-    node: GraphNode, citations: Sequence[Citation], names: dict[UUID, Named]
+    node: GraphNode, citations: Sequence[Citation], names: dict[UUID, Named], day: date
 ) -> ConclusionView:
     told = node.properties
     return ConclusionView(
@@ -63,10 +68,10 @@ def _view(
         name=node.name,
         summary=told["summary"],
         content=told["content"],
-        confidence=told.get("confidence"),
         generated_at=told["generated_at"],
         iteration_id=node.iteration_id,
         citations=[_citation(each, names.get(each.id)) for each in citations],
+        **committed(told, day),
     )
 
 

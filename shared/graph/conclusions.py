@@ -1,6 +1,7 @@
 """What the agent concludes: analyses and advice, written only where they stand on what they cite."""
 
 from collections.abc import Callable
+from datetime import UTC
 from typing import Literal
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import nodes
+from shared.graph import commitments, nodes
 from shared.graph.citations import Found, Kind, Refusal, parse, refuse_advice, refuse_analysis
 from shared.graph.lines import utc
 from shared.graph.scope import Scope
@@ -33,14 +34,16 @@ async def add_analysis(
     kind: AnalysisKind,
     summary: str,
     content: str,
-    confidence: float | None = None,
+    confidence: float,
+    horizon: str | None = None,
 ) -> UUID:
-    """The id of the new AgentAnalysis; `confidence` is 0 to 1.
+    """The id of the new AgentAnalysis; `confidence` is 0 to 1, `horizon` a date or a time from today on.
 
-    Refuses where the citations do not hold or the name is taken.
+    Refuses where these or the citations do not hold, or the name is taken.
     """
     given: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
-    return await _conclude(session, scope, ANALYSIS_TYPE, name, given, confidence, refuse_analysis)
+    given |= await _committed(session, confidence, horizon)
+    return await _conclude(session, scope, ANALYSIS_TYPE, name, given, refuse_analysis)
 
 
 async def add_advice(
@@ -51,17 +54,30 @@ async def add_advice(
     action: Action,
     summary: str,
     content: str,
-    confidence: float | None = None,
+    confidence: float,
+    horizon: str,
+    invalidation: str,
 ) -> UUID:
     """The id of the new AgentAdvice, which is also put into its owner's inbox and the agent's conversation.
 
-    Refuses where the citations do not hold or the name is taken.
+    `confidence` is 0 to 1, `horizon` a date or a time from today on, `invalidation` what would prove it wrong.
+    Refuses where these or the citations do not hold, or the name is taken.
     """
     given: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
-    advice_id = await _conclude(session, scope, ADVICE_TYPE, name, given, confidence, refuse_advice)
+    given |= await _committed(session, confidence, horizon)
+    given["invalidation"] = commitments.invalidation(invalidation)
+    advice_id = await _conclude(session, scope, ADVICE_TYPE, name, given, refuse_advice)
     title = f"{action}: {normal_name(name)}"
     await _tell_owner(session, scope, advice_id, title, given)
     return advice_id
+
+
+async def _committed(session: AsyncSession, confidence: float, horizon: str | None) -> Json:
+    committed: Json = {"confidence": commitments.confidence(confidence)}
+    if horizon is not None:
+        today = (await clock(session)).astimezone(UTC).date()
+        committed["horizon"] = commitments.horizon(horizon, today).isoformat()
+    return committed
 
 
 async def _conclude(
@@ -70,7 +86,6 @@ async def _conclude(
     type_name: str,
     name: str,
     given: Json,
-    confidence: float | None,
     rule: _Rule,
 ) -> UUID:
     name = normal_name(name)
@@ -82,8 +97,6 @@ async def _conclude(
     if refusal := rule(given["content"], given["summary"], found):
         raise ToolRefusalError(refusal.reason)
     properties = {**given, "generated_at": utc(await clock(session))}
-    if confidence is not None:
-        properties["confidence"] = confidence
     node_id = ids.node_id(scope.agent_id, type_name, name)
     if not await nodes.insert_new(
         session, scope, type_name=type_name, name=name, properties=properties

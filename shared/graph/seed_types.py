@@ -13,12 +13,15 @@ from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.tools import Json
 
 ABOUT = "about"
+ADDED_TO = ("properties_schema", "example_properties")
+"""What a newer version of Vigil may change of the system's types."""
 
 _EXAMPLE_ID = "00000000-0000-0000-0000-000000000000"
 _GENERATED_AT = "2026-01-31T12:00:00Z"
 
 
-def _conclusion_schema(kind: str, words: tuple[str, ...], meaning: str) -> Json:
+def _conclusion_schema(kind: str, words: tuple[str, ...], meaning: str, **others: Json) -> Json:
+    """Of all that there are, the older ones too: what is demanded of new ones stands in `shared.graph.conclusions`."""
     return {
         "type": "object",
         "properties": {
@@ -30,7 +33,13 @@ def _conclusion_schema(kind: str, words: tuple[str, ...], meaning: str) -> Json:
                 "description": "The reasoning in Markdown, with its citations.",
             },
             "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+            "horizon": {
+                "type": "string",
+                "format": "date",
+                "description": "The last day on which it holds.",
+            },
             "generated_at": {"type": "string", "format": "date-time", "description": "UTC."},
+            **others,
         },
         "required": [kind, "summary", "content", "generated_at"],
         "additionalProperties": False,
@@ -42,13 +51,18 @@ NODE_TYPES: tuple[Json, ...] = (
         "name": ADVICE_TYPE,
         "description": "A recommendation to the owner, standing on analyses. Written by the Adviser only.",
         "properties_schema": _conclusion_schema(
-            "action", get_args(Action), "What the owner should do."
+            "action",
+            get_args(Action),
+            "What the owner should do.",
+            invalidation={"type": "string", "description": "What would prove it wrong."},
         ),
         "example_properties": {
             "action": "HOLD",
             "summary": "Demand holds, so there is no reason to sell.",
             "content": f"Orders grew for three quarters [node:{_EXAMPLE_ID}].",
             "confidence": 0.6,
+            "horizon": "2026-04-30",
+            "invalidation": "Orders of the next quarter that are more than a tenth below those of this one.",
             "generated_at": _GENERATED_AT,
         },
     },
@@ -72,12 +86,16 @@ NODE_TYPES: tuple[Json, ...] = (
 
 
 async def ensure(session: AsyncSession, agent_id: UUID) -> None:
-    """Gives the agent the system's types; does nothing where it has them."""
+    """Gives the agent the system's types, and those that an older version gave it what has been added to them since."""
     for values in NODE_TYPES:
+        new = insert(GraphNodeType).values(agent_id=agent_id, created_by=SYSTEM, **values)
         await session.execute(
-            insert(GraphNodeType)
-            .values(agent_id=agent_id, created_by=SYSTEM, **values)
-            .on_conflict_do_nothing()
+            new.on_conflict_do_update(
+                index_elements=["agent_id", "name"],
+                set_={column: new.excluded[column] for column in ADDED_TO},
+                where=(GraphNodeType.created_by == SYSTEM)
+                & (GraphNodeType.properties_schema != new.excluded.properties_schema),
+            )
         )
     await session.execute(
         insert(GraphEdgeType)

@@ -119,6 +119,7 @@ _LOOKS: Final = {
     "graph_edges": READ,
     "sources": READ,
     "evidence": READ,
+    "investigation_requests": READ,
 }
 """What every phase is shown of its agent."""
 
@@ -131,6 +132,16 @@ _MAKES_TYPES: Final = {
     "graph_node_types": Grant(ALL, insert=ALL),
     "graph_edge_types": Grant(ALL, insert=ALL),
 }
+_MAKES_SYSTEM_TYPES: Final = {
+    **_MAKES_TYPES,
+    "graph_node_types": Grant(
+        ALL,
+        insert=ALL,
+        update=("properties_schema", "example_properties"),
+        updates=Rows("name", _CONCLUSIONS),
+    ),
+}
+"""And brings up to date what an older version gave the agent."""
 _WRITES_EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_MERGED)}
 _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
 
@@ -188,8 +199,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "observer": {
         **_LOOKS,
-        **_MAKES_TYPES,
+        **_MAKES_SYSTEM_TYPES,
         "memories": READ,
+        "investigation_requests": Grant(ALL, update=("dropped_at",)),
         "iterations": Grant(ALL, update=("observer_plan", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, makes=(StepKind.QUERY, StepKind.INSIGHT)),
         **_asks(Phase.OBSERVER),
@@ -202,11 +214,15 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "graph_nodes": Grant(ALL, insert=ALL, update=_MERGED, inserts=_FACTS, updates=_FACTS),
         "sources": Grant(ALL, insert=ALL),
         "evidence": Grant(ALL, insert=ALL),
+        "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
         **_asks(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
         **_letters("researcher"),
     },
     "aggregator": {
+        # Whether and how often it may look for what Analyzers lacked.
+        "agents": Grant(("id", "feedback_rounds", "resting_until")),
+        "investigation_requests": READ,
         "iterations": Grant(
             ALL, update=("stage", "stage_changed_at", "status", "errors", "ended_at")
         ),
@@ -223,7 +239,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
                 "first_requested_at",
                 "ended_at",
             ),
-            inserts=Rows("kind", (StepKind.ADVISE,)),
+            inserts=Rows("kind", (StepKind.QUERY, StepKind.INSIGHT, StepKind.ADVISE)),
         ),
         **_GIVES_UP,
         **_letters("aggregator"),
@@ -232,6 +248,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_LOOKS,
         **_WRITES_EDGES,
         **_concludes(ANALYSIS_TYPE),
+        "investigation_requests": Grant(ALL, insert=ALL),
         **_steps(StepKind.INSIGHT),
         **_asks(Phase.ANALYSIS_GENERATION),
         **_letters("analyzer"),
@@ -250,7 +267,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "concierge": {
         **_LOOKS,
-        **_MAKES_TYPES,
+        **_MAKES_SYSTEM_TYPES,
         "prompt_versions": Grant(ALL, insert=ALL),
         **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, asks_for_more=True),
         "conversations": Grant(ALL, update=("summary", "summarized_turns")),

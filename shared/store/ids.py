@@ -48,6 +48,10 @@ def evidence_id(thing_id: UUID, source_id: UUID, first_byte: int, end_byte: int,
     return _derived("evidence", thing_id, source_id, first_byte, end_byte, says)
 
 
+def investigation_request_id(step: UUID, objective: str) -> UUID:
+    return _derived("investigation_request", step, objective)
+
+
 def inbox_item_id(advice_id: UUID) -> UUID:
     return _derived("inbox_item", advice_id)
 

@@ -101,6 +101,17 @@ async def of_iteration(
     return list(await session.scalars(query.execution_options(populate_existing=True)))
 
 
+async def planned(session: AsyncSession, iteration_id: UUID, kind: StepKind) -> list[Step]:
+    """Those of the plan, without what later rounds have added."""
+    return [row for row in await of_iteration(session, iteration_id, kind) if not round_of(row)]
+
+
+def round_of(step: Step) -> int:
+    """0 for what was planned; what Analyzers lacked is looked for, and they are asked again, in the rounds after."""
+    number: int = step.input.get("round", 0)
+    return number
+
+
 async def iteration_of(session: AsyncSession, step: Step) -> Iteration:
     """Raises TransientError where it was deleted with its agent."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} is no iteration's"

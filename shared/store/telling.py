@@ -147,8 +147,8 @@ async def iteration_ended(session: AsyncSession, iteration: Iteration) -> Event:
 
 async def _planned(session: AsyncSession, observe: Step, about: dict[str, Any]) -> Sequence[Event]:
     iteration = await step_store.iteration_of(session, observe)
-    queries = await step_store.of_iteration(session, iteration.id, StepKind.QUERY)
-    insights = await step_store.of_iteration(session, iteration.id, StepKind.INSIGHT)
+    queries = await step_store.planned(session, iteration.id, StepKind.QUERY)
+    insights = await step_store.planned(session, iteration.id, StepKind.INSIGHT)
     produced = events.PlanProduced.of(**about, queries=len(queries), insights=len(insights))
     return [produced, *(request(iteration, query) for query in queries)]
 

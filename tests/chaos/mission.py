@@ -11,6 +11,7 @@ from uuid import UUID
 
 from shared.store import ids
 from shared.store.words import ANALYSIS_TYPE, Phase
+from tests.committing import COMMITTED, SURE
 from tests.integration.levers import Sandbox
 
 QUERIES: Final = 3
@@ -160,6 +161,7 @@ class Mission:
                         type="pattern",
                         summary="All roads lead to the hub.",
                         content=f"So says [node:{self._id(HUB)}], and [node:{self._id('Maker 0a')}].",
+                        **SURE,
                     ),
                     _call(
                         "addGraphEdge",
@@ -190,6 +192,7 @@ class Mission:
                         action="HOLD",
                         summary="Do nothing yet.",
                         content=f"For {cited} say so.",
+                        **COMMITTED,
                     ),
                 ],
             ),

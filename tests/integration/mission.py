@@ -7,6 +7,7 @@ from shared.store import ids
 from shared.store.database import Database
 from shared.store.tables import Agent
 from shared.store.words import ANALYSIS_TYPE
+from tests.committing import COMMITTED
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent
 
@@ -145,6 +146,7 @@ class Mission:
                 action=action,
                 summary="Now.",
                 content=f"It buys [node:{self._node(ANALYSIS_TYPE, f'{maker} buys')}].",
+                **COMMITTED,
             )
             for action, maker in (("BUY", "Orran"), ("SELL", "Halden"))
         ]

@@ -1,7 +1,8 @@
 """Iterations as they may go, drawn at random: what was planned, how each step ends, and the ticks that tell of it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from uuid import UUID, uuid5
 
@@ -9,43 +10,77 @@ from services.aggregator.join import (
     Command,
     Complete,
     DeadlinePassed,
-    Ended,
     Fail,
-    Part,
     PlanMade,
     RequestAdvice,
+    RequestAgain,
     RequestInsights,
-    State,
+    RequestQueries,
     StepEnded,
     Tick,
 )
+from services.aggregator.state import Ended, Lack, NewInsight, NewQuery, Part, State
+from shared.store import ids
 from shared.store.words import Stage, StepKind
 
 SPACE = UUID(int=7)
+ITERATION = UUID(int=8)
 MOST_OF_A_KIND = 4
+MOST_ROUNDS = 2
+QUERIES_A_ROUND = 3
+OBJECTIVES = (
+    "output of Togo",
+    "Output of Togo",
+    "prices",
+    "exports of Ghana",
+    "who buys",
+    "since when",
+)
+"""Of what is lacking; two ask for the same."""
 
 
 def named(name: str) -> UUID:
     return uuid5(SPACE, name)
 
 
-OBSERVE, ADVISE, STRANGER = named("observe"), named("advise"), named("stranger")
-START = State(Stage.OBSERVING, (Part(OBSERVE, StepKind.OBSERVE),), ADVISE)
-QUERIES = tuple(named(f"query {number}") for number in range(MOST_OF_A_KIND))
-INSIGHTS = tuple(named(f"insight {number}") for number in range(MOST_OF_A_KIND))
+def _ids(kind: StepKind, count: int) -> tuple[UUID, ...]:
+    return tuple(ids.step_id(ITERATION, kind, number) for number in range(count))
+
+
+OBSERVE, STRANGER = named("observe"), named("stranger")
+(ADVISE,) = _ids(StepKind.ADVISE, 1)
+START = State(Stage.OBSERVING, (Part(OBSERVE, StepKind.OBSERVE),), ITERATION)
+QUERIES = _ids(StepKind.QUERY, MOST_OF_A_KIND + MOST_ROUNDS * QUERIES_A_ROUND)
+INSIGHTS = _ids(StepKind.INSIGHT, MOST_OF_A_KIND * (1 + MOST_ROUNDS))
+"""Those of the plan first, then those of later rounds as they come."""
 ANALYSES = {
     insight: tuple(named(f"analysis {number} of {insight}") for number in range(2))
     for insight in INSIGHTS
+}
+LACKS = {
+    (insight, objective): Lack(uuid5(insight, objective), objective)
+    for insight in INSIGHTS
+    for objective in OBJECTIVES
 }
 
 
 @dataclass(frozen=True)
 class World:
-    """One truth about an iteration: its plan, and how each step ends once it is begun."""
+    """One truth about an iteration: its plan, how often it may go on, and how each step ends once it is begun."""
 
     queries: tuple[UUID, ...]
     insights: tuple[UUID, ...]
     ends: Mapping[UUID, Ended]
+    feedback_rounds: int = 0
+    rests: bool = False
+
+    @property
+    def start(self) -> State:
+        return replace(START, feedback_rounds=self.feedback_rounds, rests=self.rests)
+
+    @cached_property
+    def course(self) -> Sequence["Round"]:
+        return _course(self)
 
     def word_of(self, step_id: UUID) -> Tick:
         """What the aggregator is told of the step's end."""
@@ -59,41 +94,121 @@ def a_world(random: Random) -> World:
     insights = INSIGHTS[: random.randrange(MOST_OF_A_KIND + 1)]
     bad_luck = random.choice((0.0, 0.2, 0.6, 1.0))
     ends = {OBSERVE: _an_end(random, bad_luck / 8), ADVISE: _an_end(random, bad_luck)}
-    for query in queries:
-        ends[query] = _an_end(random, bad_luck)
-    for insight in insights:
-        ends[insight] = _an_end(random, bad_luck, ANALYSES[insight][: random.randrange(3)])
-    return World(queries, insights, ends)
+    for query in QUERIES:
+        ends[query] = replace(_an_end(random, bad_luck), found=random.random() < 0.7)
+    for insight in INSIGHTS:
+        ends[insight] = _an_end(
+            random, bad_luck, ANALYSES[insight][: random.randrange(3)], _lacks(random, insight)
+        )
+    rests = random.random() < 0.1
+    return World(queries, insights, ends, random.randrange(MOST_ROUNDS + 1), rests)
 
 
 def foretold(world: World) -> tuple[Command, ...]:
     """All that must be commanded where no deadline passes, worked out from the end and not tick by tick."""
-    analyses = tuple(each for step in world.insights for each in world.ends[step].analysis_ids)
-    begins: Mapping[StepKind, tuple[Command, ...]] = {
-        StepKind.INSIGHT: (RequestInsights(world.insights),) if world.insights else (),
-        StepKind.ADVISE: (RequestAdvice(ADVISE, analyses),),
-    }
+    begins = (RequestInsights(world.insights),) if world.insights else ()
     commands: list[Command] = []
     errors: list[str] = []
     for kind, step_ids in (
         (StepKind.OBSERVE, (OBSERVE,)),
         (StepKind.QUERY, world.queries),
         (StepKind.INSIGHT, world.insights),
-        (StepKind.ADVISE, (ADVISE,) if analyses else ()),
     ):
-        commands += begins.get(kind, ()) if step_ids else ()
-        failed = [error for step in step_ids if (error := world.ends[step].error) is not None]
-        errors += [f"{kind}: {error}" for error in failed]
+        commands += begins if kind == StepKind.INSIGHT else ()
+        failed = _errors(world, kind, step_ids)
+        errors += failed
         if step_ids and len(failed) == len(step_ids):
             return (*commands, Fail(tuple(errors)))
-    return (*commands, Complete(tuple(errors)))
+    asked = [*world.insights]
+    for each in world.course:
+        commands += [RequestQueries(each.queries)]
+        commands += [RequestAgain(each.insights)] if each.insights else []
+        errors += _errors(world, StepKind.QUERY, [query.part.step_id for query in each.queries])
+        again = [insight.part.step_id for insight in each.insights]
+        errors += _errors(world, StepKind.INSIGHT, again)
+        asked += again
+    analyses = tuple(each for step in asked for each in world.ends[step].analysis_ids)
+    if not analyses:
+        return (*commands, Complete(tuple(errors)))
+    failed = _errors(world, StepKind.ADVISE, [ADVISE])
+    end = Fail((*errors, *failed)) if failed else Complete(tuple(errors))
+    return (*commands, RequestAdvice(ADVISE, analyses), end)
+
+
+@dataclass(frozen=True)
+class Round:
+    queries: tuple[NewQuery, ...]
+    insights: tuple[NewInsight, ...]
+
+
+def _course(world: World) -> Sequence[Round]:
+    """The rounds after the plan's, as they must come where all that was planned has ended."""
+    rounds: list[Round] = []
+    planned = {insight: insight for insight in world.insights}
+    waiting: dict[str, list[tuple[UUID, UUID]]] = {}
+    done: set[str] = set()
+    queries, fresh = len(world.queries), [*world.insights]
+    for number in range(1, 1 + (0 if world.rests else world.feedback_rounds)):
+        for insight in fresh:
+            for lack in world.ends[insight].lacks:
+                told = (lack.request_id, planned[insight])
+                waiting.setdefault(lack.objective.lower(), []).append(told)
+        chosen = [each for each in waiting if each not in done][:QUERIES_A_ROUND]
+        if not chosen:
+            break
+        done |= set(chosen)
+        asked: list[NewQuery] = []
+        answered: dict[UUID, list[UUID]] = {}
+        for objective in chosen:
+            requests = tuple(request for request, _ in waiting[objective])
+            part = Part(QUERIES[queries], StepKind.QUERY, round=number, answers=requests)
+            asked.append(NewQuery(part, queries))
+            if world.ends[QUERIES[queries]].error is None and world.ends[QUERIES[queries]].found:
+                for request, insight in waiting[objective]:
+                    answered.setdefault(insight, []).append(request)
+            queries += 1
+        again: list[NewInsight] = []
+        for insight in sorted(
+            answered, key=lambda each: _first_lack(world, planned, answered[each])
+        ):
+            step_id = INSIGHTS[len(planned)]
+            part = Part(step_id, StepKind.INSIGHT, round=number, again_of=insight)
+            in_order = sorted(answered[insight], key=lambda each: _rank(world, planned, each))
+            again.append(NewInsight(part, len(planned), tuple(in_order)))
+            planned[step_id] = insight
+        fresh = [insight.part.step_id for insight in again]
+        rounds.append(Round(tuple(asked), tuple(again)))
+    return rounds
+
+
+def _rank(world: World, insights: Iterable[UUID], request_id: UUID) -> int:
+    """Where the request stands among all, in the order of the insights."""
+    told = [lack.request_id for insight in insights for lack in world.ends[insight].lacks]
+    return told.index(request_id)
+
+
+def _first_lack(world: World, insights: Iterable[UUID], request_ids: Sequence[UUID]) -> int:
+    return min(_rank(world, insights, each) for each in request_ids)
+
+
+def _errors(world: World, kind: StepKind, step_ids: Sequence[UUID]) -> list[str]:
+    failed = [world.ends[step].error for step in step_ids]
+    return [f"{kind}: {error}" for error in failed if error is not None]
+
+
+def _lacks(random: Random, insight: UUID) -> tuple[Lack, ...]:
+    chosen = random.sample(OBJECTIVES, random.choice((0, 0, 1, 2, 4)))
+    return tuple(LACKS[insight, objective] for objective in chosen)
 
 
 def in_some_order(random: Random, world: World) -> list[Tick]:
     """The word of every step once: a step's after that of those it waited for, else in any order."""
-    queries = random.sample(world.queries, len(world.queries))
-    insights = random.sample(world.insights, len(world.insights))
-    return [world.word_of(step) for step in (OBSERVE, *queries, *insights, ADVISE)]
+    stages: list[Sequence[UUID]] = [(OBSERVE,), world.queries, world.insights]
+    for each in world.course:
+        stages.append([query.part.step_id for query in each.queries])
+        stages.append([insight.part.step_id for insight in each.insights])
+    stages.append((ADVISE,))
+    return [world.word_of(step) for steps in stages for step in random.sample(steps, len(steps))]
 
 
 def with_deadline(random: Random, ticks: Sequence[Tick]) -> list[Tick]:
@@ -124,7 +239,12 @@ def _said_again(random: Random, tick: Tick) -> Tick:
     )
 
 
-def _an_end(random: Random, bad_luck: float, analysis_ids: tuple[UUID, ...] = ()) -> Ended:
+def _an_end(
+    random: Random,
+    bad_luck: float,
+    analysis_ids: tuple[UUID, ...] = (),
+    lacks: tuple[Lack, ...] = (),
+) -> Ended:
     if random.random() < bad_luck:
         return Ended(random.choice(("429", "broke")))
-    return Ended(None, analysis_ids)
+    return Ended(None, analysis_ids, lacks)

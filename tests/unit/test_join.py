@@ -10,16 +10,15 @@ from services.aggregator.join import (
     Command,
     Complete,
     DeadlinePassed,
-    Ended,
     Fail,
     PlanMade,
     RequestAdvice,
     RequestInsights,
-    State,
     StepEnded,
     Tick,
     join,
 )
+from services.aggregator.state import Ended, State
 from shared.store.words import Stage
 from tests.unit.join_worlds import ADVISE, OBSERVE, START, named
 

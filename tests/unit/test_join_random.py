@@ -14,23 +14,23 @@ from services.aggregator.join import (
     Command,
     Complete,
     DeadlinePassed,
-    Ended,
     Fail,
-    Part,
     PlanMade,
     RequestAdvice,
+    RequestAgain,
     RequestInsights,
-    State,
+    RequestQueries,
     StepEnded,
     Tick,
     join,
 )
+from services.aggregator.state import Ended, Part, State
 from shared.store.words import Stage, StepKind
 from tests.seeds import repeatable
 from tests.unit.join_worlds import (
-    ADVISE,
+    ITERATION,
     OBSERVE,
-    START,
+    QUERIES_A_ROUND,
     World,
     a_world,
     disturbed,
@@ -71,23 +71,22 @@ def keeps_the_promises(random: Random) -> None:
     ticks = in_some_order(random, world)
     if has_deadline := random.random() < 0.3:
         ticks = with_deadline(random, ticks)
-    calm = Walk(ticks)
+    calm = Walk(world, ticks)
     assert calm.state.stage is Stage.ENDED, f"it never ends: {ticks}"
     if not has_deadline:
         assert tuple(calm.commands) == foretold(world), f"the order counts: {ticks}"
     noise = disturbed(random, ticks)
-    noisy = Walk(noise)
+    noisy = Walk(world, noise)
     assert (noisy.state, noisy.commands) == (calm.state, calm.commands), f"noise counts: {noise}"
-    Walk(
-        random.sample(noise, len(noise))
-    )  # in an order that cannot be: how it ends is open, the promises hold
+    # In an order that cannot be: how it ends is open, the promises hold.
+    Walk(world, random.sample(noise, len(noise)))
 
 
 class Walk:
     """The join through a sequence of ticks, every promise looked at on the way."""
 
-    def __init__(self, ticks: Sequence[Tick]) -> None:
-        self.state = START
+    def __init__(self, world: World, ticks: Sequence[Tick]) -> None:
+        self.state = world.start
         self.commands: list[Command] = []
         self._words: dict[UUID, Ended] = {}
         """The first that was said of each step's end while the step was known and the iteration ran."""
@@ -116,8 +115,23 @@ class Walk:
     def _look_at(self, command: Command, before: State, tick: Tick) -> None:
         match command:
             case RequestInsights(step_ids):
-                assert step_ids == _ids(self.state.of(StepKind.INSIGHT)) != ()
+                planned = [part for part in self.state.parts if part.round == 0]
+                queries = [part for part in planned if part.kind == StepKind.QUERY]
+                insights = [part for part in planned if part.kind == StepKind.INSIGHT]
+                assert step_ids == _ids(insights) != ()
+                assert not _open(queries), "insights wait for every query"
+            case RequestQueries(fresh):
+                assert 1 <= len(fresh) <= QUERIES_A_ROUND
+                assert self.state.round <= self.state.feedback_rounds
+                assert not self.state.rests, "who rests begins no round"
+                assert not _open(self.state.of(StepKind.INSIGHT)), "a round waits for every insight"
+                asked = {each for part in before.of(StepKind.QUERY) for each in part.answers}
+                for query in fresh:
+                    assert asked.isdisjoint(query.part.answers), "what was asked is not asked again"
+            case RequestAgain(again):
                 assert not _open(self.state.of(StepKind.QUERY)), "insights wait for every query"
+                assert len({each.part.again_of for each in again}) == len(again) > 0
+                assert all(each.answered for each in again), "again where something was found"
             case RequestAdvice(_, analysis_ids):
                 assert analysis_ids, "advice stands on analyses"
                 assert not _open(self.state.of(StepKind.INSIGHT)), "advice waits for every insight"
@@ -128,7 +142,8 @@ class Walk:
     def _account(self) -> None:
         """Of an iteration that has ended: nothing happened twice, and nothing that was asked for is left open."""
         times = Counter(type(command) for command in self.commands)
-        assert max(times.values()) == 1, times
+        most = dict.fromkeys((RequestQueries, RequestAgain), self.state.feedback_rounds)
+        assert all(count <= most.get(kind, 1) for kind, count in times.items()), times
         assert times[Complete] + times[Fail] == 1
         asked = {
             OBSERVE,
@@ -139,6 +154,8 @@ class Walk:
         for command in self.commands:
             if isinstance(command, RequestInsights):
                 asked.update(command.step_ids)
+            elif isinstance(command, RequestAgain):
+                asked.update(each.part.step_id for each in command.insights)
             elif isinstance(command, AbandonSteps):
                 abandoned = command.step_ids
         assert len(set(abandoned)) == len(abandoned)
@@ -173,9 +190,10 @@ class Settled:
             elif self._news:
                 self._hear()
             else:
-                stood_at = self._stage
+                stood_at = (self._stage, len(self._rows))
                 self._join(self._last)
-                assert self._stage is not stood_at, f"stands still while {stood_at}: {self._world}"
+                now_at = (self._stage, len(self._rows))
+                assert now_at != stood_at, f"stands still while {stood_at}: {self._world}"
         while self._news:
             self._hear()
         return tuple(self._commands)
@@ -194,13 +212,19 @@ class Settled:
         self._join(self._news.pop(self._random.randrange(len(self._news))))
 
     def _join(self, tick: Tick) -> None:
-        state, commands = join(State(self._stage, tuple(self._rows.values()), ADVISE), tick)
+        rows, world = tuple(self._rows.values()), self._world
+        before = State(self._stage, rows, ITERATION, world.feedback_rounds, world.rests)
+        state, commands = join(before, tick)
         self._stage = state.stage
         self._commands += commands
         for command in commands:
             match command:
                 case RequestInsights(step_ids):
                     self._working += step_ids
+                case RequestQueries(fresh) | RequestAgain(fresh):
+                    for each in fresh:
+                        self._rows[each.part.step_id] = each.part
+                        self._working.append(each.part.step_id)
                 case RequestAdvice(step_id):
                     self._add(StepKind.ADVISE, (step_id,))
                     self._working.append(step_id)

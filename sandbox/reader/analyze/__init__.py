@@ -5,7 +5,7 @@ import re
 from sandbox.reader.analyze.conclusion import Conclusion
 from sandbox.reader.analyze.figures import compare_figures
 from sandbox.reader.analyze.insight import Insight, parse_insight
-from sandbox.reader.analyze.missing import missing_lines
+from sandbox.reader.analyze.missing import ask_for_missing
 from sandbox.reader.analyze.sharing import compare_edges
 from sandbox.reader.answer import Answer, ToolCall
 from sandbox.reader.graph_view import GraphView
@@ -24,7 +24,7 @@ def analyze(request: ChatRequest) -> Answer:
     if conclusion is None and _may_look(request, insight):
         return Answer(calls=(_look(insight),))
     if conclusion is None:
-        return Answer("\n".join(missing_lines(insight)))
+        return ask_for_missing(request, insight)
     written = request.results("addAgentAnalysisNode")
     tries = sum(one.name == "addAgentAnalysisNode" for one in request.exchanges)
     if not written and tries < MAX_TRIES and "addAgentAnalysisNode" in request.tools:

@@ -17,6 +17,8 @@ class Gap:
     objective: str
     why: str
     hints: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    """Ids of investigation requests."""
 
     def query(self, mission: str) -> dict[str, Any]:
         """As the observer's plan holds it."""
@@ -25,6 +27,7 @@ class Gap:
             "objective": f"{self.objective}.",
             "reasoning": f"{self.why}. The mission asks: “{asked}”.",
             "searchHints": list(dict.fromkeys(self.hints)),
+            "answers": list(self.answers),
         }
 
     def was_asked(self, asked: list[str]) -> bool:

@@ -1,9 +1,10 @@
 """What the graph does not know and the mission asks for."""
 
+import re
 from collections.abc import Iterator
 from itertools import chain, zip_longest
 
-from sandbox.reader.graph_view import GraphView
+from sandbox.reader.graph_view import ID, GraphView
 from sandbox.reader.observe.gap import Gap, about, hints, nearest_topic
 from sandbox.reader.observe.neighbours import unknown_neighbours
 from sandbox.reader.observe.nodes import bare_nodes, hubs_unknown, thin_subjects
@@ -15,6 +16,9 @@ from sandbox.text.words import significant, topic_stems, words
 
 MAX_HINT_WORDS = 8
 REQUEST_CHARS = 200
+REQUEST_LINE = re.compile(
+    rf"^- \[request:(?P<id>{ID})\] (?P<wanted>.*?)(?: \(lacking since iteration \d+\))?$"
+)
 
 
 def find_gaps(mission: str, subject: Subject, view: GraphView, most: int) -> list[Gap]:
@@ -44,13 +48,14 @@ def find_gaps(mission: str, subject: Subject, view: GraphView, most: int) -> lis
 
 def _requested(view: GraphView) -> Iterator[Gap]:
     """Data that an analysis was missing."""
-    for line in view.lines("data that was missing"):
-        wanted = shortened(
-            line.removeprefix("- ").removeprefix("MISSING: ").rstrip("."), REQUEST_CHARS
-        )
+    for line in view.lines("open investigation requests"):
+        if (match := REQUEST_LINE.match(line)) is None:
+            continue
+        wanted = shortened(match["wanted"].rstrip("."), REQUEST_CHARS)
         hint = " ".join([word for word in words(wanted) if significant(word)][:MAX_HINT_WORDS])
         if hint:
-            yield Gap(f"Find {wanted}", "An analysis could not be drawn without it", (hint,))
+            why = "An analysis could not be drawn without it"
+            yield Gap(f"Find {wanted}", why, (hint,), (match["id"],))
 
 
 def _unknown_names(subject: Subject, view: GraphView, wanted: frozenset[str]) -> Iterator[Gap]:

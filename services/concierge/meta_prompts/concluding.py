@@ -9,7 +9,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
     Phase.ANALYSIS_GENERATION,
     "the Analyzer",
     (4, 6),
-    ("queryGraph", "addAgentAnalysisNode", "addGraphEdge"),
+    ("queryGraph", "addAgentAnalysisNode", "addGraphEdge", "requestInvestigation"),
     "It is handed one insight of the Observer: an observation, the ids of the nodes that show it, and a direction in "
     "which to look. It works on what the graph holds and never on the web.",
     (
@@ -35,7 +35,9 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
             "Insufficient data",
             (
                 "Where the graph does not carry a conclusion, write none: no weak and no speculative analysis.",
-                "Say instead exactly what data is missing; the next iteration's Observer sees it and can ask for it.",
+                "Ask instead with requestInvestigation for exactly the data that is missing, one specific thing at a "
+                "time (what, of whom, for when): it is searched for, in this iteration or by the next plan. Show one "
+                "request from the mission's field that is specific enough, and one that is not.",
                 f"To end without any {ANALYSIS_TYPE} is a perfectly good result.",
             ),
         ),
@@ -45,7 +47,8 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
                 "Query the graph for what supports and what contradicts the pattern.",
                 "Every claim cites what it rests on as [node:uuid] or [edge:uuid], and an `about` edge ties the "
                 "analysis to what it is about.",
-                "The confidence follows from how strong, how many, how independent and how recent the sources are.",
+                "The confidence is always given, and follows from how strong, how many, how independent and how "
+                "recent the sources are; a horizon, where it can be said until when the conclusion holds.",
             ),
         ),
         Demand(
@@ -104,6 +107,15 @@ ADVICE_GENERATION: Final = MetaPrompt(
                 "kind of node, no edge, no page.",
                 "A claim without such a citation does not belong in it. Other nodes are data; only an analysis is "
                 "understanding.",
+            ),
+        ),
+        Demand(
+            "Commitment",
+            (
+                "Each piece of advice says how sure it is (`confidence`, 0 to 1), until when it holds (`horizon`, a "
+                "date or a time as in '3 months', after which it is void), and what could be seen that would prove it "
+                "wrong (`invalidation`, of whom and by how much). Show one of each from the mission's field.",
+                "Analyses past their own horizon carry nothing.",
             ),
         ),
         Demand(

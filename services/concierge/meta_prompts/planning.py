@@ -47,7 +47,8 @@ OBSERVER: Final = MetaPrompt(
     (5, 8),
     (),
     "It opens every iteration. It reads the graph context and answers with a plan: `queries` (what the agent does not "
-    "know and should), each with `objective`, `reasoning` and `searchHints`; and `insights` (patterns in what it knows "
+    "know and should), each with `objective`, `reasoning`, `searchHints` and `answers` (ids of investigation requests that "
+    "it would answer); and `insights` (patterns in what it knows "
     "that deserve thought), each with `observation`, `relevantNodeIds` and `synthesisDirection`. It plans and does "
     "nothing else: it neither searches, nor writes to the graph, nor analyzes. The plan decides what the whole "
     "iteration is worth.",
@@ -58,7 +59,7 @@ OBSERVER: Final = MetaPrompt(
                 "Go through the whole context: what is known, how completely, and how fresh it is.",
                 "Tell rich regions from bare ones, and see what has gone stale while the world moved.",
                 "Notice where subjects touch that were not looked at together, and patterns that begin to show.",
-                "Heed what analyses asked for and did not get, and what the owner asked for.",
+                "Heed the open investigation requests, which say what analyses lack, and what the owner asked for.",
             ),
         ),
         Demand(

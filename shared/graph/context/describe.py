@@ -19,7 +19,7 @@ MAX_NODES = 50
 _MAX_NEIGHBOURS = 30
 _MAX_EDGES = 100
 _TOKEN_BUDGET = 6_000
-_SHOWN_OF_ANALYSES = ("type", "summary", "content", "confidence")
+_SHOWN_OF_ANALYSES = ("type", "summary", "content", "confidence", "horizon")
 
 
 async def describe_nodes(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.context import survey
+from shared.graph.context import asked, survey
 from shared.graph.context.survey import COUNT_LIMIT, EdgeTypeFacts, NodeFacts, NodeTypeFacts
 from shared.graph.layout import Section, fit
 from shared.graph.lines import (
@@ -20,7 +20,6 @@ from shared.graph.lines import (
 )
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES
-from shared.graph.values import one_line
 from shared.store.iterations import clock
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
@@ -31,7 +30,6 @@ _STALE_REGIONS = 10
 _NEWEST_EDGES = 30
 _ANALYSES = 20
 _ADVICE = 10
-_ITERATIONS_OF_MISSING_DATA = 5
 _ITERATIONS_OF_QUERIES = 3
 
 
@@ -45,8 +43,8 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
     nodes = await survey.newest_facts(session, scope, _NEWEST_NODES)
     edges = await survey.newest_edges(session, scope, _NEWEST_EDGES)
     connected = await survey.best_connected(session, scope, _BEST_CONNECTED)
-    missing = await survey.missing_data(session, scope, _ITERATIONS_OF_MISSING_DATA)
-    asked = await survey.recently_asked(session, scope, _ITERATIONS_OF_QUERIES)
+    requests = await asked.request_lines(session, scope)
+    recently = await asked.asked_lines(session, scope, _ITERATIONS_OF_QUERIES)
     sections = [
         Section("Node types", _node_type_lines(node_types), rank=0, keep=30),
         Section("Edge types", _edge_type_lines(edge_types), rank=4, keep=20),
@@ -65,12 +63,8 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
         ),
         Section("Analyses", [_conclusion(each, "type") for each in analyses], rank=1, keep=10),
         Section("Advice", [_conclusion(each, "action") for each in advice], rank=9),
-        Section("Data that was missing", [f"- {_short_line(text)}" for text in missing], rank=2),
-        Section(
-            "Recently asked",
-            [f"- iteration {number}: {_short_line(text)}" for number, text in asked],
-            rank=3,
-        ),
+        Section("Open investigation requests", requests, rank=2),
+        Section("Recently asked", recently, rank=3),
     ]
     return fit(_header(node_types, edge_types, now), sections, token_budget)
 
@@ -131,7 +125,3 @@ def _stale_lines(types: Sequence[NodeTypeFacts], now: datetime) -> list[str]:
 
 def _conclusion(node: NodeFacts, word: str) -> str:
     return conclusion_line(node.id, node.properties[word], node.name, node.properties["summary"])
-
-
-def _short_line(text: str) -> str:
-    return short(one_line(text))

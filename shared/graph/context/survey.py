@@ -1,6 +1,5 @@
 """What the context is made of: questions whose cost is bounded, however large the graph has grown."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,10 +16,7 @@ from shared.store.tables import (
     GraphEdgeType,
     GraphNode,
     GraphNodeType,
-    Iteration,
-    Step,
 )
-from shared.store.words import StepKind
 from shared.tools import Json
 
 COUNT_LIMIT = 2_000
@@ -29,7 +25,6 @@ _EDGES_SAMPLED = 2_000
 """The best connected nodes are looked for among the newest edges, so that the search does not grow with the graph."""
 _DEGREE_LIMIT = 1_000
 """Of a node, no more edges than this are counted, in each direction."""
-_MAX_LINES_OF_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -216,45 +211,6 @@ async def edges_where(
         .order_by(newest.c.updated_at.desc(), newest.c.id)
     )
     return [EdgeFacts(*row) for row in rows]
-
-
-async def missing_data(session: AsyncSession, scope: Scope, iterations: int) -> list[str]:
-    """What Analyzers asked for and did not get in the last iterations, newest first, each text once."""
-    rows = await _steps(session, scope, StepKind.INSIGHT, Step.result, iterations)
-    texts = [text for _, result in rows for text in (result or {}).get("missing", [])]
-    return list(dict.fromkeys(texts))[:_MAX_LINES_OF_STEPS]
-
-
-async def recently_asked(
-    session: AsyncSession, scope: Scope, iterations: int
-) -> list[tuple[int, str]]:
-    """Number of the iteration and objective of the queries of the last iterations, newest first."""
-    rows = await _steps(session, scope, StepKind.QUERY, Step.input, iterations)
-    return [(number, given.get("objective", "")) for number, given in rows][:_MAX_LINES_OF_STEPS]
-
-
-async def _steps(
-    session: AsyncSession,
-    scope: Scope,
-    kind: StepKind,
-    column: InstrumentedAttribute[Any],
-    iterations: int,
-) -> Sequence[tuple[int, Any]]:
-    # One more than asked for: the newest iteration is mostly the one that is running.
-    newest = (
-        select(Iteration.id, Iteration.number)
-        .where(Iteration.agent_id == scope.agent())
-        .order_by(Iteration.number.desc())
-        .limit(iterations + 1)
-        .subquery()
-    )
-    rows = await session.execute(
-        select(newest.c.number, column)
-        .join(newest, newest.c.id == Step.iteration_id)
-        .where(Step.kind == kind)
-        .order_by(newest.c.number.desc(), Step.index)
-    )
-    return [(number, value) for number, value in rows]
 
 
 def _at_most(rows: Select[Any], limit: int) -> ColumnElement[int]:

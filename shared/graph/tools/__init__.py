@@ -11,6 +11,7 @@ from shared.graph.tools.build import (
 )
 from shared.graph.tools.conclude import add_agent_advice_node, add_agent_analysis_node
 from shared.graph.tools.look import list_edge_types, list_node_types, query_graph
+from shared.graph.tools.request import request_investigation
 from shared.graph.tools.tie import tie_analysis
 from shared.graph.validation import Validators
 from shared.tools import StateTool
@@ -28,6 +29,7 @@ __all__ = [
     "list_edge_types",
     "list_node_types",
     "query_graph",
+    "request_investigation",
     "tie_analysis",
 ]
 
@@ -49,9 +51,14 @@ def graph_construction(scope: Scope, validators: Validators | None = None) -> To
 
 
 def analysis_generation(scope: Scope, validators: Validators | None = None) -> Tools:
-    """Conclusions from facts, and edges that tie them to what they are about."""
+    """Conclusions from facts, edges that tie them to what they are about, and what is lacking for a conclusion."""
     validators = validators or Validators()
-    return [query_graph(scope), add_agent_analysis_node(scope), tie_analysis(scope, validators)]
+    return [
+        query_graph(scope),
+        add_agent_analysis_node(scope),
+        tie_analysis(scope, validators),
+        request_investigation(scope),
+    ]
 
 
 def advice_generation(scope: Scope) -> Tools:

@@ -8,7 +8,8 @@ from shared.graph.conclusions import Action, AnalysisKind
 from shared.graph.scope import Scope
 from shared.tools import Arguments, Json, StateTool
 
-_CONFIDENCE = "How sure you are, from 0 to 1."
+_CONFIDENCE = "How sure you are, from 0 to 1, as what it rests on allows."
+_HORIZON = "a date (YYYY-MM-DD), or a time from today on, as in '3 months'."
 
 
 class AddAgentAnalysisNode(Arguments):
@@ -21,7 +22,10 @@ class AddAgentAnalysisNode(Arguments):
         description="The reasoning in Markdown. Behind each statement, cite the existing node or edge it rests on: "
         "[node:uuid] or [edge:uuid], one id to a pair of brackets."
     )
-    confidence: float | None = Field(None, ge=0, le=1, description=_CONFIDENCE)
+    confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
+    horizon: str | None = Field(
+        None, description=f"Until when it holds, where that can be said: {_HORIZON}"
+    )
 
 
 class AddAgentAdviceNode(Arguments):
@@ -31,7 +35,12 @@ class AddAgentAdviceNode(Arguments):
     content: str = Field(
         description="The reasoning in Markdown. Cite each AgentAnalysis it rests on as [node:uuid]; cite nothing else."
     )
-    confidence: float | None = Field(None, ge=0, le=1, description=_CONFIDENCE)
+    confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
+    horizon: str = Field(description=f"Until when the advice holds: {_HORIZON}")
+    invalidation: str = Field(
+        description="What could be seen that would prove the advice wrong, of whom and by how much; 20 to 600 "
+        "characters."
+    )
 
 
 def add_agent_analysis_node(scope: Scope) -> StateTool[AddAgentAnalysisNode]:
@@ -44,6 +53,7 @@ def add_agent_analysis_node(scope: Scope) -> StateTool[AddAgentAnalysisNode]:
             summary=given.summary,
             content=given.content,
             confidence=given.confidence,
+            horizon=given.horizon,
         )
         return {"nodeId": str(analysis_id)}
 
@@ -66,6 +76,8 @@ def add_agent_advice_node(scope: Scope) -> StateTool[AddAgentAdviceNode]:
             summary=given.summary,
             content=given.content,
             confidence=given.confidence,
+            horizon=given.horizon,
+            invalidation=given.invalidation,
         )
         return {"nodeId": str(advice_id), "action": given.action}
 

@@ -1,10 +1,13 @@
 """The inbox of an owner."""
 
+from datetime import date
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy import Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.store.reading.committed import committed, today
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
 from shared.store.reading.shapes import InboxItemView, Json
@@ -27,13 +30,14 @@ async def of_owner(
         statement = statement.where(InboxItem.read_at.is_(None))
     if agent_id is not None:
         statement = statement.where(InboxItem.agent_id == agent_id)
-    return (await slice_of(session, statement, _NEWEST, wanted)).page(_view)
+    found = await slice_of(session, statement, _NEWEST, wanted)
+    return found.page(partial(_view, await today(session)))
 
 
 async def find(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
     """None where the owner has no item of that id."""
     found = (await session.execute(_items(owner_id).where(InboxItem.id == item_id))).one_or_none()
-    return None if found is None else _view(*found)
+    return None if found is None else _view(await today(session), *found)
 
 
 async def mark_read(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
@@ -81,7 +85,7 @@ def _items(owner_id: UUID) -> Select[InboxItem, str, Json | None]:
     )
 
 
-def _view(item: InboxItem, agent_name: str, advice: Json | None) -> InboxItemView:
+def _view(day: date, item: InboxItem, agent_name: str, advice: Json | None) -> InboxItemView:
     return InboxItemView(
         id=item.id,
         kind=item.kind,
@@ -94,4 +98,5 @@ def _view(item: InboxItem, agent_name: str, advice: Json | None) -> InboxItemVie
         content="" if advice is None else advice["content"],
         read_at=item.read_at,
         created_at=item.created_at,
+        **committed(advice, day),
     )

@@ -1,16 +1,14 @@
 """What people get to see, as frozen models."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-Json = dict[str, Any]
-
-
-class View(BaseModel):
-    model_config = ConfigDict(frozen=True, from_attributes=True)
+from shared.store.reading.commitment_shapes import CommitmentView
+from shared.store.reading.view import Json as Json
+from shared.store.reading.view import View as View
 
 
 class IterationView(View):
@@ -112,7 +110,7 @@ class AnswerEvent(View):
     type: Literal["answer"] = "answer"
     call_id: UUID
     text: str | None = None
-    tool_calls: list[ToolCall] = []
+    tool_calls: list[ToolCall] = Field(default_factory=list)
     message: Json | None
     finish_reason: str | None
     input_tokens: int | None
@@ -185,7 +183,7 @@ class IterationDetails(IterationView):
     calls: CallTotals
 
 
-class InboxItemView(View):
+class InboxItemView(CommitmentView):
     """Advice, or a notice about the agent itself, which has neither node nor action."""
 
     id: UUID
@@ -262,7 +260,7 @@ class CitationView(View):
     name: str | None
 
 
-class ConclusionView(View):
+class ConclusionView(CommitmentView):
     """An analysis or advice; `word` is `observation` or `pattern`, or `BUY`, `SELL`, `HOLD`."""
 
     id: UUID
@@ -270,7 +268,6 @@ class ConclusionView(View):
     name: str
     summary: str
     content: str
-    confidence: float | None
     generated_at: str
     iteration_id: UUID | None
     citations: list[CitationView]

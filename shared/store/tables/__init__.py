@@ -10,6 +10,7 @@ from shared.store.tables.evidence import Evidence, Source
 from shared.store.tables.graph import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.store.tables.idempotency import IdempotencyKey
 from shared.store.tables.inbox import DeadLetter, InboxItem
+from shared.store.tables.investigations import InvestigationRequest
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
 
@@ -33,6 +34,7 @@ __all__ = [
     "InboxItem",
     "InstallationBudget",
     "Interaction",
+    "InvestigationRequest",
     "Iteration",
     "Memory",
     "Message",

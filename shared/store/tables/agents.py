@@ -41,6 +41,7 @@ class Agent(Base):
     __tablename__ = "agents"
     __table_args__ = (
         CheckConstraint("interval_seconds >= 1", name="interval_seconds"),
+        CheckConstraint("feedback_rounds between 0 and 2", name="feedback_rounds"),
         one_of("status", AgentStatus),
         Index("agents_due_idx", "next_run_at", postgresql_where=text("active")),
         Index(
@@ -71,6 +72,8 @@ class Agent(Base):
     models: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     """Phase to model name; a phase that is not named uses the installation's default."""
     interval_seconds: Mapped[int]
+    feedback_rounds: Mapped[int] = mapped_column(server_default="0")
+    """How often an iteration may look for what its Analyzers lacked, and ask them again."""
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]

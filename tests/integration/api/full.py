@@ -32,6 +32,7 @@ from shared.store.words import (
     Stage,
     StepStatus,
 )
+from tests.committing import COMMITTED, SURE
 from tests.integration.api.rows import advise, row_of
 from tests.integration.making import make_agent, make_iteration
 
@@ -179,6 +180,7 @@ async def conclude_more(database: Database, agent: Agent) -> None:
             kind="pattern",
             summary="It grows.",
             content=f"Each year [node:{maker}].",
+            **SURE,
         )
         of = {"agent_id": agent.id, "source_id": analysis, "target_id": maker}
         session.add(GraphEdge(**of, id=uuid4(), type="about"))
@@ -189,7 +191,7 @@ async def conclude_more(database: Database, agent: Agent) -> None:
             action="BUY",
             summary="It grows.",
             content=f"As it grows [node:{analysis}].",
-            confidence=0.5,
+            **COMMITTED,
         )
 
 

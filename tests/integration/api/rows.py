@@ -8,6 +8,7 @@ from shared.graph import conclusions, seed_types
 from shared.graph.scope import Scope
 from shared.store.database import Database
 from shared.store.tables import Agent, GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
+from tests.committing import COMMITTED, SURE
 from tests.integration.making import make_iteration
 
 
@@ -58,6 +59,7 @@ async def advise(database: Database, agent: Agent) -> None:
             kind="observation",
             summary="It buys.",
             content=f"Halden [node:{maker}] buys it [edge:{edge}].",
+            **SURE,
         )
         await conclusions.add_advice(
             session,
@@ -66,4 +68,5 @@ async def advise(database: Database, agent: Agent) -> None:
             action="HOLD",
             summary="Nothing to do.",
             content=f"As it stands [node:{analysis}].",
+            **COMMITTED,
         )

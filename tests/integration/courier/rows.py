@@ -66,6 +66,8 @@ async def make_items(database: Database, agent: Agent, count: int = 1) -> list[U
                 "summary": "Wait.",
                 "content": f"Nothing changed ({number}).",
                 "confidence": 0.8,
+                "horizon": "2026-04-30",
+                "invalidation": "Orders that fall by a tenth.",
                 "generated_at": "2026-01-01T00:00:00Z",
             }
             session.add(

@@ -55,6 +55,8 @@ async def test_advice_arrives_signed_and_whole(
         "summary": "Wait.",
         "action": "HOLD",
         "confidence": 0.8,
+        "horizon": "2026-04-30",
+        "invalidation": "Orders that fall by a tenth.",
         "advice_id": "some",
         "content": "Nothing changed (0).",
         "link": f"https://vigil.example.org/api/v1/inbox/{item}",
@@ -81,6 +83,8 @@ async def test_a_mail_is_sent_for_each_item(
     assert mail.message["Subject"] == "[Battery watch] HOLD: Wait for Müller"
     assert "Nothing changed" in mail.text
     assert "Confidence: 80%" in mail.text
+    assert "Holds until: 2026-04-30" in mail.text
+    assert "What would prove it wrong: Orders that fall by a tenth." in mail.text
     assert "https://vigil.example.org/api/v1/inbox/" in mail.text
 
 

@@ -22,6 +22,7 @@ from shared.store.tables import (
     Source,
 )
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from tests.committing import COMMITTED, SURE
 from tests.integration.graph.world import GROUNDS, PAGE, World
 
 LATER = datetime(2031, 1, 31, tzinfo=UTC)
@@ -68,6 +69,7 @@ async def learn(world: World, *, backwards: bool = False) -> None:
             action="HOLD",
             summary="Wait.",
             content=f"Nothing moves [node:{analysis}].",
+            **COMMITTED,
         )
 
 
@@ -226,6 +228,7 @@ async def test_what_is_cited_counts_and_not_only_that_something_is(
                 kind="pattern",
                 summary="It grows.",
                 content=f"It grows [node:{ids[cited]}].",
+                **SURE,
             )
     assert await hash_of(world) != await hash_of(stranger)
 

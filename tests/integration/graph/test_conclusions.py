@@ -14,6 +14,7 @@ from shared.store.reading.shapes import ConclusionView
 from shared.store.tables import Conversation, GraphNode, InboxItem, Message
 from shared.store.words import ANALYSIS_TYPE
 from shared.tools import ToolRefusalError
+from tests.committing import COMMITTED
 from tests.integration.graph.world import World
 
 
@@ -33,7 +34,13 @@ async def _analysis(world: World, content: str, name: str = "Big") -> UUID:
 async def _advice(world: World, content: str, name: str = "Wait") -> UUID:
     async with world.database.transaction() as session:
         return await conclusions.add_advice(
-            session, world.scope, name=name, action="HOLD", summary="Wait.", content=content
+            session,
+            world.scope,
+            name=name,
+            action="HOLD",
+            summary="Wait.",
+            content=content,
+            **COMMITTED,
         )
 
 
@@ -149,6 +156,7 @@ async def test_advice_and_its_inbox_item_are_undone_together(world: World) -> No
             action="HOLD",
             summary="Wait.",
             content=f"[node:{analysis}]",
+            **COMMITTED,
         )
         await session.rollback()
     assert [await _rows(world, table) for table in (InboxItem, Message)] == [0, 0]

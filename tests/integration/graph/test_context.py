@@ -1,11 +1,13 @@
 """What a phase sees of the graph."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
 from shared.graph import conclusions, context
 from shared.graph.layout import CHARACTERS_PER_TOKEN
+from tests.committing import COMMITTED
 from tests.integration.graph.world import World
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
@@ -60,6 +62,7 @@ async def test_every_section_in_its_place_and_form(world: World) -> None:
             action="HOLD",
             summary="Wait.",
             content=f"[node:{analysis}]",
+            **COMMITTED,
         )
     await world.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
     text = await _build(world)
@@ -72,7 +75,7 @@ async def test_every_section_in_its_place_and_form(world: World) -> None:
         "## Newest edges",
         "## Analyses",
         "## Advice",
-        "## Data that was missing",
+        "## Open investigation requests",
         "## Recently asked",
     ]
     assert "5 nodes, 1 edges, 4 node types, 2 edge types, 1 analyses, 1 advice." in text
@@ -91,8 +94,9 @@ async def test_every_section_in_its_place_and_form(world: World) -> None:
     assert _section(text, "Newest edges") == [f'- [edge:{border}] "Ghana" -borders-> "To\\"go"']
     assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short.']
     assert _section(text, "Advice") == [f'- [node:{advice}] HOLD "Wait": Wait.']
-    assert _section(text, "Data that was missing") == ["- figures of 2025"]
-    assert _section(text, "Recently asked") == ["- iteration 1: What grows? Where?"]
+    (request,) = _section(text, "Open investigation requests")
+    assert re.fullmatch(r"- \[request:[0-9a-f-]{36}\] figures of 2025 \(lacking .* 1\)", request)
+    assert _section(text, "Recently asked") == ["- iteration 1, nothing found: What grows? Where?"]
 
 
 async def test_a_region_is_stale_only_when_none_of_it_was_touched(world: World) -> None:
@@ -129,17 +133,17 @@ async def test_the_same_graph_reads_the_same(world: World) -> None:
 
 
 async def test_only_the_last_iterations_are_remembered(world: World) -> None:
-    for number in range(1, 10):
+    for number in range(1, 12):
         await world.iteration(number, queries=[f"objective {number}"], missing=[f"data {number}"])
-    await world.iteration(10, queries=[], missing=["data 9"])
+    await world.iteration(12, queries=[], missing=["Data 11"])
     text = await _build(world)
     assert _section(text, "Recently asked") == [
-        "- iteration 9: objective 9",
-        "- iteration 8: objective 8",
-        "- iteration 7: objective 7",
+        f"- iteration {number}, nothing found: objective {number}" for number in (11, 10, 9)
     ]
-    assert _section(text, "Data that was missing") == [
-        f"- data {number}" for number in (9, 8, 7, 6, 5)
+    told = [line.split("] ")[1] for line in _section(text, "Open investigation requests")]
+    assert told == [
+        "Data 11 (lacking since iteration 12)",
+        *(f"data {number} (lacking since iteration {number})" for number in range(10, 2, -1)),
     ]
 
 

@@ -10,6 +10,7 @@ from shared.graph.scope import Scope
 from shared.store.reading.page import Wanted
 from shared.store.words import ADVICE_TYPE
 from shared.tools import ToolRefusalError
+from tests.committing import SURE
 from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, GROUNDS, World
 
 
@@ -24,6 +25,7 @@ async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
             kind="observation",
             summary="It grows.",
             content=f"[node:{ghana}]",
+            **SURE,
         )
         counted = await read.counts(session, world.scope)
         newest = await read.nodes(session, world.scope, limit=2)

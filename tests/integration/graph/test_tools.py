@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from shared.graph import tools
 from shared.tools import Json, StateTool, ToolRefusalError, declaration
+from tests.committing import COMMITTED, SURE
 from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, PAGE, World
 
 EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
@@ -38,6 +39,7 @@ async def test_each_phase_is_handed_its_tools_and_no_others(world: World) -> Non
         "queryGraph",
         "addAgentAnalysisNode",
         "addGraphEdge",
+        "requestInvestigation",
     ]
     assert names(tools.advice_generation(world.scope)) == ["queryGraph", "addAgentAdviceNode"]
 
@@ -162,6 +164,7 @@ async def test_from_node_to_analysis_to_advice(world: World) -> None:
         type="observation",
         summary="It grows.",
         content=f"It grows [node:{ghana}].",
+        **SURE,
     )
     assert analysis.keys() == {"nodeId"}
     edge = await _call(
@@ -179,7 +182,7 @@ async def test_from_node_to_analysis_to_advice(world: World) -> None:
         action="BUY",
         summary="Buy it.",
         content=f"Because [node:{analysis['nodeId']}].",
-        confidence=0.9,
+        **COMMITTED,
     )
     assert advice.keys() == {"nodeId", "action"}
 

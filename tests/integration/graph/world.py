@@ -12,7 +12,7 @@ from shared.graph.grounds import Ground
 from shared.graph.scope import Scope
 from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
-from shared.store import agents
+from shared.store import agents, investigations
 from shared.store.database import Database
 from shared.store.tables import GraphNode, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
@@ -131,8 +131,14 @@ class World:
                 given = {"objective": text}
                 session.add(self._ended(iteration_id, StepKind.QUERY, index, given, {}))
             if missing:
-                result = {"missing": missing}
-                session.add(self._ended(iteration_id, StepKind.INSIGHT, 0, {}, result))
+                insight = self._ended(iteration_id, StepKind.INSIGHT, 0, {}, {"missing": missing})
+                session.add(insight)
+                await session.flush()
+                for text in missing:
+                    wanted = investigations.Wanted(text, "It is lacking.")
+                    await investigations.make(
+                        session, self.scope.agent_id, iteration_id, insight.id, wanted
+                    )
 
     def _ended(
         self,

@@ -9,6 +9,7 @@ from shared.graph import conclusions
 from shared.graph.scope import Scope
 from shared.runtime.reaching import database_of
 from shared.store.database import Database
+from tests.committing import COMMITTED
 from tests.integration.api.asking import client_of
 from tests.integration.cluster import running
 from tests.integration.guarded import Guarded
@@ -122,5 +123,6 @@ async def _advised(closed: Guarded, ours: Database, destination_id: str) -> None
             action="HOLD",
             summary="Hold.",
             content=f"Facts [node:{analysis}].",
+            **COMMITTED,
         )
     await database.close()

@@ -13,6 +13,7 @@ from shared.store import iterations
 from shared.store.database import Database
 from shared.store.tables import Agent, GraphNode, InboxItem
 from shared.store.words import ANALYSIS_TYPE, IterationStatus
+from tests.committing import COMMITTED
 from tests.integration.cluster import BUILDERS, ended_iteration, running
 from tests.integration.configuring import configured, order_agent
 from tests.integration.guarded import Guarded
@@ -70,7 +71,13 @@ async def _advise(closed: Guarded, scope: Scope, content: str) -> None:
     try:
         async with database.transaction() as session:
             await conclusions.add_advice(
-                session, scope, name="Hold", action="HOLD", summary="Hold.", content=content
+                session,
+                scope,
+                name="Hold",
+                action="HOLD",
+                summary="Hold.",
+                content=content,
+                **COMMITTED,
             )
     finally:
         await database.close()

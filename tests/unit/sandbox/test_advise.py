@@ -43,6 +43,8 @@ def test_three_that_agree_are_advised_on_citing_them_alone() -> None:
     for number in (1, 2, 3):
         assert f"[node:00000000-0000-4000-8000-00000000000{number}]" in made["content"]
     assert GHANA not in made["content"]
+    assert (made["horizon"], made["confidence"]) == ("3 months", 0.5)
+    assert made["invalidation"].startswith("Falling figures for Ghana")
 
 
 def test_falling_is_sold_and_both_are_held() -> None:

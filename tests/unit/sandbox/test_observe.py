@@ -74,10 +74,14 @@ def test_nothing_is_asked_twice() -> None:
 
 
 def test_data_that_was_missing_comes_first() -> None:
-    context = f"{TWO_COUNTRIES}## Data that was missing\n- a figure for “Coal, exports” of Togo\n"
+    context = (
+        f"{TWO_COUNTRIES}## Open investigation requests\n"
+        f"- [request:{GHANA}] a figure for “Coal, exports” of Togo (lacking since iteration 3)\n"
+    )
     query = plan(MISSION, context)["queries"][0]
     assert query["objective"] == "Find a figure for “Coal, exports” of Togo."
     assert query["searchHints"] == ["Coal exports Togo"]
+    assert query["answers"] == [GHANA]
 
 
 def test_a_name_that_a_quote_speaks_of_is_asked_about() -> None:

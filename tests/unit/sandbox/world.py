@@ -99,7 +99,8 @@ class World:
             f"- [node:{one}] {analysis['type']} {json.dumps(analysis['name'])}: {analysis['summary']}"
             for one, analysis in self.analyses.items()
         ]
-        lines += ["## Data that was missing", *(f"- {text}" for text in self.missing)]
+        lines += ["## Open investigation requests"]
+        lines += [f"- [request:{uuid5(NAMESPACE_URL, text)}] {text}" for text in self.missing]
         lines += ["## Recently asked", *(f"- iteration 1: {text}" for text in self.asked)]
         return "\n".join(lines)
 

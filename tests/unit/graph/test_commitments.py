@@ -1,0 +1,72 @@
+"""What conclusions commit themselves to, as a table of cases."""
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+
+from shared.graph import commitments
+from shared.tools import ToolRefusalError
+
+TODAY = date(2026, 1, 31)
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("2026-02-01", date(2026, 2, 1)),
+        (" 2026-12-31T00:00:00Z ", date(2026, 12, 31)),
+        ("3 months", date(2026, 4, 30)),
+        ("In 1 month", date(2026, 2, 28)),
+        ("25 months", date(2028, 2, 29)),
+        ("a quarter.", date(2026, 4, 30)),
+        ("for two weeks".replace("two", "2"), date(2026, 2, 14)),
+        ("one year", date(2027, 1, 31)),
+        ("10 years", date(2036, 1, 31)),
+        ("1 day", date(2026, 2, 1)),
+    ],
+)
+def test_a_horizon_is_a_date_or_a_time_from_today_on(text: str, until: date) -> None:
+    assert commitments.horizon(text, TODAY) == until
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("2026-01-31", "does not lie ahead, today is 2026-01-31"),
+        ("2019-05-01", "2019-05-01 does not lie ahead"),
+        ("0 days", "does not lie ahead"),
+        ("2026-02-30", "is no date; give one as YYYY-MM-DD"),
+        ("soon", "'3 months'"),
+        ("", "is no date"),
+        ("3 months or so", "is no date"),
+        ("11 years", "more than 10 years away"),
+        ("9999 years", "more than 10 years away"),
+    ],
+)
+def test_what_is_none_is_refused_with_what_to_do(text: str, told: str) -> None:
+    with pytest.raises(ToolRefusalError, match=told):
+        commitments.horizon(text, TODAY)
+
+
+@pytest.mark.parametrize(
+    ("read", "given", "told"),
+    [
+        (commitments.confidence, -0.1, "not from 0 to 1"),
+        (commitments.confidence, 80, "not from 0 to 1"),
+        (commitments.confidence, float("nan"), "not from 0 to 1"),
+        (commitments.invalidation, "Prices fall.", "12 characters; say in 20 to 600"),
+        (commitments.invalidation, "x" * 601, "601 characters"),
+    ],
+)
+def test_commitments_that_say_nothing_are_refused(
+    read: Callable[[Any], Any], given: Any, told: str
+) -> None:
+    with pytest.raises(ToolRefusalError, match=told):
+        read(given)
+
+
+def test_what_holds_is_kept() -> None:
+    assert commitments.confidence(1) == 1
+    assert commitments.invalidation(" Output\nfalls below 10 GWh. ") == "Output falls below 10 GWh."

@@ -1,0 +1,108 @@
+"""What repeats, and what only looks as if it did, as tables of cases."""
+
+from uuid import UUID
+
+import pytest
+
+from services.observer.repeats import (
+    Covered,
+    is_same_question,
+    repeated_insight,
+    repeated_query,
+)
+
+A, B, C, D, E, F = (UUID(int=number) for number in range(1, 7))
+
+SAME = [
+    ("Find Ghana's cocoa output in 2025.", "find Ghana's cocoa output in 2025"),
+    ("Find out what is reported about Northvolt.", "Find what is reported about Northvolt"),
+    ("Which suppliers does Halden have?", "What supplier does Halden have"),
+    ("Lithium prices in Chile", "Find the latest lithium price in Chile."),
+    ("  Identify   battery makers\nin Norway ", "Find out battery makers in Norway"),
+    ("ＡＢＣ output", "ABC output"),
+]
+
+OTHER = [
+    ("Ghana's cocoa output in 2025", "Ghana's cocoa output in 2024"),
+    ("Ghana's cocoa output in 2025", "Togo's cocoa output in 2025"),
+    ("Output of Northvolt in Q3 2025", "Output of Northvolt in Q4 2025"),
+    ("Events at Halden on 3 May", "Events at Halden on 13 May"),
+    ("Orders of Halden in May", "Orders of Halden in March"),
+    ("Growth of 5% of Halden", "Growth of -5% of Halden"),
+    ("Cells that cost more than $50", "Cells that cost more than €50"),
+    ("Exports of cocoa from Ghana", "Imports of cocoa from Ghana"),
+    ("What Ghana sells to Togo", "What Togo sells to Ghana"),
+    ("Does demand drive supply", "Does supply drive demand"),
+    ("Shipments from Ghana", "Shipments to Ghana"),
+    ("Prices before the strike", "Prices after the strike"),
+    ("Makers with a plant in Norway", "Makers without a plant in Norway"),
+    ("Is Halden growing", "Is Halden not growing"),
+    ("Who buys from Halden", "How Halden buys"),
+    ("Employment in Chile", "Unemployment in Chile"),
+    ("Lithium mines and plants in Chile", "Lithium mines or plants in Chile"),
+    ("Duties on steel of the EU", "Duties on green steel of the EU"),
+    ("Output of the US", "Output"),
+    ("Output of the US", "Output of the EU"),
+    ("Revenue of Orange in France", "Revenue of orange in France"),
+    ("What WHO reports on malaria", "What reports on malaria"),
+    ("Model 3 deliveries", "Model S deliveries"),
+    ("Hepatitis A vaccines", "Hepatitis B vaccines"),
+    ("Halden", "Halden"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_the_same_question(one: str, other: str) -> None:
+    assert is_same_question(one, other)
+    assert is_same_question(other, one)
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER)
+def test_another_question(one: str, other: str) -> None:
+    assert not is_same_question(one, other)
+    assert not is_same_question(other, one)
+
+
+def test_the_query_that_asked_it_is_named() -> None:
+    answered = ["Output of Togo in 2025", "Output of Ghana in 2025"]
+    assert repeated_query("Find the output of Ghana in 2025.", answered) == answered[1]
+    assert repeated_query("Find the output of Ghana in 2026.", answered) is None
+
+
+COVERED = Covered(
+    "Exports: Ghana and Togo compared",
+    frozenset({A, B}),
+    "Ghana and Togo each state a figure for exports in 2025. Compare exports: who is highest and who lowest. "
+    "Ghana states the highest.",
+)
+TOLD = "Ghana and Togo each state a figure for exports in 2025. Compare exports: who is highest."
+
+
+@pytest.mark.parametrize(
+    ("node_ids", "told", "is_covered"),
+    [
+        ({A, B}, TOLD, True),
+        ({A, B}, TOLD.replace("figure", "figures"), True),
+        ({A}, TOLD, False),
+        ({A, B, C}, TOLD, False),
+        ({C, D}, TOLD, False),
+        (set(), TOLD, False),
+        ({A, B}, TOLD.replace("2025", "2024"), False),
+        ({A, B}, TOLD.replace("Togo", "Benin"), False),
+        ({A, B}, TOLD.replace("exports", "imports"), False),
+        ({A, B}, "Both have an edge to the same port. Say what rests on it.", False),
+    ],
+)
+def test_an_insight_is_covered_by_an_analysis_of_its_nodes_that_says_it(
+    node_ids: set[UUID], told: str, is_covered: bool
+) -> None:
+    found = repeated_insight(node_ids, told, [COVERED])
+    assert found == (COVERED if is_covered else None)
+
+
+def test_four_of_five_nodes_are_the_same() -> None:
+    wide = Covered("Wide", frozenset({A, B, C, D, E}), TOLD)
+    assert repeated_insight({A, B, C, D}, TOLD, [wide]) == wide
+    assert repeated_insight({A, B, C, D, F}, TOLD, [wide]) == wide
+    assert repeated_insight({A, B, C}, TOLD, [wide]) is None
