@@ -1,11 +1,13 @@
 """Nodes: written by merging, so that the same thing found twice is one node that knows more."""
 
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from sqlalchemy import func, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import names
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES, node_type
 from shared.graph.validation import Validators
@@ -23,11 +25,15 @@ async def add(
     type_name: str,
     name: str,
     properties: Json,
+    aliases: Sequence[str] = (),
+    distinct_from: Collection[UUID] = (),
+    likeness: float | None = None,
 ) -> tuple[UUID, bool]:
     """The node's id and whether it is new; an existing one keeps its properties and takes those given on top.
 
-    What results must satisfy the type's schema, or nothing is written. A transaction that adds several should add
-    them in the order of their types and names: two that add in different orders wait for each other for ever.
+    One that is known by this name, or another spelling of it, is that node, and keeps its own name. What results must
+    satisfy the type's schema, or nothing is written. For `aliases`, `distinct_from` and `likeness`, and for what a
+    transaction that adds several must do before, see `names`.
     """
     if type_name in RESERVED_TYPES:
         raise ToolRefusalError(
@@ -36,7 +42,9 @@ async def add(
     schema = (await node_type(session, scope, type_name)).properties_schema
     name = normal_name(name)
     refuse_unstorable(properties, "properties")
+    called = names.Called(type_name, name, aliases, distinct_from, likeness)
     async with session.begin_nested():
+        [name] = await names.settle(session, scope, [called])
         if await insert_new(session, scope, type_name=type_name, name=name, properties=properties):
             merged, created = properties, True
         else:
