@@ -1,9 +1,9 @@
 """Nodes that a new name may mean: looked for where names that read alike stand beside each other.
 
-To search all names for trigrams takes hundreds of milliseconds among a million. So only those are compared that stand next to
-the new one in one of three orders: by the key, which finds names that begin alike; by the key read backwards, for
-those that end alike; by its words, the longest first, for the same words in another order. What that costs does not
-depend on how many there are.
+To search all names for trigrams takes hundreds of milliseconds among a million. So only those are compared that stand
+next to the new one in one of three orders: by the key, which finds names that begin alike; by the key read backwards,
+for those that end alike; by its words, the longest first, for the same words in another order. What that costs does
+not depend on how many there are.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -97,9 +97,7 @@ def _windows() -> Iterator[Select[Any]]:
         for condition, order in _sides(column):
             yield select(
                 select(GraphName.key, GraphName.node_id)
-                .where(
-                    GraphName.agent_id == agent, GraphName.type == bindparam("type"), condition
-                )
+                .where(GraphName.agent_id == agent, GraphName.type == bindparam("type"), condition)
                 .order_by(order)
                 .limit(_BESIDE)
                 .subquery()

@@ -7,6 +7,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.moves import ends
 from shared.graph.scope import Scope
 from shared.graph.types import EdgeType, edge_type
 from shared.graph.validation import Validators
@@ -31,6 +32,7 @@ async def add(
     Both ends must be nodes of this agent, of types that the edge type allows, and not the same node.
     """
     kind = await edge_type(session, scope, type_name)
+    source_id, target_id = await ends(session, scope, source_id, target_id)
     await _refuse_wrong_ends(session, scope, kind, source_id, target_id)
     refuse_unstorable(properties, "properties")
     edge_id = ids.edge_id(scope.agent_id, type_name, source_id, target_id)

@@ -132,9 +132,7 @@ async def _held(
     rows = await session.execute(
         select(GraphName.type, GraphName.key, GraphName.node_id, GraphNode.name)
         .join(GraphNode, GraphNode.id == GraphName.node_id)
-        .where(
-            GraphName.agent_id == scope.agent(), tuple_(GraphName.type, GraphName.key).in_(keys)
-        )
+        .where(GraphName.agent_id == scope.agent(), tuple_(GraphName.type, GraphName.key).in_(keys))
     )
     return {(kind, key): _Holder(node_id, name) for kind, key, node_id, name in rows}
 
@@ -186,9 +184,7 @@ async def _refuse_double(
     doubles.refuse_undecided(told[: doubles.MOST], called.distinct_from)
 
 
-def _refuse_names_of_others(
-    wanted: _Wanted, held: Mapping[Key, _Holder], holder: _Holder
-) -> None:
+def _refuse_names_of_others(wanted: _Wanted, held: Mapping[Key, _Holder], holder: _Holder) -> None:
     for key, alias in wanted.aliases.items():
         other = held.get(key, holder)
         if other.node_id != holder.node_id:

@@ -5,20 +5,26 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final
 
-_LEGAL_FORMS: Final = frozenset(
-    (
-        "inc|incorporated|corp|corporation|ltd|limited|llc|llp|lp|plc|co|company|holding|holdings|"
-        "ag|se|sa|sas|sarl|spa|srl|gmbh|mbh|kg|kgaa|nv|bv|oy|oyj|ab|publ|asa|as|aps|kk|pte|pty|tbk|bhd|"
-        "and co|co kg|and co kg|a s|s p a"
-    ).split("|")
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(each.strip() for each in words.split(","))
+
+
+_LEGAL_FORMS: Final = _listed(
+    """
+    inc, incorporated, corp, corporation, ltd, limited, llc, llp, lp, plc, co, and co, company, holding, holdings,
+    ag, se, sa, sas, sarl, spa, s p a, srl, gmbh, mbh, kg, co kg, and co kg, kgaa, nv, bv, oy, oyj, ab, publ, asa, as,
+    a s, aps, kk, pte, pty, tbk, bhd
+    """
 )
 """At the end of an organisation's name. Words that are part of names (Group, Bank) are not among them."""
 _LONGEST_FORM_WORDS: Final = 3
-_NOT_FOUNDED: Final = frozenset(
-    (
-        "product|model|device|vehicle|drug|place|city|town|country|region|state|province|river|mountain|person|people|"
-        "event|date|period|law|regulation|standard|technology|material|chemical|element|language|topic|measure|work|book"
-    ).split("|")
+_NOT_FOUNDED: Final = _listed(
+    """
+    product, model, device, vehicle, drug, place, city, town, country, region, state, province, river, mountain,
+    person, people, event, date, period, law, regulation, standard, technology, material, chemical, element, language,
+    topic, measure, work, book
+    """
 )
 """Last words of types whose things nobody incorporates: an iPhone SE is no iPhone."""
 _LEAST_WITHOUT_ARTICLE: Final = 4
@@ -38,7 +44,7 @@ _EXCHANGES: Final = (
     "Euronext|SIX|SWX|VTX|BIT|BME|STO|HEL|CPH|OSL|WSE|TSX|TSXV|TSE|TYO|JPX|HKEX|HKG|SEHK|SSE|SHA|SZSE|SHE|KRX|KOSPI|"
     "KOSDAQ|TWSE|TPE|NSE|BSE|ASX|NZX|SGX|IDX|SET|JSE|BVMF|B3|BMV|TASE|TADAWUL"
 )
-_LISTED: Final = re.compile(
+_TICKER: Final = re.compile(
     rf"[\s,]*[(\[]?\b(?:{_EXCHANGES})\s*:\s*([A-Za-z0-9][A-Za-z0-9.\-]{{0,9}})[)\]]?\s*$", re.I
 )
 """`NASDAQ: NVDA`, at the end of a name or all of it."""
@@ -85,7 +91,7 @@ def marks(of_key: str) -> tuple[str, ...]:
 
 def _split(name: str) -> tuple[str, str]:
     """The name without a ticker or initials at its end, and those; empty where there are none."""
-    if listed := _LISTED.search(name):
+    if listed := _TICKER.search(name):
         return name[: listed.start()].strip() or listed[1], listed[1]
     short = _SHORT.search(name)
     if short and _abbreviates(short[1], name[: short.start()]):

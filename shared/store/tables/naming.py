@@ -35,9 +35,7 @@ class GraphName(Base):
     """As it was written."""
     # Names are taken before the node is written, so that two who write it at once meet here.
     node_id: Mapped[UUID] = mapped_column(
-        ForeignKey(
-            "graph_nodes.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED"
-        ),
+        ForeignKey("graph_nodes.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED"),
         index=True,
     )
     step_id: Mapped[UUID | None] = mapped_column(

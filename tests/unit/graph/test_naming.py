@@ -103,7 +103,23 @@ def test_the_order_of_numbers_does_not() -> None:
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1)
 COMPANIES = st.lists(
     st.sampled_from(
-        ["The", "Acme", "Co", "Co.", "& Co.", "KG", "S.p.A.", "(ACME)", "NYSE: ACM", "Inc", "é", "-", "a.b.", "İ", "ﬁ"]
+        [
+            "The",
+            "Acme",
+            "Co",
+            "Co.",
+            "& Co.",
+            "KG",
+            "S.p.A.",
+            "(ACME)",
+            "NYSE: ACM",
+            "Inc",
+            "é",
+            "-",
+            "a.b.",
+            "İ",
+            "ﬁ",
+        ]
     ),
     min_size=1,
 ).map(" ".join)
