@@ -15,17 +15,23 @@ from sqlalchemy import Select, bindparam, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
+from shared.graph import naming
 from shared.graph.likeness import alike, backwards, by_length
 from shared.graph.lines import quoted
 from shared.graph.scope import Scope
+from shared.graph.types import RESERVED_TYPES
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.merge_shapes import DoubleView, NodeRef
+from shared.store.reading.page import Page, Wanted
 from shared.store.tables import Agent, GraphName, GraphNode
 from shared.tools import ToolRefusalError
 
 LIKENESS: Final = 0.55
 """From which on two names may mean the same thing, unless settings say otherwise."""
 MOST: Final = 5
-_BESIDE: Final = 20
+_BESIDE: Final = 12
 """Names compared before and behind the new one, in each order."""
+_TOUCHED: Final = Keyset("doubles", (GraphNode.updated_at, GraphNode.id))
 
 
 @dataclass(frozen=True)
@@ -38,9 +44,15 @@ class Double:
 
 
 async def likely(
-    session: AsyncSession, scope: Scope, type_name: str, key: str, least: float
+    session: AsyncSession,
+    scope: Scope,
+    type_name: str,
+    key: str,
+    least: float,
+    *,
+    but: UUID | None = None,
 ) -> list[Double]:
-    """At most MOST nodes of the type that are called alike, but not the same; the likest first."""
+    """At most MOST nodes of the type that are called like `key`, the likest first; `but` the one that is asked for."""
     found = await session.execute(
         _AROUND,
         {
@@ -52,7 +64,7 @@ async def likely(
             "by_length": by_length(key),
         },
     )
-    holders: Mapping[str, UUID] = {row.key: row.node_id for row in found if row.key != key}
+    holders: Mapping[str, UUID] = {row.key: row.node_id for row in found if row.node_id != but}
     best: dict[UUID, float] = {}
     for each in alike(key, holders, least):
         holder = holders[each.key]
@@ -85,6 +97,32 @@ async def _names(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> di
         )
     )
     return {row.id: row.name for row in rows}
+
+
+async def page(session: AsyncSession, scope: Scope, wanted: Wanted) -> Page[DoubleView]:
+    """Each pair once, by looking at the nodes touched last first; a page looks at `limit` of them, and may find none."""
+    facts = select(GraphNode.id, GraphNode.type, GraphNode.name).where(
+        GraphNode.agent_id == scope.agent(), GraphNode.type.not_in(RESERVED_TYPES)
+    )
+    looked = await slice_of(session, facts, _TOUCHED, wanted)
+    found = [
+        DoubleView(
+            node=NodeRef(id=node_id, type=type_name, name=name),
+            other=NodeRef(id=other.node_id, type=type_name, name=other.name),
+            likeness=round(other.likeness, 2),
+        )
+        for node_id, type_name, name in looked.rows
+        for other in await _of_node(session, scope, node_id, type_name, name)
+        if other.node_id < node_id
+    ]
+    return Page(items=found, next=looked.next)
+
+
+async def _of_node(
+    session: AsyncSession, scope: Scope, node_id: UUID, type_name: str, name: str
+) -> list[Double]:
+    key = naming.read(name, type_name).key
+    return await likely(session, scope, type_name, key, LIKENESS, but=node_id)
 
 
 def _windows() -> Iterator[Select[Any]]:
