@@ -1,12 +1,13 @@
 """One insight: analyses, or what they would have needed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from services.analyzer.prompts import missing_data, user_message
 from shared.events.models import Insight
 from shared.graph import context
 from shared.graph.scope import Scope
 from shared.graph.tools import analysis_generation
+from shared.graph.validation import Validators
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.work import Outcome
@@ -20,6 +21,7 @@ from shared.store.words import Phase
 class Analyze:
     model: Model
     context_tokens: int
+    validators: Validators = field(default_factory=Validators)
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """The context is built now, when every query of the iteration has ended: it is the enriched graph."""
@@ -31,7 +33,7 @@ class Analyze:
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)
         message = user_message(agent.mission, insight, nodes, graph_context)
         run = PhaseRun(self.model, lease, agent, Phase.ANALYSIS_GENERATION, message)
-        loop = ToolLoop(run, analysis_generation(scope))
+        loop = ToolLoop(run, analysis_generation(scope, self.validators))
         last_words = await loop.last_words()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         missing = missing_data(last_words, concluded=bool(analyses))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from services.researcher.prompts import construction_message
 from services.researcher.situation import Situation
-from shared.graph.tools import graph_construction
+from shared.graph.tools import Tools
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.store.words import Phase
@@ -18,12 +18,12 @@ class Written:
     edges: int
 
 
-async def construct(model: Model, situation: Situation, document: str) -> Written:
+async def construct(model: Model, situation: Situation, document: str, tools: Tools) -> Written:
     message = construction_message(
         situation.agent.mission, situation.query, document, situation.graph_context
     )
     run = PhaseRun(model, situation.lease, situation.agent, Phase.GRAPH_CONSTRUCTION, message)
-    loop = ToolLoop(run, graph_construction(situation.scope))
+    loop = ToolLoop(run, tools)
     await loop.last_words()
     return Written(
         nodes=len({result["nodeId"] for result in loop.results_of("addGraphNode")}),

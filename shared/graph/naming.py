@@ -50,9 +50,11 @@ _TICKER: Final = re.compile(
 """`NASDAQ: NVDA`, at the end of a name or all of it."""
 _SHORT: Final = re.compile(r"\s*[(\[]([A-Z][A-Z.&]{2,7})[)\]]\s*$")
 """`(NVDA)`, at the end of a name."""
+_LETTER: Final = r"[^\W\d_]"
 _MARKS: Final = re.compile(
-    r"\d+|\b(?:\w|ii|iii|iv|vi|vii|viii|ix|xi|xii|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|"
-    r"aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b"
+    rf"\d+|(?<!{_LETTER})(?:{_LETTER}|ii|iii|iv|vi|vii|viii|ix|xi|xii|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|"
+    r"may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+    rf"(?!{_LETTER})"
 )
 
 

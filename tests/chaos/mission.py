@@ -114,6 +114,7 @@ class Mission:
                 description="who makes things",
                 propertiesSchema={"type": "object"},
                 exampleProperties={"summary": "makes cells"},
+                justification="No type fits.",
             ),
             _call(
                 "createEdgeType",
@@ -121,6 +122,7 @@ class Mission:
                 description="delivers to",
                 sourceTypes=[NODE_TYPE],
                 targetTypes=[NODE_TYPE],
+                justification="No type fits.",
             ),
             *(_node(name) for name in (HUB, *own)),
             *(

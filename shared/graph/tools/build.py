@@ -7,6 +7,7 @@ from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import edges, nodes, types
+from shared.graph.doubles import LIKENESS
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.store.words import Phase
@@ -14,6 +15,7 @@ from shared.tools import Arguments, Json, StateTool
 
 _MAKER = Phase.GRAPH_CONSTRUCTION
 """The one phase that may make types."""
+_JUSTIFICATION = "Why none of the types that there are fits, in one sentence."
 
 
 class CreateNodeType(Arguments):
@@ -29,6 +31,7 @@ class CreateNodeType(Arguments):
     example_properties: dict[str, Any] = Field(
         description="Properties of one such node; they must satisfy propertiesSchema."
     )
+    justification: str = Field(description=_JUSTIFICATION)
 
 
 class CreateEdgeType(Arguments):
@@ -42,17 +45,35 @@ class CreateEdgeType(Arguments):
     target_types: list[str] = Field(
         default_factory=list, description="Node types it may lead to; empty means any."
     )
+    justification: str = Field(description=_JUSTIFICATION)
+    properties_schema: dict[str, Any] | None = Field(
+        None,
+        description="JSON Schema of what such an edge may say of itself, as for createNodeType; without it, anything.",
+    )
+    example_properties: dict[str, Any] | None = Field(
+        None,
+        description="Properties of one such edge; needed with propertiesSchema, and must satisfy it.",
+    )
 
 
 class AddGraphNode(Arguments):
     type: str = Field(description="The name of an existing node type.")
     name: str = Field(
-        description="What the thing is called, as the graph should know it everywhere: the same type and name is "
-        "the same node."
+        description="What the thing is called, as the graph should know it everywhere: the same type and name, in "
+        "whatever spelling, is the same node."
     )
     properties: dict[str, Any] = Field(
         description="Facts that satisfy the type's schema. By convention summary (one sentence), quote (a sentence "
         "verbatim from the source), sourceUrl, publishedDate; figures as further properties."
+    )
+    aliases: list[str] = Field(
+        default_factory=list,
+        description="What else the thing itself is called: its ticker, its initials, an earlier name. Nothing that "
+        "another thing is called too.",
+    )
+    distinct_from: list[UUID] = Field(
+        default_factory=list,
+        description="Only after this tool has asked: ids of nodes that are called alike and are another thing.",
     )
 
 
@@ -76,6 +97,7 @@ def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNo
             properties_schema=given.properties_schema,
             example_properties=given.example_properties,
             created_by=_MAKER,
+            justification=given.justification,
         )
         if created:
             return {"name": made.name, "created": True}
@@ -83,15 +105,18 @@ def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNo
 
     return StateTool(
         "createNodeType",
-        "Makes a type of node, when no existing one fits. A type that exists already stays as it is: you are given "
-        "its schema, and use it.",
+        "Makes a type of node, when no existing one fits. A type that exists already, in capitals or small letters, "
+        "singular or plural, stays as it is: you are given its name and schema, and use it.",
         CreateNodeType,
         run,
     )
 
 
-def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
+def create_edge_type(scope: Scope, validators: Validators) -> StateTool[CreateEdgeType]:
     async def run(session: AsyncSession, given: CreateEdgeType) -> Json:
+        types.refuse_bad_edge_properties(
+            validators, given.name, given.properties_schema, given.example_properties
+        )
         made, created = await types.create_edge_type(
             session,
             scope,
@@ -100,6 +125,9 @@ def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
             source_types=given.source_types,
             target_types=given.target_types,
             created_by=_MAKER,
+            properties_schema=given.properties_schema,
+            example_properties=given.example_properties,
+            justification=given.justification,
         )
         if created:
             return {"name": made.name, "created": True}
@@ -108,18 +136,23 @@ def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
             "created": False,
             "sourceTypes": list(made.source_types),
             "targetTypes": list(made.target_types),
+            "propertiesSchema": made.properties_schema,
         }
 
     return StateTool(
         "createEdgeType",
-        "Makes a type of edge, when no existing one fits. A type that exists already stays as it is: you are given "
-        "the node types it joins, and use it.",
+        "Makes a type of edge, when no existing one fits. A type that exists already stays as it is, also where its "
+        "name differs in underscores or a plural only: you are given its name and the node types it joins, and use it.",
         CreateEdgeType,
         run,
     )
 
 
-def add_graph_node(scope: Scope, validators: Validators) -> StateTool[AddGraphNode]:
+def add_graph_node(
+    scope: Scope, validators: Validators, likeness: float = LIKENESS
+) -> StateTool[AddGraphNode]:
+    """`likeness` is from which on a name like another is put to the model before it becomes a node, 0 to 1."""
+
     async def run(session: AsyncSession, given: AddGraphNode) -> Json:
         node_id, created = await nodes.add(
             session,
@@ -128,13 +161,17 @@ def add_graph_node(scope: Scope, validators: Validators) -> StateTool[AddGraphNo
             type_name=given.type,
             name=given.name,
             properties=given.properties,
+            aliases=given.aliases,
+            distinct_from=given.distinct_from,
+            likeness=likeness,
         )
         return {"nodeId": str(node_id), "created": created}
 
     return StateTool(
         "addGraphNode",
         "Adds a node. Where one of this type and name exists, the properties are merged into it: those given replace "
-        "those of the same name, the others stay.",
+        "those of the same name, the others stay. Where one of this type is called alike, you are asked whether it is "
+        "the same thing before another is made.",
         AddGraphNode,
         run,
     )

@@ -87,6 +87,7 @@ def test_what_nobody_incorporates_has_no_legal_form(type_name: str) -> None:
         ("model 3", "model y"),
         ("regulation 2019 1", "regulation 2019 2"),
         ("series a", "series b"),
+        ("maker 1a", "maker 1b"),
         ("phase ii", "phase iii"),
         ("report of january", "report of june"),
     ],
