@@ -1,7 +1,7 @@
 """One insight: analyses, or what they would have needed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -11,6 +11,7 @@ from shared.events.models import Insight
 from shared.graph import context
 from shared.graph.scope import Scope
 from shared.graph.tools import analysis_generation
+from shared.graph.validation import Validators
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.work import Outcome
@@ -24,6 +25,7 @@ from shared.store.words import Phase
 class Analyze:
     model: Model
     context_tokens: int
+    validators: Validators = field(default_factory=Validators)
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """The context is built now, when every query of the iteration has ended: it is the enriched graph."""
@@ -36,7 +38,7 @@ class Analyze:
         answered = [each["objective"] for each in step.input.get("answered", [])]
         message = user_message(agent.mission, insight, nodes, graph_context, answered)
         run = PhaseRun(self.model, lease, agent, Phase.ANALYSIS_GENERATION, message)
-        loop = ToolLoop(run, analysis_generation(scope))
+        loop = ToolLoop(run, analysis_generation(scope, self.validators))
         last_words = await loop.last_words()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         asked_for = loop.results_of("requestInvestigation")

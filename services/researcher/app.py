@@ -13,11 +13,12 @@ SLOTS = 4
 def build(settings: Settings) -> Actor:
     database = step_database("researcher", settings, slots=SLOTS)
     model, search = model_of(settings, database), search_of(settings)
+    work = Research(model, search, settings.context_tokens, settings.name_likeness)
     return step_actor(
         "researcher",
         settings,
         database,
-        {StepKind.QUERY: Research(model, search, settings.context_tokens)},
+        {StepKind.QUERY: work},
         slots=SLOTS,
         closing=[model.provider.close, search.close],
     )

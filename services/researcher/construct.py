@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from services.researcher.acquire import Acquired
 from services.researcher.prompts import construction_message
 from services.researcher.situation import Situation
-from shared.graph.tools import graph_construction
+from shared.graph.tools import Tools
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.store.words import Phase
@@ -19,7 +19,9 @@ class Written:
     edges: int
 
 
-async def construct(model: Model, situation: Situation, acquired: Acquired) -> Written:
+async def construct(
+    model: Model, situation: Situation, acquired: Acquired, tools: Tools
+) -> Written:
     message = construction_message(
         situation.agent.mission,
         situation.query,
@@ -28,7 +30,7 @@ async def construct(model: Model, situation: Situation, acquired: Acquired) -> W
         situation.graph_context,
     )
     run = PhaseRun(model, situation.lease, situation.agent, Phase.GRAPH_CONSTRUCTION, message)
-    loop = ToolLoop(run, graph_construction(situation.scope))
+    loop = ToolLoop(run, tools)
     await loop.last_words()
     return Written(
         nodes=len({result["nodeId"] for result in loop.results_of("addGraphNode")}),

@@ -1,6 +1,6 @@
 """One query: from what is not known to nodes and edges."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -10,7 +10,10 @@ from services.researcher.construct import construct
 from services.researcher.situation import Situation
 from shared.events.models import Query
 from shared.graph import context
+from shared.graph.doubles import LIKENESS
 from shared.graph.scope import Scope
+from shared.graph.tools import graph_construction
+from shared.graph.validation import Validators
 from shared.llm.phase import Model
 from shared.runtime.work import Outcome
 from shared.search.client import SearchClient
@@ -24,12 +27,15 @@ class Research:
     model: Model
     search: SearchClient
     context_tokens: int
+    name_likeness: float = LIKENESS
+    validators: Validators = field(default_factory=Validators)
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """Acquires a document, then builds the graph from it. Each phase goes on where it was interrupted."""
         situation = await self._situation(lease, Query(**step.input))
         acquired = await acquire(self.model, self.search, situation)
-        written = await construct(self.model, situation, acquired)
+        tools = graph_construction(situation.scope, self.validators, self.name_likeness)
+        written = await construct(self.model, situation, acquired, tools)
         result = {"nodes": written.nodes, "edges": written.edges}
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph import commitments, nodes
 from shared.graph.citations import Found, Kind, Refusal, parse, refuse_advice, refuse_analysis
 from shared.graph.lines import utc
+from shared.graph.moves import current_ids
 from shared.graph.scope import Scope
 from shared.graph.values import normal_name, one_line, refuse_large, refuse_unstorable
 from shared.store import ids
@@ -110,17 +111,23 @@ async def _conclude(
 
 async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
     cited = parse(given["content"], given["summary"])
+    moved = await current_ids(session, scope, cited.ids())
+    nodes_cited, edges_cited = (
+        [moved.get(each, each) for each in cited.ids(kind)] for kind in (Kind.NODE, Kind.EDGE)
+    )
     node_rows = await session.execute(
         select(GraphNode.id, GraphNode.type).where(
-            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(cited.ids(Kind.NODE))
+            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(nodes_cited)
         )
     )
     edges = await session.scalars(
         select(GraphEdge.id).where(
-            GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(cited.ids(Kind.EDGE))
+            GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(edges_cited)
         )
     )
-    return Found({row.id: row.type for row in node_rows}, frozenset(edges))
+    types, edge_ids = {row.id: row.type for row in node_rows}, set(edges)
+    types |= {gone: types[kept] for gone, kept in moved.items() if kept in types}
+    return Found(types, edge_ids | {gone for gone, kept in moved.items() if kept in edge_ids})
 
 
 async def _tell_owner(

@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import grounds as grounding
+from shared.graph import moves
 from shared.graph.grounds import Ground
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
@@ -42,8 +43,9 @@ async def add(
     conclusion: no page speaks of those.
     """
     kind = await edge_type(session, scope, type_name)
-    ends = await _ends(session, scope, kind, source_id, target_id)
-    if conclusions := RESERVED_TYPES & set(ends):
+    source_id, target_id = await moves.ends(session, scope, source_id, target_id)
+    types = await _ends(session, scope, kind, source_id, target_id)
+    if conclusions := RESERVED_TYPES & set(types):
         raise ToolRefusalError(
             f"One end is an {' and an '.join(sorted(conclusions))}: pages say nothing of what is concluded from them; "
             "connect facts."
@@ -70,6 +72,7 @@ async def tie_analysis(
     One that exists takes the given properties on top of its own.
     """
     kind = await edge_type(session, scope, type_name)
+    source_id, target_id = await moves.ends(session, scope, source_id, target_id)
     if ANALYSIS_TYPE not in await _ends(session, scope, kind, source_id, target_id):
         raise ToolRefusalError(
             f"Neither end is an {ANALYSIS_TYPE}: only such edges can be added here; facts are connected where pages "

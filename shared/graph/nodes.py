@@ -1,6 +1,6 @@
 """Nodes: what pages say of one thing, under its type and name; the same thing found twice is one node that knows more."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import grounds as grounding
+from shared.graph import names
 from shared.graph.grounds import Ground
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
@@ -33,23 +34,31 @@ async def add(
     name: str,
     properties: Json,
     grounds: Sequence[Ground],
+    aliases: Sequence[str] = (),
+    distinct_from: Collection[UUID] = (),
+    likeness: float | None = None,
 ) -> Added:
-    """Writes what `grounds` bear out of the node, which is made where there is none of this type and name.
+    """Writes what `grounds` bear out of the node, which is made where none of this type is known by this name.
 
-    Of each property the value that is true latest holds, whichever came first. What results must satisfy the type's
-    schema, or nothing is written. A transaction that adds several should add them in the order of their types and
-    names: two that add in different orders wait for each other for ever.
+    One that is known by it, or by another spelling of it, is that node, and keeps its own name. Of each property the
+    value that is true latest holds, whichever came first. What results must satisfy the type's schema, or nothing is
+    written. For `aliases`, `distinct_from` and `likeness`, and for what a transaction that adds several must do before,
+    see `names`.
     """
     if type_name in RESERVED_TYPES:
         raise ToolRefusalError(
             f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
         )
     schema = (await node_type(session, scope, type_name)).properties_schema
-    node = _Node.called(scope, type_name, normal_name(name))
+    name = normal_name(name)
     refuse_unstorable(properties, "properties")
     found = await grounding.found(session, scope, properties, grounds)
+    called = names.Called(type_name, name, aliases, distinct_from, likeness)
     check = partial(validators.check, schema, type_name=type_name)
-    return await add_evidence(session, scope, node, found, check)
+    async with session.begin_nested():
+        [name] = await names.settle(session, scope, [called])
+        node = _Node.called(scope, type_name, name)
+        return await add_evidence(session, scope, node, found, check)
 
 
 async def insert_new(

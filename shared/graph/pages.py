@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from shared.graph import names
 from shared.graph.scope import Scope
 from shared.store.reading.graph_shapes import (
     EdgeDetails,
@@ -128,6 +129,7 @@ async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetail
         **dict(NodeView.model_validate(found)),
         iteration_id=found.iteration_id,
         step_id=found.step_id,
+        names=[each for each in await names.of_node(session, scope, node_id) if each != found.name],
         edges=touching,
     )
 

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Text, case, cast, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.lines import shortened, utc
+from shared.graph.moves import followed
 from shared.graph.scope import Scope
 from shared.graph.types import node_type
 from shared.store.tables import GraphEdge, GraphNode
@@ -37,6 +38,7 @@ async def query(
     """
     if type_name is not None:
         await node_type(session, scope, type_name)
+    ids = await followed(session, scope, ids)
     nodes = await _matching(session, scope, text, type_name, ids, min(limit, MAX_NODES))
     found = [node.id for node in nodes]
     edges = await _edges(session, scope, found, touching=neighbours)

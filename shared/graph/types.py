@@ -1,16 +1,18 @@
 """The types of an agent's nodes and edges: what there are, and making new ones."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
+from typing import TypeVar
 
 from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
+from shared.graph.type_names import folded
 from shared.graph.validation import Validators, refuse_bad_schema
 from shared.graph.values import one_line, refuse_unstorable
 from shared.store.tables import GraphEdgeType, GraphNodeType
@@ -36,6 +38,7 @@ class NodeType:
     properties_schema: Json
     example_properties: Json
     created_by: str
+    justification: str | None
     created_at: datetime
 
 
@@ -48,7 +51,11 @@ class EdgeType:
     source_types: tuple[str, ...]
     target_types: tuple[str, ...]
     created_by: str
+    justification: str | None
     created_at: datetime
+
+
+_Type = TypeVar("_Type", NodeType, EdgeType)
 
 
 async def node_types(session: AsyncSession, scope: Scope) -> list[NodeType]:
@@ -107,13 +114,14 @@ async def create_node_type(
     properties_schema: Json,
     example_properties: Json,
     created_by: str,
+    justification: str | None = None,
 ) -> tuple[NodeType, bool]:
-    """The type and whether it is new; one that differs in case only is the same type, and stays as it is."""
+    """The type and whether it is new; one whose name folds to the same is the same type, and stays as it is."""
     refuse_node_type_name(name)
     refuse_bad_properties(validators, name, properties_schema, example_properties)
-    await _lock_node_types(session, scope)
-    known = {each.name.lower(): each for each in await node_types(session, scope)}
-    if existing := known.get(name.lower()):
+    await _lock(session, scope, "node types")
+    known = await node_types(session, scope)
+    if existing := _same(name, known):
         return existing, False
     _refuse_too_many("node types", len(known))
     await session.execute(
@@ -124,6 +132,7 @@ async def create_node_type(
             properties_schema=properties_schema,
             example_properties=example_properties,
             created_by=created_by,
+            justification=_justified(justification),
         )
     )
     return await node_type(session, scope, name), True
@@ -140,8 +149,9 @@ async def create_edge_type(
     created_by: str,
     properties_schema: Json | None = None,
     example_properties: Json | None = None,
+    justification: str | None = None,
 ) -> tuple[EdgeType, bool]:
-    """The type and whether it is new; an existing one stays as it is. Empty source or target types mean any.
+    """The type and whether it is new; one whose name folds to the same stays as it is. No source or target types mean any.
 
     Whoever gives a schema has checked it and the example. Without one, edges may have any properties.
     """
@@ -150,10 +160,12 @@ async def create_edge_type(
     for wanted in (*source_types, *target_types):
         if wanted not in known_node_types:
             raise ToolRefusalError(_unknown("node type", wanted, known_node_types))
+    await _lock(session, scope, "edge types")
     known = await edge_types(session, scope)
-    if name not in {each.name for each in known}:
-        _refuse_too_many("edge types", len(known))
-    created = await session.scalar(
+    if existing := _same(name, known):
+        return existing, False
+    _refuse_too_many("edge types", len(known))
+    await session.execute(
         insert(GraphEdgeType)
         .values(
             agent_id=scope.agent(),
@@ -164,11 +176,11 @@ async def create_edge_type(
             source_types=list(dict.fromkeys(source_types)),
             target_types=list(dict.fromkeys(target_types)),
             created_by=created_by,
+            justification=_justified(justification),
         )
-        .on_conflict_do_nothing()
-        .returning(GraphEdgeType.name)
+        .on_conflict_do_nothing()  # with the system's own, which nobody locks for
     )
-    return await edge_type(session, scope, name), created is not None
+    return await edge_type(session, scope, name), True
 
 
 def refuse_node_type_name(name: str) -> None:
@@ -195,10 +207,32 @@ def refuse_bad_properties(validators: Validators, name: str, schema: Json, examp
     validators.check(schema, example, f"{name} (exampleProperties)")
 
 
-async def _lock_node_types(session: AsyncSession, scope: Scope) -> None:
+def refuse_bad_edge_properties(
+    validators: Validators, name: str, schema: Json | None, example: Json | None
+) -> None:
+    """As `refuse_bad_properties`, of what edges need not have; raises too where there is only one of the two."""
+    if schema is None and example is None:
+        return
+    if schema is None or example is None:
+        missing = "propertiesSchema" if schema is None else "exampleProperties"
+        raise ToolRefusalError(f"{name}: {missing} is missing; give both, or neither.")
+    refuse_bad_properties(validators, name, schema, example)
+
+
+async def _lock(session: AsyncSession, scope: Scope, what: str) -> None:
     """One writer at a time, until its transaction ends: two may not each find nothing and make Country and COUNTRY."""
-    key = func.hashtextextended(f"node types {scope.agent_id}", 0)
+    key = func.hashtextextended(f"{what} {scope.agent_id}", 0)
     await session.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+def _same(name: str, known: Iterable[_Type]) -> _Type | None:
+    """The one of exactly this name, else the first whose name folds to the same."""
+    alike = [each for each in known if folded(each.name) == folded(name)]
+    return min(alike, key=lambda each: each.name != name, default=None)
+
+
+def _justified(text: str | None) -> str | None:
+    return None if text is None else _sentence(text, "justification")
 
 
 def _refuse_type_name(name: str, form: re.Pattern[str], in_words: str) -> None:
@@ -216,13 +250,17 @@ def _refuse_too_many(what: str, count: int) -> None:
 
 def folded_description(text: str) -> str:
     """`text` on one line. Raises ToolRefusalError where it cannot describe a type."""
-    refuse_unstorable(text, "description")
-    folded = one_line(text)
-    if not 1 <= len(folded) <= _MAX_DESCRIPTION_CHARACTERS:
+    return _sentence(text, "description")
+
+
+def _sentence(text: str, what: str) -> str:
+    refuse_unstorable(text, what)
+    line = one_line(text)
+    if not 1 <= len(line) <= _MAX_DESCRIPTION_CHARACTERS:
         raise ToolRefusalError(
-            f"description: {len(folded)} characters; give 1 to {_MAX_DESCRIPTION_CHARACTERS}."
+            f"{what}: {len(line)} characters; give 1 to {_MAX_DESCRIPTION_CHARACTERS}."
         )
-    return folded
+    return line
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> str:
@@ -244,6 +282,7 @@ def _node_type(row: GraphNodeType) -> NodeType:
         properties_schema=row.properties_schema,
         example_properties=row.example_properties,
         created_by=row.created_by,
+        justification=row.justification,
         created_at=row.created_at,
     )
 
@@ -257,5 +296,6 @@ def _edge_type(row: GraphEdgeType) -> EdgeType:
         source_types=tuple(row.source_types),
         target_types=tuple(row.target_types),
         created_by=row.created_by,
+        justification=row.justification,
         created_at=row.created_at,
     )

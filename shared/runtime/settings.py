@@ -92,6 +92,9 @@ class Settings(BaseSettings):
     search_timeout_seconds: float = 60.0
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""
+    name_likeness: float = Field(0.55, gt=0, le=1)
+    """From which on the model is asked whether a new node is one that is called alike: the part of their names'
+    trigrams that both have."""
     conversation_tokens: int = Field(3000, ge=1)
     """Budget of a conversation's turns that the model is shown in full; older ones it is told by a summary."""
 

@@ -117,6 +117,9 @@ _LOOKS: Final = {
     "graph_edge_types": READ,
     "graph_nodes": READ,
     "graph_edges": READ,
+    "graph_names": READ,
+    "graph_merges": READ,
+    "graph_moves": READ,
     "sources": READ,
     "evidence": READ,
     "investigation_requests": READ,
@@ -144,6 +147,23 @@ _MAKES_SYSTEM_TYPES: Final = {
 """And brings up to date what an older version gave the agent."""
 _WRITES_EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_MERGED)}
 _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
+# Only people merge, through the api: what goes, and comes back when that is undone, are facts alone.
+_MERGES: Final = {
+    "graph_nodes": Grant(
+        ALL,
+        insert=ALL,
+        update=_MERGED,
+        delete=True,
+        inserts=_FACTS,
+        updates=_FACTS,
+        deletes=_FACTS,
+    ),
+    "graph_edges": Grant(ALL, insert=ALL, update=_MERGED, delete=True),
+    "graph_names": Grant(ALL, insert=ALL, update=("node_id",)),
+    "graph_merges": Grant(ALL, insert=ALL, update=("undone_at",)),
+    "graph_moves": Grant(ALL, insert=ALL, delete=True),
+    "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
+}
 
 _LETS_IN: Final = {
     "users": Grant(
@@ -212,6 +232,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_MAKES_TYPES,
         **_WRITES_EDGES,
         "graph_nodes": Grant(ALL, insert=ALL, update=_MERGED, inserts=_FACTS, updates=_FACTS),
+        "graph_names": Grant(ALL, insert=ALL),
         "sources": Grant(ALL, insert=ALL),
         "evidence": Grant(ALL, insert=ALL),
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
@@ -289,6 +310,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "api": {
         **_LOOKS,
         **_MAKES_TYPES,
+        **_MERGES,
         **_LETS_IN,
         **_MAKES_DESTINATIONS,
         "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),

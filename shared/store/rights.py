@@ -38,7 +38,7 @@ class Grant:
     delete: bool = False
     inserts: Rows | None = None
     updates: Rows | None = None
-    deletes: Filled | None = None
+    deletes: Rows | Filled | None = None
 
 
 READ: Final = Grant(select=ALL)

@@ -123,6 +123,7 @@ class Mission:
                 description="who makes things",
                 propertiesSchema={"type": "object"},
                 exampleProperties={"summary": "makes cells"},
+                justification="No type fits.",
             ),
             _call(
                 "createEdgeType",
@@ -130,6 +131,7 @@ class Mission:
                 description="delivers to",
                 sourceTypes=[NODE_TYPE],
                 targetTypes=[NODE_TYPE],
+                justification="No type fits.",
             ),
             *(_node(name) for name in (HUB, *own)),
             *(

@@ -85,11 +85,17 @@ class Mission:
                 description=f"A {name} of the trade",
                 propertiesSchema=_PROPERTIES,
                 exampleProperties={"summary": "…"},
+                justification="No type fits.",
             )
             for name in ("Maker", "Metal")
         ]
         written = [
-            _call("createEdgeType", name="buys", description="a maker buys a metal"),
+            _call(
+                "createEdgeType",
+                name="buys",
+                description="a maker buys a metal",
+                justification="No type fits.",
+            ),
             _call(
                 "addGraphNode",
                 type="Maker",

@@ -34,6 +34,7 @@ def create_node_types(plan: GraphPlan, existing: Existing) -> list[ToolCall]:
             description=node.kind.description,
             propertiesSchema=NODE_SCHEMA,
             exampleProperties=example_properties(node.properties),
+            justification=f"No type that there is says what {node.name} is.",
         )
         for name, node in lacking.items()
     ]
@@ -45,17 +46,22 @@ def create_edge_types(plan: GraphPlan, existing: Existing) -> list[ToolCall]:
         edge.type: edge for edge in reversed(plan.edges) if edge.type not in existing.edge_types
     }
     return [
-        ToolCall.of("createEdgeType", name=name, description=lacking[name].description)
+        ToolCall.of(
+            "createEdgeType",
+            name=name,
+            description=lacking[name].description,
+            justification="No type that there is says how the sentence relates the two.",
+        )
         for name in sorted(lacking)
     ]
 
 
-def add_nodes(plan: GraphPlan) -> list[ToolCall]:
+def add_nodes(plan: GraphPlan, existing: Existing) -> list[ToolCall]:
     """All in one message: a round is dearer than a call."""
     return [
         ToolCall.of(
             "addGraphNode",
-            type=node.kind.name,
+            type=existing.type_called(node.kind.name),
             name=node.name,
             properties=node.properties,
             evidence=of_properties(node.told),
@@ -71,7 +77,7 @@ def add_edges(plan: GraphPlan, ids: Mapping[str, str], existing: Existing) -> li
     return [
         ToolCall.of(
             "addGraphEdge",
-            type=edge.type,
+            type=existing.type_called(edge.type),
             sourceId=ids[edge.source],
             targetId=ids[edge.target],
             properties={"figure": edge.figure} if edge.figure else {},

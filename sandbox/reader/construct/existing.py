@@ -59,6 +59,18 @@ class Existing:
             )
         return found
 
+    def type_called(self, wanted: str) -> str:
+        """The type that there is where one of the name `wanted` was to be made: it may be spelled another way."""
+        return self._called.get(wanted, wanted)
+
+    @cached_property
+    def _called(self) -> Mapping[str, str]:
+        return {
+            str(one.arguments.get("name")): str((one.result or {}).get("name"))
+            for tool in ("createNodeType", "createEdgeType")
+            for one in self._request.results(tool)
+        }
+
     @cached_property
     def kinds(self) -> Mapping[str, str]:
         """The type of each node by the same keys."""

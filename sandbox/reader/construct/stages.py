@@ -16,6 +16,7 @@ from sandbox.reader.construct.calls import (
     create_node_types,
     look,
 )
+from sandbox.reader.construct.doubles import decided, found_to_be
 from sandbox.reader.construct.existing import Existing
 from sandbox.reader.construct.plan import GraphPlan, make_plan, names_to_look_up
 from sandbox.reader.construct.sources import parse_sources
@@ -35,7 +36,8 @@ def construct(request: ChatRequest) -> Answer:
     stages: list[Callable[[], list[ToolCall]]] = [
         lambda: [] if request.exchanges else look(names_to_look_up(sources, objective, existing)),
         lambda: create_node_types(plan, existing) + create_edge_types(plan, existing),
-        lambda: add_nodes(plan),
+        lambda: add_nodes(plan, existing),
+        lambda: decided(request),
         lambda: add_edges(plan, _node_ids(request, plan), existing),
     ]
     made = {_identity(one.name, one.arguments) for one in request.exchanges}
@@ -60,7 +62,8 @@ def _node_ids(request: ChatRequest, plan: GraphPlan) -> dict[str, str]:
         node_id = (one.result or {}).get("nodeId")
         if node_id:
             ids[fold(str(one.arguments.get("name", "")))] = str(node_id)
-    return ids
+    same = found_to_be(request)
+    return ids | {key: ids[name] for key, name in same.items() if name in ids}
 
 
 def _report(request: ChatRequest) -> str:

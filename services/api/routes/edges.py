@@ -12,6 +12,7 @@ from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from services.api.routes.nodes import OfType, Since
 from shared.graph import pages
+from shared.graph.moves import followed
 from shared.graph.pages import EdgesWanted
 from shared.store.reading.graph_shapes import EdgeDetails
 from shared.store.reading.shapes import EdgeView
@@ -36,6 +37,8 @@ async def list_edges(
 
 @router.get("/{edge_id}", response_model=EdgeDetails, responses=UNCHANGED)
 async def show_edge(access: OwnedAgent, edge_id: UUID, request: Request) -> Response:
+    """The id of one that a merge has moved answers with where it is now."""
+    [edge_id] = await followed(access.session, access.scope, [edge_id])
     found = await pages.edge(access.session, access.scope, edge_id)
     if found is None:
         raise NotFoundError("edge", edge_id)

@@ -3,7 +3,7 @@
 from typing import Annotated
 from uuid import UUID
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
@@ -12,11 +12,21 @@ from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from shared.graph import neighbourhood, pages
+from shared.graph.moves import followed
 from shared.graph.pages import EdgesWanted, NodesWanted
 from shared.store.reading.graph_shapes import NeighbourhoodView, NodeDetails
 from shared.store.reading.shapes import EdgeView, NodeView
 
 router = APIRouter(prefix="/agents/{agent}/nodes", tags=["graph"])
+
+
+async def _node_id(access: OwnedAgent, node_id: UUID) -> UUID:
+    """Where a merge has moved it, if one has."""
+    [current] = await followed(access.session, access.scope, [node_id])
+    return current
+
+
+NodeId = Annotated[UUID, Depends(_node_id, scope="function")]
 
 OfType = Annotated[str | None, Query(alias="type", description="Of this type only")]
 Since = Annotated[AwareDatetime | None, Query(description="Touched since then only")]
@@ -39,8 +49,8 @@ async def list_nodes(
 
 
 @router.get("/{node_id}", response_model=NodeDetails, responses=UNCHANGED)
-async def show_node(access: OwnedAgent, node_id: UUID, request: Request) -> Response:
-    """With the first page of its edges."""
+async def show_node(access: OwnedAgent, node_id: NodeId, request: Request) -> Response:
+    """With the first page of its edges. The id of one that was merged into another answers with that one."""
     found = await pages.node(access.session, access.scope, node_id)
     if found is None:
         raise NotFoundError("node", node_id)
@@ -49,7 +59,7 @@ async def show_node(access: OwnedAgent, node_id: UUID, request: Request) -> Resp
 
 @router.get("/{node_id}/edges")
 async def list_edges_of_node(
-    access: OwnedAgent, paging: Paging, node_id: UUID, type_name: OfType = None
+    access: OwnedAgent, paging: Paging, node_id: NodeId, type_name: OfType = None
 ) -> Page[EdgeView]:
     """Those that begin or end at it, those touched last first."""
     if not await pages.has_node(access.session, access.scope, node_id):
@@ -61,7 +71,7 @@ async def list_edges_of_node(
 @router.get("/{node_id}/neighbourhood")
 async def show_neighbourhood(
     access: OwnedAgent,
-    node_id: UUID,
+    node_id: NodeId,
     depth: Annotated[int, Query(ge=1, le=neighbourhood.DEEPEST)] = 1,
     limit: Annotated[
         int, Query(ge=1, le=neighbourhood.MOST_NODES, description="How many nodes to tell at most")

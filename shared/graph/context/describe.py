@@ -10,6 +10,7 @@ from shared.graph.context import survey
 from shared.graph.context.survey import EdgeFacts, NodeFacts
 from shared.graph.layout import within
 from shared.graph.lines import edge_line, node_line, shortened
+from shared.graph.moves import followed
 from shared.graph.scope import Scope
 from shared.store.tables import GraphEdge, GraphNode
 from shared.store.words import ANALYSIS_TYPE
@@ -27,6 +28,7 @@ async def describe_nodes(session: AsyncSession, scope: Scope, ids: Sequence[UUID
 
     Ids that are not this agent's nodes are passed over. Empty where none is.
     """
+    ids = await followed(session, scope, ids)
     nodes = await _given(session, scope, ids, GraphNode.id.in_(ids))
     if not nodes:
         return ""

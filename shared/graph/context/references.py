@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.moves import current_ids
 from shared.graph.scope import Scope
 from shared.graph.values import one_line
 from shared.store.tables import GraphNode
@@ -25,6 +26,8 @@ async def resolve(
     """
     asked = list(dict.fromkeys(references))
     by_id = {text: node_id for text in asked[:MAX_REFERENCES] if (node_id := _as_id(text))}
+    moved = await current_ids(session, scope, by_id.values())
+    by_id = {text: moved.get(node_id, node_id) for text, node_id in by_id.items()}
     names = [_name(text) for text in asked[:MAX_REFERENCES] if text not in by_id]
     existing = await _existing(session, scope, list(by_id.values()))
     named = await _named(session, scope, names)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from shared.graph.doubles import LIKENESS
 from shared.graph.scope import Scope
 from shared.graph.tools.build import (
     add_graph_edge,
@@ -36,7 +37,9 @@ __all__ = [
 Tools = list[StateTool[Any]]
 
 
-def graph_construction(scope: Scope, validators: Validators | None = None) -> Tools:
+def graph_construction(
+    scope: Scope, validators: Validators | None = None, likeness: float = LIKENESS
+) -> Tools:
     """Facts in: types, nodes and edges. Give the process's `validators`, so that schemas are made ready once."""
     validators = validators or Validators()
     return [
@@ -44,8 +47,8 @@ def graph_construction(scope: Scope, validators: Validators | None = None) -> To
         list_node_types(scope),
         list_edge_types(scope),
         create_node_type(scope, validators),
-        create_edge_type(scope),
-        add_graph_node(scope, validators),
+        create_edge_type(scope, validators),
+        add_graph_node(scope, validators, likeness),
         add_graph_edge(scope, validators),
     ]
 

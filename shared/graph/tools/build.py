@@ -7,6 +7,7 @@ from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import edges, nodes, types
+from shared.graph.doubles import LIKENESS
 from shared.graph.scope import Scope
 from shared.graph.tools.evidence import OF_ALL, EvidenceGiven, grounds_of
 from shared.graph.validation import Validators
@@ -15,6 +16,7 @@ from shared.tools import Arguments, Json, StateTool
 
 _MAKER = Phase.GRAPH_CONSTRUCTION
 """The one phase that may make types."""
+_JUSTIFICATION = "Why none of the types that there are fits, in one sentence."
 
 
 class CreateNodeType(Arguments):
@@ -31,6 +33,7 @@ class CreateNodeType(Arguments):
     example_properties: dict[str, Any] = Field(
         description="Properties of one such node; they must satisfy propertiesSchema."
     )
+    justification: str = Field(description=_JUSTIFICATION)
 
 
 class CreateEdgeType(Arguments):
@@ -44,19 +47,37 @@ class CreateEdgeType(Arguments):
     target_types: list[str] = Field(
         default_factory=list, description="Node types it may lead to; empty means any."
     )
+    justification: str = Field(description=_JUSTIFICATION)
+    properties_schema: dict[str, Any] | None = Field(
+        None,
+        description="JSON Schema of what such an edge may say of itself, as for createNodeType; without it, anything.",
+    )
+    example_properties: dict[str, Any] | None = Field(
+        None,
+        description="Properties of one such edge; needed with propertiesSchema, and must satisfy it.",
+    )
 
 
 class AddGraphNode(Arguments):
     type: str = Field(description="The name of an existing node type.")
     name: str = Field(
-        description="What the thing is called, as the graph should know it everywhere: the same type and name is "
-        "the same node."
+        description="What the thing is called, as the graph should know it everywhere: the same type and name, in "
+        "whatever spelling, is the same node."
     )
     properties: dict[str, Any] = Field(
         description="Facts that satisfy the type's schema. By convention summary (one sentence); figures as further "
         "properties."
     )
     evidence: list[EvidenceGiven] = OF_ALL
+    aliases: list[str] = Field(
+        default_factory=list,
+        description="What else the thing itself is called: its ticker, its initials, an earlier name. Nothing that "
+        "another thing is called too.",
+    )
+    distinct_from: list[UUID] = Field(
+        default_factory=list,
+        description="Only after this tool has asked: ids of nodes that are called alike and are another thing.",
+    )
 
 
 class AddGraphEdge(Arguments):
@@ -80,6 +101,7 @@ def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNo
             properties_schema=given.properties_schema,
             example_properties=given.example_properties,
             created_by=_MAKER,
+            justification=given.justification,
         )
         if created:
             return {"name": made.name, "created": True}
@@ -87,15 +109,18 @@ def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNo
 
     return StateTool(
         "createNodeType",
-        "Makes a type of node, when no existing one fits. A type that exists already stays as it is: you are given "
-        "its schema, and use it.",
+        "Makes a type of node, when no existing one fits. A type that exists already, in capitals or small letters, "
+        "singular or plural, stays as it is: you are given its name and schema, and use it.",
         CreateNodeType,
         run,
     )
 
 
-def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
+def create_edge_type(scope: Scope, validators: Validators) -> StateTool[CreateEdgeType]:
     async def run(session: AsyncSession, given: CreateEdgeType) -> Json:
+        types.refuse_bad_edge_properties(
+            validators, given.name, given.properties_schema, given.example_properties
+        )
         made, created = await types.create_edge_type(
             session,
             scope,
@@ -104,6 +129,9 @@ def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
             source_types=given.source_types,
             target_types=given.target_types,
             created_by=_MAKER,
+            properties_schema=given.properties_schema,
+            example_properties=given.example_properties,
+            justification=given.justification,
         )
         if created:
             return {"name": made.name, "created": True}
@@ -112,18 +140,23 @@ def create_edge_type(scope: Scope) -> StateTool[CreateEdgeType]:
             "created": False,
             "sourceTypes": list(made.source_types),
             "targetTypes": list(made.target_types),
+            "propertiesSchema": made.properties_schema,
         }
 
     return StateTool(
         "createEdgeType",
-        "Makes a type of edge, when no existing one fits. A type that exists already stays as it is: you are given "
-        "the node types it joins, and use it.",
+        "Makes a type of edge, when no existing one fits. A type that exists already stays as it is, also where its "
+        "name differs in underscores or a plural only: you are given its name and the node types it joins, and use it.",
         CreateEdgeType,
         run,
     )
 
 
-def add_graph_node(scope: Scope, validators: Validators) -> StateTool[AddGraphNode]:
+def add_graph_node(
+    scope: Scope, validators: Validators, likeness: float = LIKENESS
+) -> StateTool[AddGraphNode]:
+    """`likeness` is from which on a name like another is put to the model before it becomes a node, 0 to 1."""
+
     async def run(session: AsyncSession, given: AddGraphNode) -> Json:
         added = await nodes.add(
             session,
@@ -133,14 +166,18 @@ def add_graph_node(scope: Scope, validators: Validators) -> StateTool[AddGraphNo
             name=given.name,
             properties=given.properties,
             grounds=grounds_of(given.evidence),
+            aliases=given.aliases,
+            distinct_from=given.distinct_from,
+            likeness=likeness,
         )
         return {"nodeId": str(added.id), **added.told}
 
     return StateTool(
         "addGraphNode",
-        "Adds a node, or to the one of this type and name. Refused unless every property rests on a quote that stands "
-        "in a page. Of a property that several pages tell differently, the value that is true latest holds: the answer "
-        "says what was `superseded` by yours, and where a newer one is `kept` instead of it.",
+        "Adds a node, or to the one of this type that is known by this name. Refused unless every property rests on a "
+        "quote that stands in a page. Of a property that several pages tell differently, the value that is true latest "
+        "holds: the answer says what was `superseded` by yours, and where a newer one is `kept` instead of it. Where one "
+        "of this type is called alike, you are asked whether it is the same thing before another is made.",
         AddGraphNode,
         run,
     )

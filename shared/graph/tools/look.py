@@ -71,38 +71,51 @@ def list_node_types(scope: Scope) -> StateTool[NoArguments]:
 
 def list_edge_types(scope: Scope) -> StateTool[NoArguments]:
     async def run(session: AsyncSession, given: NoArguments) -> Json:
-        listed = [
-            {
-                "name": each.name,
-                "description": each.description,
-                "sourceTypes": list(each.source_types),
-                "targetTypes": list(each.target_types),
-            }
-            for each in await types.edge_types(session, scope)
-        ]
-        return {"edgeTypes": listed}
+        return _bounded_edges(await types.edge_types(session, scope))
 
     return StateTool(
         "listEdgeTypes",
         "Lists the types that edges can have, each with the node types it may start from and lead to (an empty list "
-        "means any). Look here before making a type.",
+        "means any), and the JSON Schema of its edges' properties where it has one. Look here before making a type.",
         NoArguments,
         run,
     )
 
 
 def _bounded(node_types: Sequence[types.NodeType]) -> Json:
-    listed: list[Json] = []
+    listed: list[Json] = [
+        {"name": each.name, "description": each.description} for each in node_types
+    ]
+    return _with_schemas("nodeTypes", "createNodeType", listed, node_types)
+
+
+def _bounded_edges(edge_types: Sequence[types.EdgeType]) -> Json:
+    listed: list[Json] = [
+        {
+            "name": each.name,
+            "description": each.description,
+            "sourceTypes": list(each.source_types),
+            "targetTypes": list(each.target_types),
+        }
+        for each in edge_types
+    ]
+    return _with_schemas("edgeTypes", "createEdgeType", listed, edge_types)
+
+
+def _with_schemas(
+    what: str, maker: str, listed: list[Json], kinds: Sequence[types.NodeType | types.EdgeType]
+) -> Json:
+    """`listed` with the schemas of those that have one, as many as fit."""
     left_bytes = _MAX_SCHEMAS_BYTES
-    for each in node_types:
-        entry: Json = {"name": each.name, "description": each.description}
+    for entry, each in zip(listed, kinds, strict=True):
+        if not each.properties_schema:
+            continue
         left_bytes -= len(json.dumps(each.properties_schema, ensure_ascii=False).encode())
         if left_bytes >= 0:
             entry["propertiesSchema"] = each.properties_schema
-        listed.append(entry)
-    answer: Json = {"nodeTypes": listed}
+    answer: Json = {what: listed}
     if left_bytes < 0:
         answer["cut"] = (
-            "Some schemas are left out for their length; createNodeType with a name that exists gives its schema."
+            f"Some schemas are left out for their length; {maker} with a name that exists gives its schema."
         )
     return answer

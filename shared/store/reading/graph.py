@@ -1,6 +1,6 @@
 """What the graph's own reader does not tell: how many there are of each type, and what citations name."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -8,6 +8,7 @@ from sqlalchemy import ScalarSelect, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from shared.store.reading.moves import current_ids
 from shared.store.tables import Agent, GraphEdge, GraphNode
 
 
@@ -46,10 +47,35 @@ async def named(
     """What the agent's nodes and edges of these ids are called; ids of anything else are left out."""
     wanted = set(ids)
     nodes = await nodes_named(session, owner_id, agent_id, wanted)
-    return nodes | await edges_named(session, owner_id, agent_id, wanted)
+    return nodes | await edges_named(session, owner_id, agent_id, wanted - nodes.keys())
 
 
 async def nodes_named(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+) -> dict[UUID, Named]:
+    """One that a merge has moved is called what it is called there; so with edges."""
+    return await _followed(_nodes_named, session, owner_id, agent_id, set(ids))
+
+
+async def edges_named(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+) -> dict[UUID, Named]:
+    return await _followed(_edges_named, session, owner_id, agent_id, set(ids))
+
+
+_Reader = Callable[[AsyncSession, UUID, UUID, Iterable[UUID]], Awaitable[dict[UUID, Named]]]
+
+
+async def _followed(
+    read: _Reader, session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: set[UUID]
+) -> dict[UUID, Named]:
+    found = await read(session, owner_id, agent_id, ids)
+    moved = await current_ids(session, owner_id, agent_id, ids - found.keys())
+    there = await read(session, owner_id, agent_id, moved.values()) if moved else {}
+    return found | {gone: there[kept] for gone, kept in moved.items() if kept in there}
+
+
+async def _nodes_named(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
 ) -> dict[UUID, Named]:
     rows = await session.execute(
@@ -60,7 +86,7 @@ async def nodes_named(
     return {node_id: Named(type_name, name) for node_id, type_name, name in rows}
 
 
-async def edges_named(
+async def _edges_named(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
 ) -> dict[UUID, Named]:
     source, target = aliased(GraphNode), aliased(GraphNode)

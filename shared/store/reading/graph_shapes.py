@@ -12,6 +12,8 @@ class NodeDetails(NodeView):
 
     iteration_id: UUID | None
     step_id: UUID | None
+    names: list[str]
+    """What else it is called, in other spellings too."""
     edges: Page[EdgeView]
 
 
@@ -39,6 +41,8 @@ class TypeDetails(View):
     """JSON Schema of the properties; empty allows any."""
     created_by: str
     """`system`, or the phase that made it."""
+    justification: str | None
+    """Why no type that there was fitted; None where nobody was asked."""
     created_at: datetime
     example_properties: Json
 

@@ -13,6 +13,7 @@ from shared.store.tables.inbox import DeadLetter, InboxItem
 from shared.store.tables.investigations import InvestigationRequest
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
+from shared.store.tables.naming import GraphMerge, GraphMove, GraphName
 
 __all__ = [
     "Agent",
@@ -28,6 +29,9 @@ __all__ = [
     "Evidence",
     "GraphEdge",
     "GraphEdgeType",
+    "GraphMerge",
+    "GraphMove",
+    "GraphName",
     "GraphNode",
     "GraphNodeType",
     "IdempotencyKey",

@@ -33,6 +33,8 @@ class GraphNodeType(Base):
     example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     created_by: Mapped[str]
     """`system`, or the phase that made it."""
+    justification: Mapped[str | None]
+    """Why no type that there was fits; None of what nobody was asked to justify."""
     created_at: Mapped[Created]
 
 
@@ -50,6 +52,7 @@ class GraphEdgeType(Base):
     target_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
     example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     created_by: Mapped[str]
+    justification: Mapped[str | None]
     created_at: Mapped[Created]
 
 

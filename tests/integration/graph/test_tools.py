@@ -70,6 +70,7 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
         description="Water that runs.",
         propertiesSchema=COUNTRY_SCHEMA,
         exampleProperties=COUNTRY,
+        justification="A river is no country.",
     )
     assert made == {"name": "River", "created": True}
     made = await _call(
@@ -79,6 +80,7 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
         description="The river runs through the country.",
         sourceTypes=["River"],
         targetTypes=["Country"],
+        justification="No type says where a river runs.",
     )
     assert made == {"name": "flows_through", "created": True}
     add = _named(offered, "addGraphNode")
@@ -119,6 +121,7 @@ async def test_types_that_exist_are_given_back_as_they_are(world: World) -> None
         description="Another.",
         propertiesSchema={"type": "object"},
         exampleProperties={},
+        justification="None.",
     )
     assert made == {"name": "Country", "created": False, "propertiesSchema": COUNTRY_SCHEMA}
     listed = await _call(world, _named(offered, "listNodeTypes"))
@@ -146,6 +149,7 @@ async def test_a_long_list_of_types_leaves_out_schemas_and_says_so(world: World)
                 "description": "Large.",
                 "propertiesSchema": {"type": "object", "description": "x" * 9_000},
                 "exampleProperties": {},
+                "justification": "None fits.",
             }
             await create.run(session, create.arguments.model_validate(given))
     listed = await _call(world, tools.list_node_types(world.scope))

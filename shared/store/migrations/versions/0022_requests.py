@@ -1,6 +1,6 @@
 """what Analyzers lack, and how often an iteration may go and look for it
 
-Revision ID: 0100
+Revision ID: 0022
 Revises: 0021
 """
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0100"
+revision = "0022"
 down_revision = "0021"
 branch_labels = None
 depends_on = None

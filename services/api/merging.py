@@ -1,0 +1,72 @@
+"""What people say of doubles: that two nodes are one, and that they are not."""
+
+from typing import Annotated, Final
+from uuid import UUID
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from services.api.access import AgentAccess
+from services.api.lengths import length_told
+from services.api.problems import ConflictError, NotFoundError
+from shared.graph import merging
+from shared.graph.merging import MergeRefusedError
+from shared.store.reading import merges
+from shared.store.reading.merge_shapes import MergeView
+
+REASON_CHARACTERS: Final = 500
+
+
+def _reason(text: str) -> str:
+    text = " ".join(text.split())
+    if not 1 <= len(text) <= REASON_CHARACTERS:
+        raise ValueError(
+            f"it has {len(text)} characters, and 1 to {REASON_CHARACTERS} can be taken"
+        )
+    if "\x00" in text:
+        raise ValueError("the character NUL cannot be stored; leave it out")
+    return text
+
+
+class NewMerge(BaseModel):
+    """Two nodes of one type that are one thing: what `gone` has becomes the other's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kept: UUID
+    gone: UUID
+    reason: Annotated[str, AfterValidator(_reason), length_told(1, REASON_CHARACTERS)]
+
+
+async def merge(access: AgentAccess, wanted: NewMerge) -> MergeView:
+    """Raises NotFoundError for a node that is not there, ConflictError where the two cannot be one."""
+    try:
+        made = await merging.merge(
+            access.session,
+            access.scope,
+            kept_id=wanted.kept,
+            gone_id=wanted.gone,
+            reason=wanted.reason,
+            made_by=access.owner_id,
+        )
+    except MergeRefusedError as refusal:
+        raise ConflictError("not-merged", f"Not merged: {refusal}.") from refusal
+    if made is None:
+        raise NotFoundError("pair of nodes", f"{wanted.kept} and {wanted.gone}")
+    return await found(access, made.id)
+
+
+async def undo(access: AgentAccess, merge_id: UUID) -> MergeView:
+    """Raises NotFoundError, and ConflictError where later merges build on it."""
+    try:
+        await merging.undo(access.session, access.scope, merge_id)
+    except MergeRefusedError as refusal:
+        raise ConflictError("not-undone", f"Not undone: {refusal}.") from refusal
+    return await found(access, merge_id)
+
+
+async def found(access: AgentAccess, merge_id: UUID) -> MergeView:
+    """Raises NotFoundError."""
+    view = await merges.find(access.session, access.owner_id, access.agent.id, merge_id)
+    if view is None:
+        raise NotFoundError("merge", merge_id)
+    return view

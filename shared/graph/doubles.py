@@ -1,0 +1,152 @@
+"""Nodes that a new name may mean: looked for where names that read alike stand beside each other.
+
+To search all names for trigrams takes hundreds of milliseconds among a million. So only those are compared that stand
+next to the new one in one of three orders: by the key, which finds names that begin alike; by the key read backwards,
+for those that end alike; by its words, the longest first, for the same words in another order. What that costs does
+not depend on how many there are.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import Select, bindparam, select, union_all
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
+
+from shared.graph import naming
+from shared.graph.likeness import alike, backwards, by_length
+from shared.graph.lines import quoted
+from shared.graph.scope import Scope
+from shared.graph.types import RESERVED_TYPES
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.merge_shapes import DoubleView, NodeRef
+from shared.store.reading.page import Page, Wanted
+from shared.store.tables import Agent, GraphName, GraphNode
+from shared.tools import ToolRefusalError
+
+LIKENESS: Final = 0.55
+"""From which on two names may mean the same thing, unless settings say otherwise."""
+MOST: Final = 5
+_BESIDE: Final = 12
+"""Names compared before and behind the new one, in each order."""
+_TOUCHED: Final = Keyset("doubles", (GraphNode.updated_at, GraphNode.id))
+
+
+@dataclass(frozen=True)
+class Double:
+    """A node that may be the one that is meant."""
+
+    node_id: UUID
+    name: str
+    likeness: float
+
+
+async def likely(
+    session: AsyncSession,
+    scope: Scope,
+    type_name: str,
+    key: str,
+    least: float,
+    *,
+    but: UUID | None = None,
+) -> list[Double]:
+    """At most MOST nodes of the type that are called like `key`, the likest first; `but` the one that is asked for."""
+    found = await session.execute(
+        _AROUND,
+        {
+            "owner": scope.owner_id,
+            "agent": scope.agent_id,
+            "type": type_name,
+            "key": key,
+            "backwards": backwards(key),
+            "by_length": by_length(key),
+        },
+    )
+    holders: Mapping[str, UUID] = {row.key: row.node_id for row in found if row.node_id != but}
+    best: dict[UUID, float] = {}
+    for each in alike(key, holders, least):
+        holder = holders[each.key]
+        best[holder] = max(each.likeness, best.get(holder, 0.0))
+    order = sorted(best, key=lambda node_id: (-best[node_id], node_id))[:MOST]
+    names = await _names(session, scope, order)
+    return [Double(node_id, names[node_id], best[node_id]) for node_id in order]
+
+
+def refuse_undecided(doubles: Sequence[Double], distinct_from: Collection[UUID]) -> None:
+    """Raises ToolRefusalError unless the model has said of every one of `doubles` that it is another thing."""
+    if all(each.node_id in distinct_from for each in doubles):
+        return
+    told = ", ".join(
+        f"[node:{each.node_id}] {quoted(each.name)} ({each.likeness:.2f})" for each in doubles
+    )
+    ids = ", ".join(f'"{each.node_id}"' for each in doubles)
+    raise ToolRefusalError(
+        f"There is {told}, which may be the same thing. If one of them is, add it under that name; "
+        f"if none is, call again with distinctFrom: [{ids}]."
+    )
+
+
+async def _names(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> dict[UUID, str]:
+    if not ids:
+        return {}
+    rows = await session.execute(
+        select(GraphNode.id, GraphNode.name).where(
+            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(ids)
+        )
+    )
+    return {row.id: row.name for row in rows}
+
+
+async def page(session: AsyncSession, scope: Scope, wanted: Wanted) -> Page[DoubleView]:
+    """Each pair once, by looking at the nodes touched last first; a page looks at `limit` of them, and may find none."""
+    facts = select(GraphNode.id, GraphNode.type, GraphNode.name).where(
+        GraphNode.agent_id == scope.agent(), GraphNode.type.not_in(RESERVED_TYPES)
+    )
+    looked = await slice_of(session, facts, _TOUCHED, wanted)
+    found = [
+        DoubleView(
+            node=NodeRef(id=node_id, type=type_name, name=name),
+            other=NodeRef(id=other.node_id, type=type_name, name=other.name),
+            likeness=round(other.likeness, 2),
+        )
+        for node_id, type_name, name in looked.rows
+        for other in await _of_node(session, scope, node_id, type_name, name)
+        if other.node_id < node_id
+    ]
+    return Page(items=found, next=looked.next)
+
+
+async def _of_node(
+    session: AsyncSession, scope: Scope, node_id: UUID, type_name: str, name: str
+) -> list[Double]:
+    key = naming.read(name, type_name).key
+    return await likely(session, scope, type_name, key, LIKENESS, but=node_id)
+
+
+def _windows() -> Iterator[Select[Any]]:
+    agent = (
+        select(Agent.id)
+        .where(Agent.id == bindparam("agent"), Agent.owner_id == bindparam("owner"))
+        .scalar_subquery()
+    )
+    for column in (GraphName.key, GraphName.backwards, GraphName.by_length):
+        for condition, order in _sides(column):
+            yield select(
+                select(GraphName.key, GraphName.node_id)
+                .where(GraphName.agent_id == agent, GraphName.type == bindparam("type"), condition)
+                .order_by(order)
+                .limit(_BESIDE)
+                .subquery()
+            )
+
+
+def _sides(column: InstrumentedAttribute[str]) -> Iterator[tuple[Any, Any]]:
+    place = bindparam(column.key)
+    yield column >= place, column.asc()
+    yield column < place, column.desc()
+
+
+# Made once: it takes milliseconds, which is what a node may take.
+_AROUND: Final = union_all(*_windows())

@@ -1,0 +1,37 @@
+"""Types that are one type under two names."""
+
+import pytest
+
+from shared.graph.type_names import folded
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("TradeDeal", "Tradedeal"),
+        ("TradeDeal", "TradeDeals"),
+        ("Country", "Countries"),
+        ("Business", "Businesses"),
+        ("Tax", "Taxes"),
+        ("Branch", "Branches"),
+        ("is_part_of", "ispart_of"),
+        ("supplies", "supply"),
+        ("borders", "border"),
+    ],
+)
+def test_one_type(one: str, other: str) -> None:
+    assert folded(one) == folded(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Status", "Statu"),
+        ("Analysis", "Analysi"),
+        ("Process", "Proces"),
+        ("Gas", "Ga"),
+        ("Bank", "Bond"),
+    ],
+)
+def test_two_types(one: str, other: str) -> None:
+    assert folded(one) != folded(other)
