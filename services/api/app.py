@@ -38,6 +38,7 @@ from services.api.routes import (
     sign_in,
     types,
     users,
+    verification,
 )
 from shared.runtime import process
 from shared.runtime.settings import Settings
@@ -57,6 +58,7 @@ TOPICS: Final = (
     edges,
     types,
     conclusions,
+    verification,
     inbox,
     conversation,
     memories,
