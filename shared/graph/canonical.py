@@ -1,22 +1,25 @@
 """What an agent knows in one form, free of ids and of time: two agents that know the same are seen to."""
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.graph.citations import Citation, Kind, replaced
+from shared.graph.citations import Citation, Kind, parse, replaced
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
+from shared.graph.unordered import UnorderedHash
+from shared.graph.verify.load import EDGES_IN_ORDER, NODES_IN_ORDER
+from shared.store.reading.keyset import slices_of
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json
 
+BATCH_ROWS: Final = 2000
 _GENERATED_AT = "generated_at"
 """The one property of a conclusion that says when and not what."""
 
@@ -26,8 +29,47 @@ Names = Mapping[Citation, Name]
 
 
 async def canonical_hash(session: AsyncSession, scope: Scope) -> str:
-    """sha256, in hex, of the canonical form as JSON in UTF-8, its keys sorted, without blanks."""
-    return hashlib.sha256(_json(await canonical(session, scope)).encode()).hexdigest()
+    """Of the canonical form, in hex: of each of its types, nodes and edges as JSON, whatever their order.
+
+    It is made batch by batch, so that it takes no more memory for a million nodes than for ten. Where others write
+    meanwhile, give it a transaction of repeatable reads.
+    """
+    told = UnorderedHash()
+    for node_type in await node_types(session, scope):
+        told.add(_json(["node type", _node_type(node_type)]))
+    for edge_type in await edge_types(session, scope):
+        told.add(_json(["edge type", _edge_type(edge_type)]))
+    async for nodes in slices_of(session, _all_nodes(scope), NODES_IN_ORDER, BATCH_ROWS):
+        for line in await _lines(session, scope, "node", [_Node(*row) for row in nodes]):
+            told.add(line)
+    async for edges in slices_of(session, _all_edges(scope), EDGES_IN_ORDER, BATCH_ROWS):
+        for line in await _lines(session, scope, "edge", [_Edge(*row) for row in edges]):
+            told.add(line)
+    return told.hexdigest()
+
+
+async def _lines(
+    session: AsyncSession, scope: Scope, kind: str, known: "Sequence[_Node | _Edge]"
+) -> list[str]:
+    cited = {each for row in known for each in _cited(row.properties)}
+    names = await _names(session, scope, cited) if cited else {}
+    return [_json([kind, row.told(names)]) for row in known]
+
+
+async def _names(session: AsyncSession, scope: Scope, cited: set[Citation]) -> Names:
+    by_kind = {kind: {each.id for each in cited if each.kind is kind} for kind in Kind}
+    nodes = await session.execute(_all_nodes(scope).where(GraphNode.id.in_(by_kind[Kind.NODE])))
+    edges = await session.execute(_all_edges(scope).where(GraphEdge.id.in_(by_kind[Kind.EDGE])))
+    called = {Citation(Kind.NODE, row.id): _Node(*row).called for row in nodes}
+    return called | {Citation(Kind.EDGE, row.id): _Edge(*row).called for row in edges}
+
+
+def _cited(value: Any) -> Iterator[Citation]:
+    if isinstance(value, str):
+        yield from parse(value).citations
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _cited(inner)
 
 
 async def canonical(session: AsyncSession, scope: Scope) -> Json:
@@ -102,31 +144,35 @@ def _called(known: _Node | _Edge) -> Name:
 
 
 async def _nodes(session: AsyncSession, scope: Scope) -> list[_Node]:
-    rows = await session.execute(
-        select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.properties).where(
-            GraphNode.agent_id == scope.agent()
-        )
-    )
-    return [_Node(*row) for row in rows]
+    return [_Node(*row) for row in await session.execute(_all_nodes(scope))]
 
 
 async def _edges(session: AsyncSession, scope: Scope) -> list[_Edge]:
+    return [_Edge(*row) for row in await session.execute(_all_edges(scope))]
+
+
+def _all_nodes(scope: Scope) -> Select[UUID, str, str, Json]:
+    return select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.properties).where(
+        GraphNode.agent_id == scope.agent()
+    )
+
+
+def _all_edges(scope: Scope) -> Select[UUID, str, Json, str, str, str, str]:
     source, target = aliased(GraphNode), aliased(GraphNode)
-    rows = await session.execute(
+    return (
         select(
             GraphEdge.id,
             GraphEdge.type,
             GraphEdge.properties,
-            source.type,
-            source.name,
-            target.type,
-            target.name,
+            source.type.label("source_type"),
+            source.name.label("source_name"),
+            target.type.label("target_type"),
+            target.name.label("target_name"),
         )
         .join(source, source.id == GraphEdge.source_id)
         .join(target, target.id == GraphEdge.target_id)
         .where(GraphEdge.agent_id == scope.agent())
     )
-    return [_Edge(*row) for row in rows]
 
 
 def _node_type(known: NodeType) -> Json:

@@ -3,21 +3,23 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, LargeBinary, Select, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.citations import Found, Kind
-from shared.graph.proof.rows import EdgeRow, EvidenceRow, NodeRow, SourceRow
+from shared.graph.proof.rows import EdgeRow, EvidenceRow, Json, NodeRow, SourceRow
 from shared.graph.scope import Scope
 from shared.graph.verify.checks import Spanned, Support, cited_by
+from shared.store.reading.keyset import Keyset
 from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
 
 _TEXT_BYTES = func.octet_length(Source.text)
 _BYTES = func.convert_to(Source.text, "UTF8")
-TEXT_SHA256 = func.sha256(_BYTES)
+TEXT_SHA256 = func.sha256(_BYTES, type_=LargeBinary)
 """Of the text as it stands there, made by PostgreSQL, so that the text need not travel."""
 _QUOTE = func.substring(
     _BYTES,
@@ -70,6 +72,13 @@ EDGE = (
     GraphEdge.updated_at,
 )
 
+# All of an agent's, in orders that indexes have.
+SOURCES_IN_ORDER = Keyset("all sources", (Source.fetched_at, Source.id), descending=False)
+NODES_IN_ORDER = Keyset("all nodes", (GraphNode.type, GraphNode.name), descending=False)
+EDGES_IN_ORDER = Keyset(
+    "all edges", (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id), descending=False
+)
+
 EvidenceOf = dict[UUID, list[Spanned]]
 """By node or edge."""
 
@@ -80,19 +89,39 @@ class SourceFound:
     text_sha256: bytes
 
 
-async def sources(session: AsyncSession, statement: Select[Any]) -> list[SourceFound]:
-    """Of what `statement` finds, which selects `*SOURCE, TEXT_SHA256`."""
-    rows = await session.execute(statement)
-    return [SourceFound(source_row(*row[:-1]), row[-1]) for row in rows]
-
-
 async def sources_by_id(
     session: AsyncSession, scope: Scope, wanted: Collection[UUID]
 ) -> list[SourceFound]:
-    return await sources(
-        session,
-        select(*SOURCE, TEXT_SHA256).where(Source.agent_id == scope.agent(), Source.id.in_(wanted)),
-    )
+    rows = await session.execute(all_sources(scope).where(Source.id.in_(wanted)))
+    return [source_found(*row) for row in rows]
+
+
+def all_sources(
+    scope: Scope,
+) -> Select[
+    UUID,
+    str,
+    str | None,
+    datetime | None,
+    datetime,
+    bytes,
+    bytes,
+    datetime | None,
+    str | None,
+    bytes,
+]:
+    """With the hash of the text as it stands there."""
+    return select(*SOURCE, TEXT_SHA256).where(Source.agent_id == scope.agent())
+
+
+def all_nodes(scope: Scope) -> Select[UUID, str, str, Json, bytes | None, datetime, datetime]:
+    return select(*NODE).where(GraphNode.agent_id == scope.agent())
+
+
+def all_edges(
+    scope: Scope,
+) -> Select[UUID, str, UUID, UUID, Json, bytes | None, datetime, datetime]:
+    return select(*EDGE).where(GraphEdge.agent_id == scope.agent())
 
 
 async def nodes(
@@ -100,9 +129,7 @@ async def nodes(
 ) -> dict[UUID, NodeRow]:
     if not wanted:
         return {}
-    rows = await session.execute(
-        select(*NODE).where(GraphNode.agent_id == scope.agent(), GraphNode.id.in_(wanted))
-    )
+    rows = await session.execute(all_nodes(scope).where(GraphNode.id.in_(wanted)))
     return {row.id: node_row(*row) for row in rows}
 
 
@@ -111,9 +138,7 @@ async def edges(
 ) -> dict[UUID, EdgeRow]:
     if not wanted:
         return {}
-    rows = await session.execute(
-        select(*EDGE).where(GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(wanted))
-    )
+    rows = await session.execute(all_edges(scope).where(GraphEdge.id.in_(wanted)))
     return {row.id: edge_row(*row) for row in rows}
 
 
@@ -203,6 +228,11 @@ async def _retracted(session: AsyncSession, scope: Scope, things: Collection[UUI
 
 def _of_any(things: Collection[UUID]) -> ColumnElement[bool]:
     return or_(Evidence.node_id.in_(things), Evidence.edge_id.in_(things))
+
+
+def source_found(*columns: Any) -> SourceFound:
+    """Of a row of `all_sources`."""
+    return SourceFound(source_row(*columns[:-1]), columns[-1])
 
 
 def source_row(*columns: Any) -> SourceRow:

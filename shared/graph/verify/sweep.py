@@ -5,40 +5,27 @@ needs no more memory for a million nodes than for ten.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVarTuple
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.citations import Kind
-from shared.graph.proof.rows import EdgeRow, NodeRow
+from shared.graph.proof.rows import NodeRow
 from shared.graph.scope import Scope
 from shared.graph.verify import checks, load
 from shared.graph.verify.checks import Spanned
 from shared.graph.verify.faults import Fault, Found, Link, link_of
 from shared.store.reading import cursors
 from shared.store.reading.cursors import BadCursorError
-from shared.store.reading.keyset import Keyset
+from shared.store.reading.keyset import Keyset, long_slice_of
 from shared.store.reading.proof_shapes import CheckedView, FoundBreak, VerificationPage
-from shared.store.tables import GraphEdge, GraphNode, Source
-
-Columns = TypeVarTuple("Columns")
 
 PAGE_ROWS: Final = 500
 LARGEST_PAGE_ROWS: Final = 1000
 
 _CURSOR: Final = "verification"
-# By indexes that each of the tables has.
-_STAGES: Final = (
-    Keyset("verified sources", (Source.fetched_at, Source.id), descending=False),
-    Keyset("verified nodes", (GraphNode.type, GraphNode.name), descending=False),
-    Keyset(
-        "verified edges",
-        (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id),
-        descending=False,
-    ),
-)
+_STAGES: Final = (load.SOURCES_IN_ORDER, load.NODES_IN_ORDER, load.EDGES_IN_ORDER)
 
 
 async def sweep(
@@ -62,24 +49,21 @@ _Looked = tuple[CheckedView, list[Found], str | None]
 async def _sources(
     session: AsyncSession, scope: Scope, order: Keyset, after: str | None, limit: int
 ) -> _Looked:
-    wanted = select(*load.SOURCE, load.TEXT_SHA256).where(Source.agent_id == scope.agent())
-    found = await load.sources(session, _slice(wanted, order, after, limit))
+    part = await long_slice_of(session, load.all_sources(scope), order, limit, after)
+    found = [load.source_found(*row) for row in part.rows]
     broken = [
         Found(Link.SOURCE, each.row.id, each.row.url, fault)
         for each in found
         for fault in checks.of_source(scope.agent_id, each.row, each.text_sha256)
     ]
-    last = found[-1].row if len(found) == limit else None
-    place = None if last is None else cursors.written(order.name, (last.fetched_at, last.id))
-    return CheckedView(sources=len(found)), broken, place
+    return CheckedView(sources=len(found)), broken, part.next
 
 
 async def _nodes(
     session: AsyncSession, scope: Scope, order: Keyset, after: str | None, limit: int
 ) -> _Looked:
-    wanted = select(*load.NODE).where(GraphNode.agent_id == scope.agent())
-    rows = await session.execute(_slice(wanted, order, after, limit))
-    nodes = [load.node_row(*row) for row in rows]
+    part = await long_slice_of(session, load.all_nodes(scope), order, limit, after)
+    nodes = [load.node_row(*row) for row in part.rows]
     evidence = await load.evidence_of(session, scope, Kind.NODE, [node.id for node in nodes])
     conclusions = [node for node in nodes if checks.is_conclusion(node)]
     support = await load.support_of(session, scope, conclusions)
@@ -89,17 +73,14 @@ async def _nodes(
         broken += _in_node(node, faults)
     for conclusion in conclusions:
         broken += _in_node(conclusion, checks.of_conclusion(conclusion, support))
-    last = nodes[-1] if len(nodes) == limit else None
-    place = None if last is None else cursors.written(order.name, (last.type, last.name))
-    return CheckedView(nodes=len(nodes), evidence=_count(evidence)), broken, place
+    return CheckedView(nodes=len(nodes), evidence=_count(evidence)), broken, part.next
 
 
 async def _edges(
     session: AsyncSession, scope: Scope, order: Keyset, after: str | None, limit: int
 ) -> _Looked:
-    wanted = select(*load.EDGE).where(GraphEdge.agent_id == scope.agent())
-    rows = await session.execute(_slice(wanted, order, after, limit))
-    edges = [load.edge_row(*row) for row in rows]
+    part = await long_slice_of(session, load.all_edges(scope), order, limit, after)
+    edges = [load.edge_row(*row) for row in part.rows]
     evidence = await load.evidence_of(session, scope, Kind.EDGE, [edge.id for edge in edges])
     ends = {end for edge in edges for end in (edge.source_id, edge.target_id)}
     types = await load.node_types(session, scope, ends)
@@ -108,21 +89,7 @@ async def _edges(
         there = {end: types[end] for end in (edge.source_id, edge.target_id) if end in types}
         faults = checks.of_edge(scope.agent_id, edge, evidence.get(edge.id, ()), there)
         broken += [Found(Link.EDGE, edge.id, edge.type, fault) for fault in faults]
-    last = edges[-1] if len(edges) == limit else None
-    place = None if last is None else cursors.written(order.name, _ends_of(last))
-    return CheckedView(edges=len(edges), evidence=_count(evidence)), broken, place
-
-
-def _ends_of(edge: EdgeRow) -> tuple[str, UUID, UUID]:
-    return edge.type, edge.source_id, edge.target_id
-
-
-def _slice(
-    wanted: Select[*Columns], order: Keyset, after: str | None, limit: int
-) -> Select[*Columns]:
-    if after is not None:
-        wanted = wanted.where(order.after(after))
-    return order.ordered(wanted).limit(limit)
+    return CheckedView(edges=len(edges), evidence=_count(evidence)), broken, part.next
 
 
 def _of_evidence(
