@@ -192,6 +192,13 @@ async def current_ids(
     return {each: each for each in cited}
 
 
+async def earlier_ids(
+    session: AsyncSession, scope: Scope, things: Collection[UUID]
+) -> dict[UUID, list[UUID]]:
+    """The other way round: by the ids of now those that stand for them in older texts. None, as above."""
+    return {}
+
+
 async def support_of(
     session: AsyncSession, scope: Scope, conclusions: Iterable[NodeRow]
 ) -> Support:
