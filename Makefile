@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
-	test-cluster-short bench-makespan bench-api bench-events check format lock asyncapi clean
+	test-cluster-short test-mutations bench-makespan bench-api bench-events check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ test-chaos: $(VENV)/.installed-dev  ## kill anybody at every point and at random
 	@VIGIL_TEST_FIGURES=build/figures.json $(BIN)/python -m pytest -m chaos tests/chaos $(ARGS)
 	@$(BIN)/python -m tests.chaos.guarantees build/figures.json docs/guarantees.md
 	@cat docs/guarantees.md
+
+test-mutations: $(VENV)/.installed-dev  ## change a finished graph in 1,000 ways and more: `vigil verify` must find each, and nothing else (1 minute)
+	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s tests/integration/graph/test_mutations.py $(ARGS)
 
 test-cluster-short: $(VENV)/.installed-dev
 	@if docker compose version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then \

@@ -23,6 +23,7 @@ from cli.commands.run import run
 from cli.commands.tail import tail
 from cli.commands.top import top
 from cli.commands.up import up
+from cli.commands.verify import verify
 
 INSTALLATION: Final = "Installation"
 AGENTS: Final = "Agents"
@@ -59,6 +60,8 @@ def build_app() -> typer.Typer:
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
     for of_agents in (run, chat, tail, top, graph, iterations, iteration, analyses, advice):
         app.command(rich_help_panel=AGENTS)(of_agents)
+    for of_proof in (verify,):
+        app.command(rich_help_panel=AGENTS)(of_proof)
     for of_spending in (costs, budget):
         app.command(rich_help_panel=AGENTS)(of_spending)
     memories = _group("memory", "What an agent remembers of what you told it.")

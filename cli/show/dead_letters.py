@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cli.show.words import ago, clip, counted
+from cli.show.words import ago, clip, counted, printable
 from shared.store.reading.letter_shapes import DeadLetterDetails, DeadLetterView
 
 ID_CHARACTERS: Final = 8
@@ -60,7 +60,7 @@ def readable(letter: DeadLetterDetails) -> str:
         lines = [shown[at : at + BYTES_A_LINE] for at in range(0, len(shown), BYTES_A_LINE)]
         return _cut("\n".join(map(_hex, lines)), len(letter.payload) > BYTES_SHOWN)
     text = _pretty(letter.text)
-    return _cut(_printable(text[:TEXT_CHARACTERS]), len(text) > TEXT_CHARACTERS)
+    return _cut(printable(text[:TEXT_CHARACTERS]), len(text) > TEXT_CHARACTERS)
 
 
 def _pretty(text: str) -> str:
@@ -68,13 +68,6 @@ def _pretty(text: str) -> str:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
         return text or "nothing"
-
-
-def _printable(text: str) -> str:
-    """What a terminal would obey is written out."""
-    return "".join(
-        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
-    )
 
 
 def _hex(line: bytes) -> str:

@@ -77,3 +77,10 @@ def cited(content: str, citations: Iterable[CitationView]) -> str:
         return f"[{found}]" if found else match[0]
 
     return _CITATION.sub(name, content)
+
+
+def printable(text: str) -> str:
+    """`text` with whatever a terminal would obey written out; lines stay."""
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
+    )

@@ -25,6 +25,7 @@ from services.api.routes import (
     destinations,
     edges,
     events,
+    exports,
     graph,
     health,
     inbox,
@@ -39,6 +40,7 @@ from services.api.routes import (
     sign_in,
     types,
     users,
+    verification,
 )
 from shared.runtime import process
 from shared.runtime.settings import Settings
@@ -59,6 +61,8 @@ TOPICS: Final = (
     merges,
     types,
     conclusions,
+    verification,
+    exports,
     inbox,
     conversation,
     memories,

@@ -14,6 +14,7 @@ from services.api.attempts import Attempts
 from services.api.events.hub import Hub
 from services.api.events.owners import Owners
 from services.api.events.window import Window
+from services.api.exports import Exports
 from services.api.hints import Hints
 from services.api.invitation import Invitations
 from services.api.metrics import Metrics
@@ -75,6 +76,7 @@ class Parts:
         state.hub = self.hub
         state.answers = self.answers
         state.hints = Hints(self.bus)
+        state.exports = Exports(self.database)
         state.invitations = self.invitations
         state.link_requests = Attempts(MOST_LINK_REQUESTS)
         state.link_attempts = Attempts(MOST_BAD_LINKS)

@@ -65,6 +65,18 @@ class Database:
                 raise TransientError(f"PostgreSQL: {_reason(error)}", counts=False) from error
             raise
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[AsyncSession]:
+        """As `transaction`, but all is read as it was when it was first looked at, and nothing can be written."""
+        async with self.transaction() as session:
+            await session.connection(
+                execution_options={
+                    "isolation_level": "REPEATABLE READ",
+                    "postgresql_readonly": True,
+                }
+            )
+            yield session
+
     async def ping(self) -> None:
         """Raises TransientError unless Postgres answers."""
         async with self.transaction() as session:

@@ -39,6 +39,11 @@ def edge_id(agent_id: UUID, type_name: str, source_id: UUID, target_id: UUID) ->
     return _derived("edge", agent_id, type_name, source_id, target_id)
 
 
+def moved_id(agent_id: UUID, old_id: UUID) -> UUID:
+    """Of a node whose id an earlier spelling of its name had made, when it comes to another agent."""
+    return _derived("moved", agent_id, old_id)
+
+
 def source_id(agent_id: UUID, url: str, sha256: bytes) -> UUID:
     return _derived("source", agent_id, url, sha256.hex())
 

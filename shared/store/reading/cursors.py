@@ -11,7 +11,7 @@ from uuid import UUID
 from shared.errors import VigilError
 
 VERSION: Final = 1
-LONGEST_CHARACTERS: Final = 1_000
+LONGEST_CHARACTERS: Final = 2_000
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 Place = tuple[UUID | datetime | int | str, ...]

@@ -4,7 +4,7 @@ Rows that come or go in between move nothing: none is told twice, none that stay
 (a node that is touched while the pages are read) is told where it is then.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
@@ -67,9 +67,20 @@ async def slice_of(
     session: AsyncSession, statement: Select[*Row], order: Keyset, wanted: Wanted
 ) -> Slice[*Row]:
     """The rows of `statement`, which has no order of its own. Raises BadCursorError."""
-    if wanted.cursor is not None:
-        statement = statement.where(order.after(wanted.cursor))
     limit = max(1, min(wanted.limit, LARGEST_PAGE))
+    return await long_slice_of(session, statement, order, limit, wanted.cursor)
+
+
+async def long_slice_of(
+    session: AsyncSession,
+    statement: Select[*Row],
+    order: Keyset,
+    limit: int,
+    cursor: str | None = None,
+) -> Slice[*Row]:
+    """The same for programs, which may want more rows at once than people."""
+    if cursor is not None:
+        statement = statement.where(order.after(cursor))
     found = (
         await session.execute(
             order.ordered(statement)
@@ -83,3 +94,16 @@ async def slice_of(
     is_last = len(found) <= limit
     place = None if is_last else cast(cursors.Place, tuple(found[limit - 1])[-keys:])
     return Slice(rows, None if place is None else cursors.written(order.name, place))
+
+
+async def slices_of(
+    session: AsyncSession, statement: Select[*Row], order: Keyset, limit: int
+) -> AsyncIterator[list[tuple[*Row]]]:
+    """All rows of `statement`, so many at a time."""
+    cursor: str | None = None
+    while True:
+        found = await long_slice_of(session, statement, order, limit, cursor)
+        yield found.rows
+        cursor = found.next
+        if cursor is None:
+            return

@@ -1,0 +1,97 @@
+"""Verifying: asked of the api, shown while it goes on, summed up at the end."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from uuid import UUID
+
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cli.client import Client
+from cli.show.console import err, out
+from cli.show.json import print_json
+from cli.show.verification import counted_in_words, show_breaks, show_chain, show_summary
+from shared.store.reading.proof_shapes import CheckedView, FoundBreak
+from shared.store.reading.shapes import AgentView, View
+
+ROWS: Final = 500
+"""That the api looks at in one answer."""
+MOST_TOLD: Final = 1000
+"""Breaks that are kept and told; of more than that, only how many there are."""
+
+
+class AgentVerified(View):
+    """All that one agent knows, looked at."""
+
+    agent_id: UUID
+    name: str
+    holds: bool
+    checked: CheckedView
+    broken: int
+    """How many breaks there are; `breaks` tells the first of them."""
+    breaks: list[FoundBreak]
+
+
+def verify_one(client: Client, conclusion_id: UUID, *, as_json: bool) -> bool:
+    """Shows its chain; whether it holds."""
+    found = client.verification(conclusion_id)
+    if as_json:
+        print_json(found)
+    else:
+        show_chain(out(), found)
+        show_summary(out(), found)
+    return found.holds
+
+
+def verify_all(client: Client, agent: str | None, *, as_json: bool) -> bool:
+    """Of one agent or of all; whether everything holds."""
+    agents = list(client.agents()) if agent is None else [client.agent(agent)]
+    found: list[AgentVerified] = []
+    for each in agents:
+        found.append(_verified(client, each))
+        if not as_json:
+            show_breaks(out(), found[-1])
+    if as_json:
+        print_json(found)
+    elif not agents:
+        out().print("There are no agents, so there is nothing to verify.")
+    return all(each.holds for each in found)
+
+
+def _verified(client: Client, agent: AgentView) -> AgentVerified:
+    checked, breaks, broken = Counter[str](), list[FoundBreak](), 0
+    with _progress(agent.name) as tell:
+        for page in client.verification_pages(str(agent.id), ROWS):
+            checked.update(page.checked.model_dump())
+            broken += len(page.breaks)
+            breaks += page.breaks[: MOST_TOLD - len(breaks)]
+            tell(CheckedView(**checked))
+    return AgentVerified(
+        agent_id=agent.id,
+        name=agent.name,
+        holds=not broken,
+        checked=CheckedView(**checked),
+        broken=broken,
+        breaks=breaks,
+    )
+
+
+class _Tell:
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None)
+
+    def __call__(self, checked: CheckedView) -> None:
+        self._progress.update(self._task, description=counted_in_words(checked))
+
+
+@contextmanager
+def _progress(name: str) -> Iterator[_Tell]:
+    """On stderr, and gone when it ends; nothing where there is no terminal."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    console = err()
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        yield _Tell(progress)

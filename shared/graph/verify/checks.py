@@ -1,0 +1,167 @@
+"""What must be so of each row, decided from rows alone. Every function yields the faults that it finds."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from shared.graph.citations import Citation, Cited, Found, Kind, parse
+from shared.graph.proof import seals
+from shared.graph.proof.fold import Claim, standing
+from shared.graph.proof.rows import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
+from shared.graph.verify.faults import Broken, Fault
+from shared.store import ids
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+
+Faults = Iterator[Fault]
+
+
+@dataclass(frozen=True)
+class Spanned:
+    """Evidence with what stands at its span."""
+
+    row: EvidenceRow
+    quote: bytes
+    text_bytes: int
+    """How long the page's text is."""
+    has_source: bool = True
+    """Whether the page is there, and this agent's."""
+    is_retracted: bool = False
+
+    @property
+    def claim(self) -> Claim:
+        row = self.row
+        return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted)
+
+
+@dataclass(frozen=True)
+class Support:
+    """What there is of all that a conclusion cites."""
+
+    found: Found
+    retracted: Collection[UUID] = ()
+    """Nodes and edges that rest on retracted pages alone."""
+
+
+def of_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
+    """`text_sha256` is that of the text as it is now."""
+    if text_sha256 != row.sha256:
+        yield Fault(Broken.TEXT, "the text of the page is not the one that was kept")
+    if ids.source_id(agent_id, row.url, row.sha256) != row.id:
+        yield Fault(Broken.ID, "its id does not follow from its URL and text")
+    if row.sealed(agent_id) != row.seal:
+        yield Fault(Broken.SEAL, "its URL, title, dates or text were changed since it was kept")
+
+
+def of_evidence(agent_id: UUID, spanned: Spanned) -> Faults:
+    row = spanned.row
+    derived = ids.evidence_id(row.thing_id, row.source_id, row.first_byte, row.end_byte, row.says)
+    if derived != row.id:
+        yield Fault(Broken.ID, "its id does not follow from what it says, of what and where")
+    if row.sealed(agent_id) != row.seal:
+        yield Fault(Broken.SEAL, "its span, claims or dates were changed since it was written")
+    if not spanned.has_source:
+        yield Fault(Broken.SOURCE, "the page that it quotes is not there")
+        return
+    yield from _of_span(spanned)
+
+
+def _of_span(spanned: Spanned) -> Faults:
+    row = spanned.row
+    if row.end_byte > spanned.text_bytes:
+        yield Fault(
+            Broken.SPAN,
+            f"its span ends at byte {row.end_byte}, and the page at {spanned.text_bytes}",
+        )
+    elif not _decodes(spanned.quote):
+        yield Fault(Broken.SPAN, "its span cuts a character in two")
+    if seals.sha256(spanned.quote) != row.quote_sha256:
+        yield Fault(Broken.QUOTE, "what stands at its span is not what was quoted")
+
+
+def of_thing(agent_id: UUID, row: ThingRow, evidence: Sequence[Spanned]) -> Faults:
+    """Its seal and its properties; conclusions have no evidence, and their properties are their own."""
+    if row.seal is None:
+        yield Fault(Broken.UNPROVEN, "it was written before evidence was kept, and has no seal")
+    elif row.sealed(agent_id, [each.row.id for each in evidence]) != row.seal:
+        yield Fault(Broken.SEAL, "it, or the list of its evidence, was changed since it was sealed")
+    if not is_conclusion(row):
+        yield from _of_properties(row.properties, [each.claim for each in evidence])
+
+
+def of_node(agent_id: UUID, row: NodeRow, evidence: Sequence[Spanned]) -> Faults:
+    """Not of its id: that may have been made of an earlier spelling of its name."""
+    yield from of_thing(agent_id, row, evidence)
+    if is_conclusion(row):
+        if ids.node_id(agent_id, row.type, row.name) != row.id:
+            yield Fault(Broken.ID, "its id does not follow from its type and name")
+    elif not evidence:
+        yield Fault(Broken.UNPROVEN, "no page speaks of it")
+
+
+def of_edge(
+    agent_id: UUID, row: EdgeRow, evidence: Sequence[Spanned], ends: Mapping[UUID, str]
+) -> Faults:
+    """`ends` are the types of those of its ends that are there.
+
+    Not of its id: its ends may have been others, before they were merged. An edge of an analysis rests on that.
+    """
+    yield from of_thing(agent_id, row, evidence)
+    for word, end in (("begins", row.source_id), ("ends", row.target_id)):
+        if end not in ends:
+            yield Fault(Broken.END, f"the node that it {word} at is not there")
+    if not evidence and ANALYSIS_TYPE not in ends.values():
+        yield Fault(Broken.UNPROVEN, "no page speaks of it")
+
+
+def of_conclusion(row: NodeRow, support: Support) -> Faults:
+    cited = cited_by(row)
+    for attempt in cited.malformed:
+        yield Fault(Broken.CITATION, f"it cites {attempt!r}, which cannot be read")
+    if not parse(_text(row, "content")).citations:
+        yield Fault(Broken.CITATION, "it cites nothing")
+    for citation in cited.citations:
+        if not support.found.has(citation):
+            yield Fault(Broken.CITATION, f"it cites {citation}, which is not there")
+        elif row.type == ADVICE_TYPE and not _is_analysis(citation, support.found):
+            yield Fault(Broken.CITATION, f"it cites {citation}, which is no analysis")
+        if citation.id in support.retracted:
+            yield Fault(Broken.RETRACTED, f"{citation} rests on retracted pages alone")
+
+
+def cited_by(row: NodeRow) -> Cited:
+    return parse(_text(row, "content"), _text(row, "summary"))
+
+
+def is_conclusion(row: ThingRow) -> bool:
+    return isinstance(row, NodeRow) and row.type in (ANALYSIS_TYPE, ADVICE_TYPE)
+
+
+def _of_properties(properties: Mapping[str, Any], claims: Sequence[Claim]) -> Faults:
+    spoken_of = {name for claim in claims for name in claim.values}
+    held = {name: claim.values[name] for name, claim in standing(claims).items()}
+    for name, value in properties.items():
+        if name not in spoken_of:
+            yield Fault(Broken.UNPROVEN, f"no page speaks of its {name}")
+        elif name not in held or seals.canonical(held[name]) != seals.canonical(value):
+            yield Fault(Broken.PROPERTY, f"its {name} is not what its evidence says")
+    for name in held.keys() - properties.keys():
+        yield Fault(Broken.PROPERTY, f"its {name} is missing, which its evidence says")
+
+
+def _is_analysis(citation: Citation, found: Found) -> bool:
+    return citation.kind is Kind.NODE and found.node_types[citation.id] == ANALYSIS_TYPE
+
+
+def _text(row: NodeRow, name: str) -> str:
+    """Empty where somebody has put something else there."""
+    value = row.properties.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _decodes(quote: bytes) -> bool:
+    try:
+        quote.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

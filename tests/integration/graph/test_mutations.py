@@ -1,0 +1,153 @@
+"""Whatever is changed behind Vigil's back is found, and what was not changed never is: at random, and counted."""
+
+from collections import Counter
+from collections.abc import Collection
+from datetime import timedelta
+from itertools import pairwise
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.scope import Scope
+from shared.graph.verify.sweep import LARGEST_PAGE_ROWS, sweep
+from shared.graph.verify.told import verification
+from shared.graph.verify.walk import walk
+from shared.store.reading.proof_shapes import FoundBreak
+from tests.integration.graph.mutations import MUTATIONS, Chance, Mutation, name_of
+from tests.integration.graph.proven import FETCHED, Proven, prove
+from tests.integration.graph.world import World
+from tests.seeds import repeatable
+
+ROUNDS: Final = 12
+"""Of one mutation of each kind; `make test-mutations` asks for more than a thousand of them."""
+COUNTRIES: Final = ("Benin", "Niger", "Mali", "Chad", "Gabon", "Côte d’Ivoire")
+FACT: Final = "{name} has {number} people, as of {day}, and its capital is {name} City. "
+
+
+async def grow(proven: Proven, random: Random) -> None:
+    """Some pages, each about several countries: what they say supersedes, agrees and is superseded."""
+    for name in COUNTRIES:
+        await proven.country(name)
+    for number in range(8):
+        told = {name: random.randrange(10**6) for name in random.sample(COUNTRIES, 3)}
+        day = FETCHED + timedelta(days=random.randrange(-300, 300))
+        url = f"https://d.example/{number}"
+        text = "".join(
+            FACT.format(name=name, number=people, day=f"{day:%Y-%m-%d}")
+            for name, people in told.items()
+        )
+        await proven.page(url, text, published=random.choice([None, day]))
+        for name, people in told.items():
+            await proven.says(url, f"{name} has {people} people", name, {"population": people})
+            if random.random() < 0.5:
+                capital = {"capital": f"{name} City", "tags": ["a", {"b": None}]}
+                valid = random.choice([None, day])
+                await proven.says(
+                    url, f"its capital is {name} City", name, capital, valid_from=valid
+                )
+    await connect(proven, random)
+
+
+async def connect(proven: Proven, random: Random) -> None:
+    for number, (one, other) in enumerate(pairwise(COUNTRIES)):
+        await proven.border(f"border {number}", one, other)
+        url = f"https://d.example/{number}"
+        said = f"https://e.example/{number}"
+        await proven.page(said, f"{one} borders {other}; see {url}.")
+        claims = random.choice([{}, {"open": True}])
+        await proven.says(said, f"{one} borders {other}", f"border {number}", claims)
+    for number in range(4):
+        name = f"Pattern {number}"
+        cited = random.choice(COUNTRIES)
+        await proven.analysis(name, f"It is so [node:{{{cited}}}], [edge:{{border {number}}}].")
+        await proven.about(name, cited)
+    await proven.advice("Sell", "As it is so [node:{Pattern 0}] [node:{Pattern 1}].")
+
+
+async def breaks(session: AsyncSession, scope: Scope) -> list[FoundBreak]:
+    found: list[FoundBreak] = []
+    cursor: str | None = None
+    while True:
+        page = await sweep(session, scope, cursor=cursor, rows=LARGEST_PAGE_ROWS)
+        found += page.breaks
+        cursor = page.next
+        if cursor is None:
+            return found
+
+
+async def links_of(proven: Proven, conclusion: str) -> set[UUID]:
+    """All that a conclusion rests on, directly or not, and itself."""
+    async with proven.world.database.snapshot() as session:
+        walked = await walk(session, proven.scope, proven.nodes[conclusion])
+    rests_on = walked.rests_on()
+    return set(rests_on).union(*rests_on.values())
+
+
+async def is_found(
+    proven: Proven, mutation: Mutation, random: Random, chain: Collection[UUID], advice: UUID
+) -> bool:
+    """By the sweep, and where the chain of the advice is touched, by following that. Undone afterwards."""
+    async with proven.world.database.transaction() as session:
+        undone = await session.begin_nested()
+        changed = await mutation(Chance(session, random, proven.scope.agent_id))
+        session.expunge_all()
+        found = await breaks(session, proven.scope)
+        if changed in chain:
+            told = await verification(session, proven.scope.owner_id, advice)
+            assert told is None or not told.holds, f"{name_of(mutation)}: the advice still holds"
+        await undone.rollback()
+        return bool(found)
+
+
+async def test_every_mutation_is_found_and_nothing_else(
+    world: World, seed: int, seeds_wanted: int | None
+) -> None:
+    random = Random(seed)
+    with repeatable(seed):
+        proven = await prove(world)
+        await grow(proven, random)
+        chain, advice = await links_of(proven, "Sell"), proven.nodes["Sell"]
+        assert len(chain) > 10
+        made, found = Counter[str](), Counter[str]()
+        for number in range(seeds_wanted or ROUNDS):
+            async with world.database.snapshot() as session:
+                assert await breaks(session, proven.scope) == [], f"intact, after {number} rounds"
+            for mutation in MUTATIONS:
+                made[name_of(mutation)] += 1
+                found[name_of(mutation)] += await is_found(proven, mutation, random, chain, advice)
+        missed = {
+            name: f"{found[name]} of {made[name]}" for name in made if found[name] < made[name]
+        }
+        assert not missed
+        print(f"{found.total()} of {made.total()} mutations found, of {len(made)} kinds")
+
+
+async def test_nothing_intact_is_refused_whatever_is_done_to_it(world: World, seed: int) -> None:
+    """After each new page, superseding, retraction, undoing and conclusion."""
+    random = Random(seed)
+    with repeatable(seed):
+        proven = await prove(world)
+        await grow(proven, random)
+        urls = [url for url in proven.sources if url.startswith("https://d")]
+        retracted = set[str]()
+        for number in range(30):
+            url = random.choice(urls)
+            if random.random() < 0.5:
+                await proven.retract(url, undo=url in retracted)
+                retracted ^= {url}
+            else:
+                name, people = random.choice(COUNTRIES), random.randrange(10**6)
+                again = f"https://f.example/{number}"
+                await proven.page(again, f"{name} has {people} people.")
+                moment = FETCHED + timedelta(days=random.randrange(-400, 400))
+                claims = {"population": people}
+                await proven.says(again, f"{name} has {people}", name, claims, valid_from=moment)
+            async with world.database.snapshot() as session:
+                found = await breaks(session, proven.scope)
+            assert {each.broken for each in found} <= {"retracted"}, f"round {number}: {found}"
+        for url in retracted:
+            await proven.retract(url, undo=True)
+        async with world.database.snapshot() as session:
+            assert await breaks(session, proven.scope) == []

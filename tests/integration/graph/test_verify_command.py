@@ -1,0 +1,89 @@
+"""`vigil verify` against a real api: what it prints, and how it ends."""
+
+import json
+from asyncio import to_thread
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import update
+from typer.testing import CliRunner, Result
+
+from cli.main import build_app
+from shared.runtime.settings import Settings
+from shared.store.tables import Source
+from tests.integration.api.serving import served
+from tests.integration.api.signed_in import token_of
+from tests.integration.graph.proven import Proven, prove
+from tests.integration.graph.world import World
+
+OWNER = "owner of watcher"
+
+
+@pytest.fixture
+async def proven(world: World) -> Proven:
+    return await prove(world)
+
+
+@pytest.fixture
+async def api(settings: Settings, proven: Proven) -> AsyncIterator[dict[str, str]]:
+    """Where a command finds it, and by what it comes in."""
+    token = await token_of(settings, OWNER)
+    with served(settings) as url:
+        yield {"VIGIL_URL": url, "VIGIL_TOKEN": token}
+
+
+async def vigil(api: dict[str, str], *words: object) -> Result:
+    arguments = [str(word) for word in words]
+    return await to_thread(CliRunner().invoke, build_app(), arguments, env=api)
+
+
+async def spoil(proven: Proven, url: str, **values: Any) -> None:
+    async with proven.world.database.transaction() as session:
+        statement = update(Source).where(Source.id == proven.sources[url]).values(**values)
+        await session.execute(statement)
+
+
+async def test_a_chain_is_a_tree_down_to_the_page(api: dict[str, str], proven: Proven) -> None:
+    told = await vigil(api, "verify", proven.nodes["Wait"])
+    assert told.exit_code == 0, told.output
+    lines = [line.lstrip("│├└─ ") for line in told.stdout.splitlines()]
+    assert lines[0].startswith("✓ advice “Wait”")
+    assert lines[1].startswith("✓ analysis “Growth”")
+    assert any(line.startswith("✓ Country Ghana (") and "capital = Accra" in line for line in lines)
+    at = lines.index("✓ capital: “Its capital is Accra.”")
+    page = "✓ About https://a.example/ghana, https://a.example/ghana, fetched 2026-03-01"
+    assert lines[at + 1] == page
+    assert lines[-1].startswith("✓ everything holds. 3 pages, 7 quotes, 5 nodes, 2 edges")
+    whole = await vigil(api, "verify", "--all", "--json")
+    (agent,) = json.loads(whole.stdout)
+    assert (whole.exit_code, agent["holds"], agent["breaks"]) == (0, True, [])
+    assert agent["checked"] == {"sources": 4, "evidence": 7, "nodes": 5, "edges": 2}
+
+
+async def test_what_is_broken_is_said_and_nothing_in_it_is_obeyed(
+    api: dict[str, str], proven: Proven
+) -> None:
+    await spoil(proven, "https://a.example/ghana", title="\x1b[2J[red]fine[/]")
+    told = await vigil(api, "verify", proven.nodes["Growth"])
+    assert told.exit_code == 1
+    assert "✗ analysis “Growth”" in told.stdout
+    assert "seal: its URL, title, dates or text were changed since it was kept" in told.stdout
+    assert "\\x1b[2J[red]fine[/]" in told.stdout
+    assert "\x1b" not in told.stdout
+    whole = await vigil(api, "verify", "--all", "--agent", "watcher")
+    assert whole.exit_code == 1
+    assert "✗ source https://a.example/ghana" in whole.stdout
+    shown = await vigil(api, "verify", proven.nodes["Growth"], "--json")
+    assert (shown.exit_code, json.loads(shown.stdout)["holds"]) == (1, False)
+
+
+async def test_a_command_that_is_wrong_is_told_apart_from_a_chain_that_is_broken(
+    api: dict[str, str], proven: Proven
+) -> None:
+    for words in ((), (proven.nodes["Wait"], "--all"), (proven.nodes["Wait"], "--agent", "x")):
+        told = await vigil(api, "verify", *words)
+        assert getattr(told.exception, "exit_code", None) == 2, words
+    missing = await vigil(api, "verify", uuid4())
+    assert "There is no conclusion" in str(missing.exception)
