@@ -1,6 +1,7 @@
 """Bringing a node or edge up to what its evidence says, and sealing it: after anything about its evidence changed."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, func, select
@@ -26,6 +27,7 @@ async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Jso
     claims = await _claims(session, Evidence.node_id == node_id)
     node.properties = folded(node.properties, claims)
     seal_node(node, [claim.evidence_id for claim in claims])
+    node.unsupported_since = _unsupported(node.unsupported_since, claims)
     node.updated_at = func.clock_timestamp()
     await session.flush()
     return node.properties
@@ -44,6 +46,7 @@ async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Jso
     claims = await _claims(session, Evidence.edge_id == edge_id)
     edge.properties = folded(edge.properties, claims)
     seal_edge(edge, [claim.evidence_id for claim in claims])
+    edge.unsupported_since = _unsupported(edge.unsupported_since, claims)
     edge.updated_at = func.clock_timestamp()
     await session.flush()
     return edge.properties
@@ -70,6 +73,12 @@ def seal_edge(edge: GraphEdge, evidence: Sequence[UUID]) -> None:
         properties=edge.properties,
         evidence=evidence,
     )
+
+
+def _unsupported(since: datetime | None, claims: Sequence[Claim]) -> datetime | None:
+    if not claims or not all(claim.is_retracted for claim in claims):
+        return None
+    return since or func.clock_timestamp()
 
 
 async def _claims(session: AsyncSession, of_thing: ColumnElement[bool]) -> list[Claim]:

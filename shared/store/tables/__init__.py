@@ -12,6 +12,7 @@ from shared.store.tables.idempotency import IdempotencyKey
 from shared.store.tables.inbox import DeadLetter, InboxItem
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
+from shared.store.tables.retractions import Citation, Doubt, RetractedSource, Retraction
 
 __all__ = [
     "Agent",
@@ -20,10 +21,12 @@ __all__ = [
     "BrowserSession",
     "BudgetDay",
     "Call",
+    "Citation",
     "Conversation",
     "DeadLetter",
     "Delivery",
     "Destination",
+    "Doubt",
     "Evidence",
     "GraphEdge",
     "GraphEdgeType",
@@ -37,6 +40,8 @@ __all__ = [
     "Memory",
     "Message",
     "PromptVersion",
+    "RetractedSource",
+    "Retraction",
     "SignInLink",
     "Source",
     "Step",
