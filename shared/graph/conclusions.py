@@ -8,10 +8,12 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import nodes
+from shared.graph import citing, nodes
 from shared.graph.citations import Found, Kind, Refusal, parse, refuse_advice, refuse_analysis
+from shared.graph.doubts import is_doubted
 from shared.graph.lines import utc
 from shared.graph.scope import Scope
+from shared.graph.standing import hold_still, is_supported
 from shared.graph.values import normal_name, one_line, refuse_large, refuse_unstorable
 from shared.store import ids
 from shared.store.iterations import clock
@@ -78,6 +80,7 @@ async def _conclude(
     refuse_large(given, type_name)
     if not given["summary"]:
         raise ToolRefusalError("summary: it is empty; say the conclusion in one sentence.")
+    await hold_still(session, scope.agent_id)
     found = await _found(session, scope, given)
     if refusal := rule(given["content"], given["summary"], found):
         raise ToolRefusalError(refusal.reason)
@@ -92,22 +95,29 @@ async def _conclude(
             f"An {type_name} with this name exists: [node:{node_id}]; name what is new, "
             "and where nothing is new, add nothing."
         )
+    await citing.keep(session, node_id, citing.cited_in(given))
     return node_id
 
 
 async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
     cited = parse(given["content"], given["summary"])
     node_rows = await session.execute(
-        select(GraphNode.id, GraphNode.type).where(
+        select(GraphNode.id, GraphNode.type, is_supported(GraphNode) & ~is_doubted()).where(
             GraphNode.agent_id == scope.agent(), GraphNode.id.in_(cited.ids(Kind.NODE))
         )
     )
-    edges = await session.scalars(
-        select(GraphEdge.id).where(
+    edge_rows = await session.execute(
+        select(GraphEdge.id, is_supported(GraphEdge)).where(
             GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(cited.ids(Kind.EDGE))
         )
     )
-    return Found({row.id: row.type for row in node_rows}, frozenset(edges))
+    of_nodes, of_edges = node_rows.tuples().all(), edge_rows.tuples().all()
+    return Found(
+        {node_id: type_name for node_id, type_name, _ in of_nodes},
+        frozenset(edge_id for edge_id, _ in of_edges),
+        frozenset(node_id for node_id, _, stands in of_nodes if not stands)
+        | frozenset(edge_id for edge_id, stands in of_edges if not stands),
+    )
 
 
 async def _tell_owner(

@@ -75,7 +75,10 @@ def seal_edge(edge: GraphEdge, evidence: Sequence[UUID]) -> None:
     )
 
 
-def _unsupported(since: datetime | None, claims: Sequence[Claim]) -> datetime | None:
+def _unsupported(
+    since: datetime | None, claims: Sequence[Claim]
+) -> datetime | ColumnElement[datetime] | None:
+    """Since when it has evidence, and all of that is retracted."""
     if not claims or not all(claim.is_retracted for claim in claims):
         return None
     return since or func.clock_timestamp()
