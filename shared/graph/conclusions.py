@@ -111,7 +111,7 @@ async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
             GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(cited.ids(Kind.EDGE))
         )
     )
-    of_nodes, of_edges = node_rows.tuples().all(), edge_rows.tuples().all()
+    of_nodes, of_edges = node_rows.all(), edge_rows.all()
     return Found(
         {node_id: type_name for node_id, type_name, _ in of_nodes},
         frozenset(edge_id for edge_id, _ in of_edges),

@@ -83,7 +83,7 @@ async def _shaken(session: AsyncSession, things: Collection[UUID]) -> Shaken:
     )
     claims: defaultdict[UUID, list[Claim]] = defaultdict(list)
     source_of: dict[UUID, UUID] = {}
-    for thing, source, evidence, values, as_of, learned_at, is_retracted in rows.tuples():
+    for thing, source, evidence, values, as_of, learned_at, is_retracted in rows:
         claims[thing].append(Claim(evidence, values, as_of, learned_at, is_retracted))
         source_of[evidence] = source
     found = {thing: shaken_by(known, source_of) for thing, known in claims.items()}
