@@ -35,7 +35,9 @@ from services.api.routes import (
     metrics,
     nodes,
     outside,
+    retractions,
     sign_in,
+    sources,
     types,
     users,
 )
@@ -57,6 +59,8 @@ TOPICS: Final = (
     edges,
     types,
     conclusions,
+    sources,
+    retractions,
     inbox,
     conversation,
     memories,

@@ -1,12 +1,14 @@
 """Analyses and advice page by page, each with what it cites by name."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import doubts
 from shared.graph.citations import Citation, parse
 from shared.graph.scope import Scope
 from shared.store.reading import graph
@@ -50,11 +52,18 @@ async def _views(
     citations = [parse(node.properties["content"]).citations for node in nodes]
     cited = {each.id for of_node in citations for each in of_node}
     names = await graph.named(session, scope.owner_id, scope.agent_id, cited)
-    return [_view(node, of_node, names) for node, of_node in zip(nodes, citations, strict=True)]
+    doubted = await doubts.since(session, [node.id for node in nodes])
+    return [
+        _view(node, of_node, names, doubted.get(node.id))
+        for node, of_node in zip(nodes, citations, strict=True)
+    ]
 
 
 def _view(
-    node: GraphNode, citations: Sequence[Citation], names: dict[UUID, Named]
+    node: GraphNode,
+    citations: Sequence[Citation],
+    names: dict[UUID, Named],
+    doubted_since: datetime | None,
 ) -> ConclusionView:
     told = node.properties
     return ConclusionView(
@@ -67,6 +76,7 @@ def _view(
         generated_at=told["generated_at"],
         iteration_id=node.iteration_id,
         citations=[_citation(each, names.get(each.id)) for each in citations],
+        doubted_since=doubted_since,
     )
 
 

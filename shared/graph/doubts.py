@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Update, exists, func, select, tuple_, update
@@ -20,6 +21,16 @@ Shaken = Mapping[UUID, Collection[UUID]]
 def is_doubted() -> ColumnElement[bool]:
     """Whether a node is a conclusion in doubt."""
     return exists().where(Doubt.conclusion_id == GraphNode.id, Doubt.cleared_at.is_(None))
+
+
+async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping[UUID, datetime]:
+    """Since when each of these is in doubt; those that are not are left out."""
+    rows = await session.execute(
+        select(Doubt.conclusion_id, func.min(Doubt.since))
+        .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
+        .group_by(Doubt.conclusion_id)
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 async def weigh(session: AsyncSession, things: Collection[UUID]) -> None:

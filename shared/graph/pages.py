@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from shared.graph import citing
 from shared.graph.scope import Scope
 from shared.store.reading.graph_shapes import (
     EdgeDetails,
@@ -128,6 +129,7 @@ async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetail
         **dict(NodeView.model_validate(found)),
         iteration_id=found.iteration_id,
         step_id=found.step_id,
+        cited_by=await citing.citing(session, scope, node_id),
         edges=touching,
     )
 
@@ -138,7 +140,10 @@ async def edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> EdgeDetail
     if found is None:
         return None
     return EdgeDetails(
-        **dict(edge_view(*found)), iteration_id=found[0].iteration_id, step_id=found[0].step_id
+        **dict(edge_view(*found)),
+        iteration_id=found[0].iteration_id,
+        step_id=found[0].step_id,
+        cited_by=await citing.citing(session, scope, edge_id),
     )
 
 
@@ -185,6 +190,7 @@ def edge_view(edge: GraphEdge, source_name: str, target_name: str) -> EdgeView:
         properties=edge.properties,
         created_at=edge.created_at,
         updated_at=edge.updated_at,
+        unsupported_since=edge.unsupported_since,
     )
 
 

@@ -229,6 +229,8 @@ class NodeView(View):
     properties: Json
     created_at: datetime
     updated_at: datetime
+    unsupported_since: datetime | None = None
+    """Since when every page that speaks of it is retracted."""
 
 
 class EdgeView(View):
@@ -241,6 +243,7 @@ class EdgeView(View):
     properties: Json
     created_at: datetime
     updated_at: datetime
+    unsupported_since: datetime | None = None
 
 
 class GraphView(View):
@@ -274,6 +277,8 @@ class ConclusionView(View):
     generated_at: str
     iteration_id: UUID | None
     citations: list[CitationView]
+    doubted_since: datetime | None = None
+    """Since when a page is retracted that it rests on."""
 
 
 class AboutView(View):

@@ -30,7 +30,7 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.integration.api.full import conclude_more, end, spoken
-from tests.integration.api.rows import advise
+from tests.integration.api.rows import advise, retracted_page
 from tests.integration.courier.rows import make_webhook
 from tests.integration.making import make_iteration, make_ready
 
@@ -54,6 +54,7 @@ async def belongings(
         "interaction_id": str(await spoken(database, started)),
         "letter": await _letter(database, started),
         **await _types(database, agent, owner),
+        **await _retracted(database, agent, owner),
         **await _found(database, agent),
         **await _talk(database, agent, owner),
         **await _destination(database, agent, owner, secret),
@@ -87,6 +88,13 @@ async def _types(database: Database, agent: Agent, owner: str) -> dict[str, str]
         session.add(GraphNodeType(**of, name=node_type, properties_schema={"type": "object"}))
         session.add(GraphEdgeType(**of, name=edge_type))
     return {"node_type": node_type, "edge_type": edge_type}
+
+
+async def _retracted(database: Database, agent: Agent, owner: str) -> dict[str, str]:
+    """Two pages that are not believed."""
+    for number in (1, 2):
+        made = await retracted_page(database, agent, f"https://{owner}.example.org/{number}")
+    return {"source_id": str(made.source_id), "retraction_id": str(made.retraction_id)}
 
 
 async def _found(database: Database, agent: Agent) -> dict[str, str]:

@@ -26,6 +26,10 @@ WORDS: Final = frozenset({"phase"})
 """Parameters that mean the same to everybody, so that none is anybody's own."""
 BODIES: Final[dict[tuple[str, str], Any]] = {
     ("POST", "/api/v1/agents"): {"mission": "Watch the lithium supply of Europe"},
+    ("POST", "/api/v1/agents/{agent}/retractions"): {
+        "source": "https://news.example.org/made-by-attack",
+        "because": "made by attack",
+    },
     ("POST", "/api/v1/destinations"): {
         "kind": "webhook",
         "address": "https://hooks.example.org/made-by-attack",

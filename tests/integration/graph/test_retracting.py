@@ -56,7 +56,10 @@ async def test_what_rests_on_others_too_is_what_they_say(library: Library) -> No
 
 
 async def test_undone_all_is_as_it_was(library: Library) -> None:
-    said = {OLD: {"capital": "Accra"}, NEW: {"capital": "Kumasi", "population": 3}}
+    said: dict[str, Json] = {
+        OLD: {"capital": "Accra"},
+        NEW: {"capital": "Kumasi", "population": 3},
+    }
     ghana = await library.node("Ghana", said)
     togo = await library.node("Togo", {NEW: {"capital": "Lomé"}})
     border = await library.edge(ghana, togo, NEW, OTHER)
