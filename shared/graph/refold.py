@@ -16,11 +16,12 @@ from shared.tools import Json
 
 async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Json:
     """The node's properties as they are then. Locks the node. Raises NoResultFound where the agent has no such node."""
+    # Whoever writes evidence of a node holds its key by then, two at once both do: neither may wait for that.
     node = (
         await session.scalars(
             select(GraphNode)
             .where(GraphNode.id == node_id, GraphNode.agent_id == scope.agent())
-            .with_for_update()
+            .with_for_update(key_share=True)
             .execution_options(populate_existing=True)
         )
     ).one()
@@ -39,7 +40,7 @@ async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Jso
         await session.scalars(
             select(GraphEdge)
             .where(GraphEdge.id == edge_id, GraphEdge.agent_id == scope.agent())
-            .with_for_update()
+            .with_for_update(key_share=True)
             .execution_options(populate_existing=True)
         )
     ).one()

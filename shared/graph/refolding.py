@@ -128,7 +128,10 @@ async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:
     while new := await _spoken_of(session, spans) - locked:
         for table, ids in ((GraphNode, new.nodes), (GraphEdge, new.edges)):
             await session.execute(
-                select(table.id).where(table.id.in_(ids)).order_by(table.id).with_for_update()
+                select(table.id)
+                .where(table.id.in_(ids))
+                .order_by(table.id)
+                .with_for_update(key_share=True)
             )
         locked |= new
     return await _spoken_of(session, spans)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import canonical, conclusions, retracting
 from shared.graph.refold import refold_edge, refold_node
@@ -60,16 +61,28 @@ class Library:
         day: int = 0,
     ) -> None:
         """As a Researcher writes: the evidence, and the thing folded anew, in one transaction."""
-        scope = self.world.scope
         async with self.world.database.transaction() as session:
-            source_id = await make_source(session, scope, url)
-            await make_evidence(
-                session, scope, source_id, claims, node_id=node_id, edge_id=edge_id, day=day
-            )
-            if node_id is not None:
-                await refold_node(session, scope, node_id)
-            if edge_id is not None:
-                await refold_edge(session, scope, edge_id)
+            await self.write(session, url, claims, node_id=node_id, edge_id=edge_id, day=day)
+
+    async def write(
+        self,
+        session: AsyncSession,
+        url: str,
+        claims: Mapping[str, Any],
+        *,
+        node_id: UUID | None = None,
+        edge_id: UUID | None = None,
+        day: int = 0,
+    ) -> None:
+        scope = self.world.scope
+        source_id = await make_source(session, scope, url)
+        await make_evidence(
+            session, scope, source_id, claims, node_id=node_id, edge_id=edge_id, day=day
+        )
+        if node_id is not None:
+            await refold_node(session, scope, node_id)
+        if edge_id is not None:
+            await refold_edge(session, scope, edge_id)
 
     async def analysis(self, name: str, *citations: str) -> UUID:
         """`citations` as they stand in a text."""
@@ -145,8 +158,3 @@ class Library:
                 frozenset(thing for thing, (_, is_flagged) in things.items() if is_flagged),
                 frozenset((row[0], row[1], row[2]) for row in doubts),
             )
-
-    async def count_doubts(self) -> int:
-        """Cleared ones too."""
-        async with self.world.database.transaction() as session:
-            return await session.scalar(select(func.count()).select_from(Doubt)) or 0
