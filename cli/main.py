@@ -7,7 +7,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.address import with_credentials
-from cli.commands import access, agent, configuring, dead_letters, destination, memory, token, user
+from cli.commands import (
+    access,
+    agent,
+    configuring,
+    dead_letters,
+    destination,
+    memory,
+    source,
+    token,
+    user,
+)
 from cli.commands.budget import budget
 from cli.commands.chat import chat
 from cli.commands.conclusions import advice, analyses
@@ -69,6 +79,11 @@ def build_app() -> typer.Typer:
     for of_memories in (memory.add, memory.forget):
         memories.command()(of_memories)
     app.add_typer(memories, name="memory", rich_help_panel=AGENTS)
+    sources = _group("source", "The pages that an agent has read, and those that are not believed.")
+    sources.command("list")(source.list_all)
+    for of_sources in (source.retract, source.restore, source.retractions):
+        sources.command()(of_sources)
+    app.add_typer(sources, name="source", rich_help_panel=AGENTS)
     # Without a subcommand it lists.
     items = _Commands(add_completion=False, rich_markup_mode="markdown")
     items.callback(invoke_without_command=True)(with_credentials(inbox))

@@ -19,6 +19,7 @@ from services.api.hints import Hints
 from services.api.invitation import Invitations
 from services.api.metrics import Metrics
 from services.api.owner import Owner
+from services.api.retracting import Retracting
 from shared.errors import PermanentError
 from shared.mail.mailer import Mailer
 from shared.runtime.bus import Bus
@@ -47,6 +48,7 @@ class Parts:
     hub: Hub
     answers: Answers
     invitations: Invitations
+    retracting: Retracting
     metrics: Metrics = field(default_factory=Metrics)
 
     @classmethod
@@ -63,7 +65,14 @@ class Parts:
             settings.event_listeners,
         )
         return cls(
-            settings, database, owner, bus_of(settings, "api"), hub, Answers(database), invitations
+            settings,
+            database,
+            owner,
+            bus_of(settings, "api"),
+            hub,
+            Answers(database),
+            invitations,
+            Retracting(database),
         )
 
     def put_on(self, state: State) -> None:
@@ -78,6 +87,7 @@ class Parts:
         state.hints = Hints(self.bus)
         state.exports = Exports(self.database)
         state.invitations = self.invitations
+        state.retracting = self.retracting
         state.link_requests = Attempts(MOST_LINK_REQUESTS)
         state.link_attempts = Attempts(MOST_BAD_LINKS)
 
@@ -90,7 +100,8 @@ class Parts:
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         """Whoever of Postgres and NATS is away is waited for beside the requests."""
         tasks = [
-            asyncio.create_task(work()) for work in (self._welcome, self._reach_bus, self.hub.run)
+            asyncio.create_task(work())
+            for work in (self._welcome, self._reach_bus, self.hub.run, self.retracting.run)
         ]
         yield
         self.stop()

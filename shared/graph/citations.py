@@ -48,6 +48,8 @@ class Found:
 
     node_types: Mapping[UUID, str]
     edges: Set[UUID]
+    unsupported: Set[UUID] = frozenset()
+    """Those of both that rest on retracted pages alone, or are in doubt because of one."""
 
     def has(self, citation: Citation) -> bool:
         known = self.node_types if citation.kind == Kind.NODE else self.edges
@@ -59,6 +61,7 @@ class Why(StrEnum):
     NOTHING_CITED = "nothing_cited"
     DOES_NOT_EXIST = "does_not_exist"
     NOT_AN_ANALYSIS = "not_an_analysis"
+    RETRACTED = "retracted"
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,11 @@ def refuse_analysis(content: str, summary: str, found: Found) -> Refusal | None:
             "content cites nothing. Behind each statement, cite the node or edge it rests on, as [node:uuid] or "
             "[edge:uuid], with ids that queryGraph gives.",
         )
-    return _refuse_unreadable(content, summary) or _refuse_missing(content, summary, found)
+    return (
+        _refuse_unreadable(content, summary)
+        or _refuse_missing(content, summary, found)
+        or _refuse_retracted(content, summary, found)
+    )
 
 
 def refuse_advice(content: str, summary: str, found: Found) -> Refusal | None:
@@ -114,6 +121,7 @@ def refuse_advice(content: str, summary: str, found: Found) -> Refusal | None:
         _refuse_unreadable(content, summary)
         or _refuse_missing(content, summary, found)
         or _refuse_others(content, summary, found)
+        or _refuse_retracted(content, summary, found)
     )
 
 
@@ -136,6 +144,17 @@ def _refuse_missing(content: str, summary: str, found: Found) -> Refusal | None:
         Why.DOES_NOT_EXIST,
         f"These do not exist: {_listed(missing)}. Cite only what queryGraph or your instructions show, with the "
         "ids as they stand there (a node is not an edge).",
+    )
+
+
+def _refuse_retracted(content: str, summary: str, found: Found) -> Refusal | None:
+    fallen = [each for each in parse(content, summary).citations if each.id in found.unsupported]
+    if not fallen:
+        return None
+    return Refusal(
+        Why.RETRACTED,
+        f"These rest on a page that was retracted: {_listed(fallen)}. Conclude only what stands without them, "
+        "or nothing.",
     )
 
 

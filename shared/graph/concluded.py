@@ -1,13 +1,14 @@
 """Analyses and advice page by page, each with what it cites by name."""
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import doubts
 from shared.graph.citations import Citation, parse
 from shared.graph.scope import Scope
 from shared.store.reading import graph
@@ -53,13 +54,19 @@ async def _views(
     cited = {each.id for of_node in citations for each in of_node}
     names = await graph.named(session, scope.owner_id, scope.agent_id, cited)
     day = await today(session)
+    doubted = await doubts.since(session, [node.id for node in nodes])
     return [
-        _view(node, of_node, names, day) for node, of_node in zip(nodes, citations, strict=True)
+        _view(node, of_node, names, day, doubted.get(node.id))
+        for node, of_node in zip(nodes, citations, strict=True)
     ]
 
 
 def _view(
-    node: GraphNode, citations: Sequence[Citation], names: dict[UUID, Named], day: date
+    node: GraphNode,
+    citations: Sequence[Citation],
+    names: dict[UUID, Named],
+    day: date,
+    doubted_since: datetime | None,
 ) -> ConclusionView:
     told = node.properties
     return ConclusionView(
@@ -71,6 +78,7 @@ def _view(
         generated_at=told["generated_at"],
         iteration_id=node.iteration_id,
         citations=[_citation(each, names.get(each.id)) for each in citations],
+        doubted_since=doubted_since,
         **committed(told, day),
     )
 

@@ -9,11 +9,13 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import commitments, nodes
+from shared.graph import citing, commitments, nodes
 from shared.graph.citations import Found, Kind, Refusal, parse, refuse_advice, refuse_analysis
+from shared.graph.doubts import is_doubted
 from shared.graph.lines import utc
 from shared.graph.moves import current_ids
 from shared.graph.scope import Scope
+from shared.graph.standing import hold_still, is_supported
 from shared.graph.values import normal_name, one_line, refuse_large, refuse_unstorable
 from shared.store import ids
 from shared.store.iterations import clock
@@ -94,6 +96,7 @@ async def _conclude(
     refuse_large(given, type_name)
     if not given["summary"]:
         raise ToolRefusalError("summary: it is empty; say the conclusion in one sentence.")
+    await hold_still(session, scope.agent_id)
     found = await _found(session, scope, given)
     if refusal := rule(given["content"], given["summary"], found):
         raise ToolRefusalError(refusal.reason)
@@ -106,6 +109,7 @@ async def _conclude(
             f"An {type_name} with this name exists: [node:{node_id}]; name what is new, "
             "and where nothing is new, add nothing."
         )
+    await citing.keep(session, node_id, citing.cited_in(given))
     return node_id
 
 
@@ -116,18 +120,28 @@ async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
         [moved.get(each, each) for each in cited.ids(kind)] for kind in (Kind.NODE, Kind.EDGE)
     )
     node_rows = await session.execute(
-        select(GraphNode.id, GraphNode.type).where(
+        select(GraphNode.id, GraphNode.type, is_supported(GraphNode) & ~is_doubted()).where(
             GraphNode.agent_id == scope.agent(), GraphNode.id.in_(nodes_cited)
         )
     )
-    edges = await session.scalars(
-        select(GraphEdge.id).where(
+    edge_rows = await session.execute(
+        select(GraphEdge.id, is_supported(GraphEdge)).where(
             GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(edges_cited)
         )
     )
-    types, edge_ids = {row.id: row.type for row in node_rows}, set(edges)
+    types: dict[UUID, str] = {}
+    stands: dict[UUID, bool] = {}
+    for node_id, type_name, does_stand in node_rows:
+        types[node_id], stands[node_id] = type_name, does_stand
+    stands |= dict(edge_rows.tuples().all())
+    # What a merge has moved is cited by either id.
     types |= {gone: types[kept] for gone, kept in moved.items() if kept in types}
-    return Found(types, edge_ids | {gone for gone, kept in moved.items() if kept in edge_ids})
+    stands |= {gone: stands[kept] for gone, kept in moved.items() if kept in stands}
+    return Found(
+        types,
+        stands.keys() - types.keys(),
+        frozenset(each for each, does_stand in stands.items() if not does_stand),
+    )
 
 
 async def _tell_owner(

@@ -179,6 +179,8 @@ class _Edge:
             .values(
                 properties=changed.properties,
                 seal=self.seal(changed),
+                # What is added is of a page that is not retracted.
+                unsupported_since=None,
                 updated_at=func.clock_timestamp(),
             )
             .execution_options(synchronize_session=False)

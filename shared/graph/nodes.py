@@ -139,6 +139,8 @@ class _Node:
             .values(
                 properties=changed.properties,
                 seal=self.seal(changed.properties, changed.evidence),
+                # What is added is of a page that is not retracted.
+                unsupported_since=None,
                 updated_at=func.clock_timestamp(),
             )
             .execution_options(synchronize_session=False)

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.graph import names
+from shared.graph import citing, names
 from shared.graph.scope import Scope
 from shared.store.reading.graph_shapes import (
     EdgeDetails,
@@ -130,6 +130,7 @@ async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetail
         iteration_id=found.iteration_id,
         step_id=found.step_id,
         names=[each for each in await names.of_node(session, scope, node_id) if each != found.name],
+        cited_by=await citing.citing(session, scope, node_id),
         edges=touching,
     )
 
@@ -140,7 +141,10 @@ async def edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> EdgeDetail
     if found is None:
         return None
     return EdgeDetails(
-        **dict(edge_view(*found)), iteration_id=found[0].iteration_id, step_id=found[0].step_id
+        **dict(edge_view(*found)),
+        iteration_id=found[0].iteration_id,
+        step_id=found[0].step_id,
+        cited_by=await citing.citing(session, scope, edge_id),
     )
 
 
@@ -187,6 +191,7 @@ def edge_view(edge: GraphEdge, source_name: str, target_name: str) -> EdgeView:
         properties=edge.properties,
         created_at=edge.created_at,
         updated_at=edge.updated_at,
+        unsupported_since=edge.unsupported_since,
     )
 
 

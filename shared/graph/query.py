@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph.lines import shortened, utc
 from shared.graph.moves import followed
 from shared.graph.scope import Scope
+from shared.graph.standing import is_supported
 from shared.graph.types import node_type
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json
@@ -34,7 +35,8 @@ async def query(
     """`{"nodes", "edges"}`: the nodes that meet every condition given, best match first, and the edges among them.
 
     With `neighbours`, also the edges that touch them and the nodes at the other ends. What is more than MAX_NODES,
-    MAX_EDGES or MAX_BYTES is left out, and `cut` says so. Refuses a type that does not exist.
+    MAX_EDGES or MAX_BYTES is left out, and `cut` says so. What rests on retracted pages alone is not found. Refuses a
+    type that does not exist.
     """
     if type_name is not None:
         await node_type(session, scope, type_name)
@@ -67,7 +69,9 @@ async def _matching(
     ids: Sequence[UUID],
     limit: int,
 ) -> list[GraphNode]:
-    statement = select(GraphNode).where(GraphNode.agent_id == scope.agent())
+    statement = select(GraphNode).where(
+        GraphNode.agent_id == scope.agent(), is_supported(GraphNode)
+    )
     if type_name is not None:
         statement = statement.where(GraphNode.type == type_name)
     if ids:
@@ -93,6 +97,7 @@ async def _edges(
             select(GraphEdge)
             .where(
                 GraphEdge.agent_id == scope.agent(),
+                is_supported(GraphEdge),
                 or_(from_them, to_them) if touching else from_them & to_them,
             )
             .order_by(GraphEdge.updated_at.desc(), GraphEdge.id)

@@ -1,6 +1,7 @@
 """Bringing a node or edge up to what its evidence says, and sealing it: after anything about its evidence changed."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, func, select
@@ -15,17 +16,19 @@ from shared.tools import Json
 
 async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Json:
     """The node's properties as they are then. Locks the node. Raises NoResultFound where the agent has no such node."""
+    # Whoever writes evidence of a node holds its key by then, two at once both do: neither may wait for that.
     node = (
         await session.scalars(
             select(GraphNode)
             .where(GraphNode.id == node_id, GraphNode.agent_id == scope.agent())
-            .with_for_update()
+            .with_for_update(key_share=True)
             .execution_options(populate_existing=True)
         )
     ).one()
     claims = await claims_of(session, Evidence.node_id == node_id)
     node.properties = folded(node.properties, claims)
     seal_node(node, [claim.evidence_id for claim in claims])
+    node.unsupported_since = _unsupported(node.unsupported_since, claims)
     node.updated_at = func.clock_timestamp()
     await session.flush()
     return node.properties
@@ -37,13 +40,14 @@ async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Jso
         await session.scalars(
             select(GraphEdge)
             .where(GraphEdge.id == edge_id, GraphEdge.agent_id == scope.agent())
-            .with_for_update()
+            .with_for_update(key_share=True)
             .execution_options(populate_existing=True)
         )
     ).one()
     claims = await claims_of(session, Evidence.edge_id == edge_id)
     edge.properties = folded(edge.properties, claims)
     seal_edge(edge, [claim.evidence_id for claim in claims])
+    edge.unsupported_since = _unsupported(edge.unsupported_since, claims)
     edge.updated_at = func.clock_timestamp()
     await session.flush()
     return edge.properties
@@ -70,6 +74,15 @@ def seal_edge(edge: GraphEdge, evidence: Sequence[UUID]) -> None:
         properties=edge.properties,
         evidence=evidence,
     )
+
+
+def _unsupported(
+    since: datetime | None, claims: Sequence[Claim]
+) -> datetime | ColumnElement[datetime] | None:
+    """Since when it has evidence, and all of that is retracted."""
+    if not claims or not all(claim.is_retracted for claim in claims):
+        return None
+    return since or func.clock_timestamp()
 
 
 async def claims_of(session: AsyncSession, of_thing: ColumnElement[bool]) -> list[Claim]:

@@ -43,7 +43,7 @@ _CONFIGURED: Final = (
 )
 """What is made of an agent's mission."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
-_MERGED: Final = ("properties", "seal", "updated_at")
+_MERGED: Final = ("properties", "seal", "unsupported_since", "updated_at")
 
 
 _RESERVED: Final = ("reserved_usd", "reserved_on", "presumed_usd")
@@ -123,12 +123,16 @@ _LOOKS: Final = {
     "sources": READ,
     "evidence": READ,
     "investigation_requests": READ,
+    "doubts": READ,
 }
 """What every phase is shown of its agent."""
 
 
 def _concludes(type_name: str) -> dict[str, Grant]:
-    return {"graph_nodes": Grant(ALL, insert=ALL, inserts=Rows("type", (type_name,)))}
+    return {
+        "graph_nodes": Grant(ALL, insert=ALL, inserts=Rows("type", (type_name,))),
+        "citations": Grant(insert=ALL),
+    }
 
 
 _MAKES_TYPES: Final = {
@@ -163,6 +167,17 @@ _MERGES: Final = {
     "graph_merges": Grant(ALL, insert=ALL, update=("undone_at",)),
     "graph_moves": Grant(ALL, insert=ALL, delete=True),
     "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
+}
+
+# What a retraction changes is what follows from the evidence that is left; the evidence itself stays as it is.
+_RETRACTS: Final = {
+    "sources": Grant(ALL, update=("retracted_at", "retracted_because")),
+    "graph_nodes": Grant(ALL, update=_MERGED, updates=_FACTS),
+    "graph_edges": Grant(ALL, update=_MERGED),
+    "retractions": Grant(ALL, insert=ALL, update=("restored_at", "due_at")),
+    "retracted_sources": Grant(ALL, insert=ALL, update=("is_due", "through")),
+    "citations": Grant(ALL, insert=ALL),
+    "doubts": Grant(ALL, insert=ALL, update=("since", "cleared_at")),
 }
 
 _LETS_IN: Final = {
@@ -310,6 +325,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "api": {
         **_LOOKS,
         **_MAKES_TYPES,
+        **_RETRACTS,
         **_MERGES,
         **_LETS_IN,
         **_MAKES_DESTINATIONS,
@@ -320,7 +336,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "steps": Grant(ALL, ALL, ("retry_requested_at",), inserts=Rows("kind", _ORDERED)),
         "calls": READ,
         "llm_interactions": READ,
-        "inbox_items": Grant(ALL, update=("read_at",)),
+        "inbox_items": Grant(
+            ALL, insert=ALL, update=("read_at",), inserts=Rows("kind", (InboxKind.NOTICE,))
+        ),
         "conversations": Grant(ALL, insert=ALL, update=("turns",)),
         "messages": Grant(ALL, insert=ALL),
         "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),

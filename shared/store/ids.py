@@ -69,6 +69,10 @@ def notice_id(agent_id: UUID, cause: str, day: date) -> UUID:
     return _derived("notice", agent_id, cause, day.isoformat())
 
 
+def doubt_id(conclusion_id: UUID, thing_id: UUID, source_id: UUID) -> UUID:
+    return _derived("doubt", conclusion_id, thing_id, source_id)
+
+
 def conversation_id(agent_id: UUID) -> UUID:
     return _derived("conversation", agent_id)
 

@@ -1,4 +1,7 @@
-"""What the context is made of: questions whose cost is bounded, however large the graph has grown."""
+"""What the context is made of: questions whose cost is bounded, however large the graph has grown.
+
+What rests on retracted pages alone is not shown; only the counts know of it.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from shared.graph.scope import Scope
+from shared.graph.standing import is_supported
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
 from shared.store.tables import (
     GraphEdge,
@@ -79,7 +83,7 @@ async def node_types(session: AsyncSession, scope: Scope) -> list[NodeTypeFacts]
     counted = select(1).select_from(GraphNode).where(of_type).correlate(GraphNodeType)
     newest = (
         select(GraphNode.id, GraphNode.name.label("node_name"), GraphNode.updated_at)
-        .where(of_type)
+        .where(of_type, is_supported(GraphNode))
         .correlate(GraphNodeType)
         .order_by(GraphNode.updated_at.desc())
         .limit(1)
@@ -141,7 +145,7 @@ async def nodes_where(
             GraphNode.properties,
             GraphNode.updated_at,
         )
-        .where(GraphNode.agent_id == scope.agent(), condition)
+        .where(GraphNode.agent_id == scope.agent(), is_supported(GraphNode), condition)
         .order_by(GraphNode.updated_at.desc(), GraphNode.id)
         .limit(limit)
     )
@@ -170,6 +174,7 @@ async def best_connected(session: AsyncSession, scope: Scope, limit: int) -> lis
     rows = await session.execute(
         select(GraphNode.id, GraphNode.type, GraphNode.name, degree)
         .join(busiest, busiest.c.node_id == GraphNode.id)
+        .where(is_supported(GraphNode))
         .order_by(desc("degree"), GraphNode.id)
     )
     return [ConnectedNode(*row) for row in rows]
@@ -190,7 +195,7 @@ async def edges_where(
     """The edges touched last, with the names of their ends."""
     newest = (
         select(GraphEdge)
-        .where(GraphEdge.agent_id == scope.agent(), condition)
+        .where(GraphEdge.agent_id == scope.agent(), is_supported(GraphEdge), condition)
         .order_by(GraphEdge.updated_at.desc(), GraphEdge.id)
         .limit(limit)
         .subquery()

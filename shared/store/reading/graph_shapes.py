@@ -4,22 +4,26 @@ from datetime import datetime
 from uuid import UUID
 
 from shared.store.reading.page import Page
+from shared.store.reading.retraction_shapes import CitingView
 from shared.store.reading.shapes import EdgeView, Json, NodeView, View
 
 
 class NodeDetails(NodeView):
-    """A node with who made it, and the first page of its edges, those touched last first."""
+    """A node with who made it, the newest conclusions that cite it, and the first page of its edges."""
 
     iteration_id: UUID | None
     step_id: UUID | None
     names: list[str]
     """What else it is called, in other spellings too."""
+    cited_by: list[CitingView]
     edges: Page[EdgeView]
 
 
 class EdgeDetails(EdgeView):
     iteration_id: UUID | None
     step_id: UUID | None
+    cited_by: list[CitingView]
+    """The newest conclusions that do."""
 
 
 class NeighbourhoodView(View):

@@ -227,6 +227,8 @@ class NodeView(View):
     properties: Json
     created_at: datetime
     updated_at: datetime
+    unsupported_since: datetime | None = None
+    """Since when every page that speaks of it is retracted."""
 
 
 class EdgeView(View):
@@ -239,6 +241,7 @@ class EdgeView(View):
     properties: Json
     created_at: datetime
     updated_at: datetime
+    unsupported_since: datetime | None = None
 
 
 class GraphView(View):
@@ -271,6 +274,8 @@ class ConclusionView(CommitmentView):
     generated_at: str
     iteration_id: UUID | None
     citations: list[CitationView]
+    doubted_since: datetime | None = None
+    """Since when a page is retracted that it rests on."""
 
 
 class AboutView(View):

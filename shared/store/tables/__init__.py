@@ -14,6 +14,7 @@ from shared.store.tables.investigations import InvestigationRequest
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
 from shared.store.tables.naming import GraphMerge, GraphMove, GraphName
+from shared.store.tables.retractions import Citation, Doubt, RetractedSource, Retraction
 
 __all__ = [
     "Agent",
@@ -22,10 +23,12 @@ __all__ = [
     "BrowserSession",
     "BudgetDay",
     "Call",
+    "Citation",
     "Conversation",
     "DeadLetter",
     "Delivery",
     "Destination",
+    "Doubt",
     "Evidence",
     "GraphEdge",
     "GraphEdgeType",
@@ -43,6 +46,8 @@ __all__ = [
     "Memory",
     "Message",
     "PromptVersion",
+    "RetractedSource",
+    "Retraction",
     "SignInLink",
     "Source",
     "Step",

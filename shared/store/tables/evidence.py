@@ -45,6 +45,7 @@ class Evidence(Base):
     __table_args__ = (
         CheckConstraint("num_nonnulls(node_id, edge_id) = 1", name="of_one_thing"),
         CheckConstraint("0 <= first_byte and first_byte < end_byte", name="span"),
+        Index("evidence_by_source_idx", "source_id", "id"),
     )
 
     id: Mapped[Id]

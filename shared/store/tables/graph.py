@@ -1,5 +1,6 @@
 """What an agent knows: typed nodes and edges."""
 
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -75,6 +76,8 @@ class GraphNode(Base):
     properties: Mapped[Json]
     seal: Mapped[bytes | None] = mapped_column(LargeBinary)
     """See `shared.graph.proof.seals`; None of what was written before evidence was kept."""
+    unsupported_since: Mapped[datetime | None]
+    """Since when all of its evidence is of retracted sources; None also where there is none."""
     iteration_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True
     )
@@ -106,6 +109,8 @@ class GraphEdge(Base):
     target_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
     properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     seal: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """As a node's."""
+    unsupported_since: Mapped[datetime | None]
     """As a node's."""
     iteration_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True

@@ -33,7 +33,7 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.committing import COMMITTED, SURE
-from tests.integration.api.rows import advise, row_of
+from tests.integration.api.rows import advise, retracted_page, row_of
 from tests.integration.making import make_agent, make_iteration
 
 AGENT: Final = "Full"
@@ -60,6 +60,10 @@ class Full:
     item_id: UUID
     letter_id: UUID
     """About no step."""
+    source: str
+    """The URL of a page that is not believed."""
+    source_id: UUID
+    retraction_id: UUID
 
 
 async def full_agent(database: Database, name: str = AGENT) -> Full:
@@ -74,6 +78,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     await conclude_more(database, agent)
     unreadable = b"\xff" + runs.iteration.id.bytes
     await _keep_letters(database, runs, unreadable)
+    page = await retracted_page(database, agent, f"https://news.example.org/{agent.id}")
     async with database.transaction() as session:
         return Full(
             agent_id=agent.id,
@@ -86,6 +91,9 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
             advice_id=await _id(session, GraphNode, agent, GraphNode.type == ADVICE_TYPE),
             item_id=await _id(session, InboxItem, agent),
             letter_id=ids.dead_letter_id(SUBJECT, unreadable),
+            source=page.url,
+            source_id=page.source_id,
+            retraction_id=page.retraction_id,
         )
 
 

@@ -1,14 +1,17 @@
 """Rows beneath what the api tells."""
 
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sqlalchemy import select
 
-from shared.graph import conclusions, seed_types
+from shared.graph import conclusions, retracting, seed_types
+from shared.graph.refolding import work_off
 from shared.graph.scope import Scope
 from shared.store.database import Database
 from shared.store.tables import Agent, GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from tests.committing import COMMITTED, SURE
+from tests.integration.graph.evidence_rows import make_source
 from tests.integration.making import make_iteration
 
 
@@ -20,6 +23,23 @@ async def row_of(database: Database, name: str) -> Agent:
 async def an_iteration(database: Database, agent_name: str) -> UUID:
     """A running iteration of the agent; its id."""
     return (await make_iteration(database, await row_of(database, agent_name))).iteration.id
+
+
+@dataclass(frozen=True)
+class RetractedPage:
+    url: str
+    source_id: UUID
+    retraction_id: UUID
+
+
+async def retracted_page(database: Database, agent: Agent, url: str) -> RetractedPage:
+    """A page that was read, and is not believed; nothing rests on it."""
+    scope = Scope(agent.owner_id, agent.id)
+    async with database.transaction() as session:
+        source_id = await make_source(session, scope, url)
+        retraction_id = await retracting.retract(session, scope, url, "made up")
+    await work_off(database)
+    return RetractedPage(url, source_id, retraction_id)
 
 
 async def advise(database: Database, agent: Agent) -> None:

@@ -58,6 +58,9 @@ OTHERWISE: Final = {
 }
 """Where a parameter of an operation is about something else than elsewhere: only what failed is retried."""
 
+IN_BODIES: Final = ("address", "source")
+"""What names something in a body."""
+
 NOT_CHECKED: Final = {
     positive_data_acceptance: "some rules no schema can say: a mission of blanks is none",
     negative_data_rejection: "numbers and flags may come as text, and what is not asked for is not looked at",
@@ -185,8 +188,8 @@ def _be_about_what_there_is(case: AnyCase, known: Known) -> None:
     spoils = case.method == "DELETE" or case.operation.label in SPOILING
     wanted = known.doomed if spoils else known.kept
     given = [case.path_parameters, case.query]
-    if isinstance(case.body, dict) and "address" in case.body:
-        case.body["address"] = wanted["address"]
+    if isinstance(case.body, dict):
+        case.body |= {name: wanted[name] for name in IN_BODIES if name in case.body}
     for parameters in given:
         for name in parameters:
             name_of_it = OTHERWISE.get((case.operation.label, name), name)

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.scope import Scope
 from shared.store import conversations, dead_letters, deliveries, ids, memories
 from shared.store.database import Database
 from shared.store.iterations import Started
@@ -30,8 +31,10 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.integration.api.full import conclude_more, end, spoken
-from tests.integration.api.rows import advise
+from tests.integration.api.rows import advise, retracted_page
+from tests.integration.attacks.routes import READ_PAGE
 from tests.integration.courier.rows import make_webhook
+from tests.integration.graph.evidence_rows import make_source
 from tests.integration.making import make_iteration, make_ready
 
 One = Callable[..., Awaitable[str]]
@@ -54,6 +57,7 @@ async def belongings(
         "interaction_id": str(await spoken(database, started)),
         "letter": await _letter(database, started),
         **await _types(database, agent, owner),
+        **await _retracted(database, agent, owner),
         **await _found(database, agent),
         **await _talk(database, agent, owner),
         **await _destination(database, agent, owner, secret),
@@ -87,6 +91,15 @@ async def _types(database: Database, agent: Agent, owner: str) -> dict[str, str]
         session.add(GraphNodeType(**of, name=node_type, properties_schema={"type": "object"}))
         session.add(GraphEdgeType(**of, name=edge_type))
     return {"node_type": node_type, "edge_type": edge_type}
+
+
+async def _retracted(database: Database, agent: Agent, owner: str) -> dict[str, str]:
+    """Two pages that are not believed, and one that may be retracted."""
+    async with database.transaction() as session:
+        await make_source(session, Scope(agent.owner_id, agent.id), READ_PAGE)
+    for number in (1, 2):
+        made = await retracted_page(database, agent, f"https://{owner}.example.org/{number}")
+    return {"source_id": str(made.source_id), "retraction_id": str(made.retraction_id)}
 
 
 async def _found(database: Database, agent: Agent) -> dict[str, str]:

@@ -24,8 +24,14 @@ ENDLESS: Final = ("/api/v1/events", "/api/v1/agents/{agent}/events")
 """Whoever is let in is answered without end: read only over a socket, see test_event_stream.py."""
 WORDS: Final = frozenset({"phase"})
 """Parameters that mean the same to everybody, so that none is anybody's own."""
+READ_PAGE: Final = "https://news.example.org/made-by-attack"
+"""That every agent has read."""
 BODIES: Final[dict[tuple[str, str], Any]] = {
     ("POST", "/api/v1/agents"): {"mission": "Watch the lithium supply of Europe"},
+    ("POST", "/api/v1/agents/{agent}/retractions"): {
+        "source": READ_PAGE,
+        "because": "made by attack",
+    },
     ("POST", "/api/v1/destinations"): {
         "kind": "webhook",
         "address": "https://hooks.example.org/made-by-attack",

@@ -2,9 +2,16 @@
 
 from sqlalchemy import text
 
+from shared.graph.refolding import work_off
+from shared.graph.scope import Scope
+from shared.graph.validation import Validators
+from shared.runtime.reaching import database_of
 from shared.store.database import Database
 from tests.integration.api.asking import MISSION, client_of
 from tests.integration.api.full import AGENT, full_agent
+from tests.integration.api.rows import row_of
+from tests.integration.graph.library import Library
+from tests.integration.graph.world import World
 from tests.integration.guarded import Guarded
 
 
@@ -45,3 +52,29 @@ async def test_everything_that_is_told_may_be_read(closed: Guarded, ours: Databa
         metrics = await api.get("http://127.0.0.1/metrics")
         assert "vigil_database_up 1.0" in metrics.text
         assert (await api.delete(f"/agents/{AGENT}")).status_code == 204
+
+
+async def test_what_rests_on_a_retracted_page_is_gone_through(
+    closed: Guarded, ours: Database
+) -> None:
+    full = await full_agent(ours)
+    agent, page = await row_of(ours, AGENT), "https://false.example"
+    library = Library(World(ours, Scope(agent.owner_id, agent.id), Validators()))
+    await library.says(page, {"summary": "It buys."}, node_id=full.node_id)
+    await library.says(page, {}, edge_id=full.edge_id)
+    before = await library.state()
+    settings = closed.settings("api")
+    works = database_of(settings, "api", pool_size=2)
+    async with client_of(settings) as api:
+        retractions = f"/agents/{AGENT}/retractions"
+        made = await api.post(retractions, json={"source": page, "because": "made up"})
+        assert made.status_code == 201, made.text
+        await work_off(works)
+        assert (await library.state()).unsupported == {full.node_id, full.edge_id}
+        assert full.advice_id in await library.doubted()
+        assert len(await library.notices()) == 1
+        restored = await api.post(f"{retractions}/{made.json()['id']}/restore")
+        assert restored.status_code == 200, restored.text
+        await work_off(works)
+    await works.close()
+    assert await library.state() == before

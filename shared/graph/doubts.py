@@ -1,0 +1,118 @@
+"""Conclusions that are in doubt: they rest on a thing that a retraction made something else, or on one that does."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Update, exists, func, select, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.proof.fold import Claim
+from shared.graph.proof.shaken import shaken_by
+from shared.store import ids
+from shared.store.tables import Citation, Doubt, Evidence, GraphNode, Source
+
+Shaken = Mapping[UUID, Collection[UUID]]
+"""By node or edge the sources whose retraction shakes it."""
+
+
+def is_doubted() -> ColumnElement[bool]:
+    """Whether a node is a conclusion in doubt."""
+    return exists().where(Doubt.conclusion_id == GraphNode.id, Doubt.cleared_at.is_(None))
+
+
+async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping[UUID, datetime]:
+    """Since when each of these is in doubt; those that are not are left out."""
+    rows = await session.execute(
+        select(Doubt.conclusion_id, func.min(Doubt.since))
+        .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
+        .group_by(Doubt.conclusion_id)
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+async def weigh(session: AsyncSession, things: Collection[UUID]) -> None:
+    """Brings the doubts that these nodes and edges give cause to up to what their evidence says now."""
+    shaken = await _shaken(session, things)
+    pairs = [(thing, source) for thing, sources in shaken.items() for source in sources]
+    settled = update(Doubt).where(Doubt.thing_id.in_(things), Doubt.cleared_at.is_(None))
+    if pairs:
+        settled = settled.where(tuple_(Doubt.thing_id, Doubt.source_id).not_in(pairs))
+    await session.execute(_cleared(settled))
+    rows = [
+        {
+            "id": ids.doubt_id(conclusion, thing, source),
+            "conclusion_id": conclusion,
+            "thing_id": thing,
+            "source_id": source,
+        }
+        for thing, conclusion in await _resting_on(session, shaken)
+        for source in shaken[thing]
+    ]
+    if rows:
+        await _raise(session, rows)
+
+
+async def clear(session: AsyncSession, sources: Collection[UUID]) -> None:
+    """Nothing is doubted because of these any more."""
+    settled = update(Doubt).where(Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None))
+    await session.execute(_cleared(settled))
+
+
+def _cleared(doubts: Update) -> Update:
+    return doubts.values(cleared_at=func.clock_timestamp()).execution_options(
+        synchronize_session=False
+    )
+
+
+async def _raise(session: AsyncSession, rows: Sequence[Mapping[str, UUID]]) -> None:
+    doubt = insert(Doubt).values(sorted(rows, key=lambda row: row["id"]))
+    await session.execute(
+        doubt.on_conflict_do_update(
+            index_elements=[Doubt.id],
+            set_={"since": func.clock_timestamp(), "cleared_at": None},
+            where=Doubt.cleared_at.is_not(None),
+        )
+    )
+
+
+async def _shaken(session: AsyncSession, things: Collection[UUID]) -> Shaken:
+    rows = await session.execute(
+        select(
+            func.coalesce(Evidence.node_id, Evidence.edge_id),
+            Evidence.source_id,
+            Evidence.id,
+            Evidence.claims,
+            Evidence.as_of,
+            Evidence.learned_at,
+            Source.retracted_at.is_not(None),
+        )
+        .join(Source, Source.id == Evidence.source_id)
+        .where(Evidence.node_id.in_(things) | Evidence.edge_id.in_(things))
+    )
+    claims: defaultdict[UUID, list[Claim]] = defaultdict(list)
+    source_of: dict[UUID, UUID] = {}
+    for thing, source, evidence, values, as_of, learned_at, is_retracted in rows:
+        claims[thing].append(Claim(evidence, values, as_of, learned_at, is_retracted))
+        source_of[evidence] = source
+    found = {thing: shaken_by(known, source_of) for thing, known in claims.items()}
+    return {thing: sources for thing, sources in found.items() if sources}
+
+
+async def _resting_on(session: AsyncSession, things: Collection[UUID]) -> list[tuple[UUID, UUID]]:
+    """Each thing with each conclusion that cites it, or cites one that does."""
+    if not things:
+        return []
+    direct = (
+        select(Citation.cited_id.label("thing"), Citation.conclusion_id.label("conclusion"))
+        .where(Citation.cited_id.in_(things))
+        .cte("resting", recursive=True)
+    )
+    onwards = select(direct.c.thing, Citation.conclusion_id).join(
+        direct, Citation.cited_id == direct.c.conclusion
+    )
+    resting = direct.union(onwards)
+    rows = await session.execute(select(resting.c.thing, resting.c.conclusion))
+    return [(row.thing, row.conclusion) for row in rows]

@@ -1,0 +1,163 @@
+"""What follows from retractions and their undoing, worked off in batches: everything that rests on a source folded anew.
+
+A batch is one transaction: the things are folded, the conclusions on them weighed, and how far it has come written down.
+Whoever writes evidence of a source holds on to that source until the end of its transaction, and is waited for before
+the first batch: what it wrote is then found here, or it has seen the retraction itself.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import citing, doubts, standing, telling_doubts
+from shared.graph.refold import refold_edge, refold_node
+from shared.graph.scope import Scope
+from shared.store.database import Database
+from shared.store.tables import (
+    Agent,
+    Evidence,
+    GraphEdge,
+    GraphNode,
+    RetractedSource,
+    Retraction,
+    Source,
+)
+
+AT_ONCE: Final = 200
+"""Spans of evidence to a batch: as long nobody else can write to what they speak of."""
+_FROM_THE_BEGINNING: Final = UUID(int=0)
+
+
+@dataclass(frozen=True)
+class _Things:
+    nodes: frozenset[UUID] = frozenset()
+    edges: frozenset[UUID] = frozenset()
+
+    def __or__(self, other: "_Things") -> "_Things":
+        return _Things(self.nodes | other.nodes, self.edges | other.edges)
+
+    def __sub__(self, other: "_Things") -> "_Things":
+        return _Things(self.nodes - other.nodes, self.edges - other.edges)
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes or self.edges)
+
+
+async def work_off(database: Database, *, at_once: int = AT_ONCE) -> None:
+    """All that is due, unless another does it. Raises TransientError where that must be tried again."""
+    while await _advance(database, at_once):
+        pass
+
+
+async def _advance(database: Database, at_once: int) -> bool:
+    """One transaction further; False where nothing is left that nobody is at."""
+    async with database.transaction() as session:
+        retraction = await session.scalar(
+            select(Retraction)
+            .where(Retraction.due_at.is_not(None))
+            .order_by(Retraction.due_at, Retraction.id)
+            .limit(1)
+            .with_for_update(skip_locked=True)
+        )
+        if retraction is None:
+            return False
+        scope = await _scope(session, retraction.agent_id)
+        source = await session.scalar(
+            select(RetractedSource)
+            .where(RetractedSource.retraction_id == retraction.id, RetractedSource.is_due)
+            .order_by(RetractedSource.source_id)
+            .limit(1)
+        )
+        if source is None:
+            await _finish(session, scope, retraction)
+        elif source.through is None:
+            await _begin(session, scope, source)
+        else:
+            await _go_on(session, scope, source, source.through, at_once)
+        return True
+
+
+async def _scope(session: AsyncSession, agent_id: UUID) -> Scope:
+    owner = (await session.scalars(select(Agent.owner_id).where(Agent.id == agent_id))).one()
+    return Scope(owner, agent_id)
+
+
+async def _begin(session: AsyncSession, scope: Scope, source: RetractedSource) -> None:
+    """Waits for those who write evidence of it. Nothing else is locked with it, so that nobody waits in a circle."""
+    await session.execute(select(Source.id).where(Source.id == source.source_id).with_for_update())
+    await citing.keep_older(session, scope.agent_id)
+    source.through = _FROM_THE_BEGINNING
+
+
+async def _go_on(
+    session: AsyncSession, scope: Scope, source: RetractedSource, through: UUID, at_once: int
+) -> None:
+    spans = (
+        await session.scalars(
+            select(Evidence.id)
+            .where(Evidence.source_id == source.source_id, Evidence.id > through)
+            .order_by(Evidence.id)
+            .limit(at_once)
+        )
+    ).all()
+    if spans:
+        await standing.make_move(session, scope.agent_id)
+        await _refold(session, scope, await _locked(session, spans))
+        source.through = spans[-1]
+    source.is_due = len(spans) == at_once
+
+
+async def _refold(session: AsyncSession, scope: Scope, things: _Things) -> None:
+    for node_id in sorted(things.nodes):
+        await refold_node(session, scope, node_id)
+    for edge_id in sorted(things.edges):
+        await refold_edge(session, scope, edge_id)
+    await doubts.weigh(session, things.nodes | things.edges)
+
+
+async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:
+    """What the spans speak of, nodes before edges and each in the order of their ids, which is how nobody deadlocks.
+
+    Looked at again when it is locked: meanwhile it may have been merged into something else.
+    """
+    locked = _Things()
+    while new := await _spoken_of(session, spans) - locked:
+        for table, ids in ((GraphNode, new.nodes), (GraphEdge, new.edges)):
+            await session.execute(
+                select(table.id)
+                .where(table.id.in_(ids))
+                .order_by(table.id)
+                .with_for_update(key_share=True)
+            )
+        locked |= new
+    return await _spoken_of(session, spans)
+
+
+async def _spoken_of(session: AsyncSession, spans: Collection[UUID]) -> _Things:
+    rows = (
+        await session.execute(
+            select(Evidence.node_id, Evidence.edge_id).where(Evidence.id.in_(spans))
+        )
+    ).all()
+    return _Things(
+        frozenset(row.node_id for row in rows if row.node_id is not None),
+        frozenset(row.edge_id for row in rows if row.edge_id is not None),
+    )
+
+
+async def _finish(session: AsyncSession, scope: Scope, retraction: Retraction) -> None:
+    of_it = RetractedSource.retraction_id == retraction.id
+    sources = (await session.scalars(select(RetractedSource.source_id).where(of_it))).all()
+    if retraction.restored_at is None:
+        await telling_doubts.tell_owner(session, scope, retraction, sources)
+    else:
+        restored = await session.scalars(
+            select(Source.id).where(Source.id.in_(sources), Source.retracted_at.is_(None))
+        )
+        # What was merged into something else since is weighed by its own name no more.
+        await doubts.clear(session, restored.all())
+    retraction.due_at = None

@@ -1,0 +1,30 @@
+"""What still stands: which nodes and edges have a page left that speaks for them, and that it stays so for a while."""
+
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.tables import GraphEdge, GraphNode
+
+
+def is_supported(thing: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool]:
+    """Whether a page that was not retracted speaks for it; what rests on no page at all stands, too."""
+    return thing.unsupported_since.is_(None)
+
+
+async def hold_still(session: AsyncSession, agent_id: UUID) -> None:
+    """Until the transaction ends, no retraction changes what stands: a conclusion is written on what was looked up.
+
+    Take it before any row of the graph is locked.
+    """
+    await session.execute(select(func.pg_advisory_xact_lock_shared(_of(agent_id))))
+
+
+async def make_move(session: AsyncSession, agent_id: UUID) -> None:
+    """Waits for those who hold still, and keeps others from it until the transaction ends."""
+    await session.execute(select(func.pg_advisory_xact_lock(_of(agent_id))))
+
+
+def _of(agent_id: UUID) -> ColumnElement[int]:
+    return func.hashtextextended(f"what stands {agent_id}", 0)

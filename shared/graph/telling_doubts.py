@@ -1,0 +1,87 @@
+"""What an owner is told of a retraction: how much is in doubt because of it, and where to look."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.lines import quoted, short
+from shared.graph.scope import Scope
+from shared.store import ids
+from shared.store.tables import Agent, Doubt, GraphNode, InboxItem, Retraction
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, InboxKind
+
+MOST_NAMED: Final = 5
+URL_CHARACTERS: Final = 200
+
+
+@dataclass(frozen=True)
+class Doubted:
+    id: UUID
+    type: str
+    name: str
+
+
+async def tell_owner(
+    session: AsyncSession, scope: Scope, retraction: Retraction, sources: Collection[UUID]
+) -> None:
+    """Once for each retraction, and only where something is in doubt because of it."""
+    doubted = await _doubted(session, sources)
+    if not doubted:
+        return
+    agent = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
+    # Nothing said of what is there already: the same notice twice is one.
+    await session.execute(
+        insert(InboxItem)
+        .values(
+            id=ids.notice_id(
+                scope.agent_id, f"retraction {retraction.id}", retraction.created_at.date()
+            ),
+            owner_id=scope.owner_id,
+            agent_id=scope.agent_id,
+            kind=InboxKind.NOTICE,
+            title=f"{_counted(doubted)} of {agent} in doubt",
+            summary=_summary(retraction, agent, doubted),
+        )
+        .on_conflict_do_nothing()
+    )
+
+
+async def _doubted(session: AsyncSession, sources: Collection[UUID]) -> list[Doubted]:
+    """Advice first, then by name."""
+    rows = await session.execute(
+        select(GraphNode.id, GraphNode.type, GraphNode.name)
+        .join(Doubt, Doubt.conclusion_id == GraphNode.id)
+        .where(Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None))
+        .distinct()
+    )
+    found = [Doubted(row.id, row.type, row.name) for row in rows]
+    return sorted(found, key=lambda each: (each.type != ADVICE_TYPE, each.name, each.id))
+
+
+def _summary(retraction: Retraction, agent: str, doubted: Sequence[Doubted]) -> str:
+    named = "; ".join(
+        f"{_word(each)} {quoted(each.name)} [node:{each.id}]" for each in doubted[:MOST_NAMED]
+    )
+    more = len(doubted) - MOST_NAMED
+    page = short(retraction.url, URL_CHARACTERS)
+    return (
+        f"{_counted(doubted)} rest on {page}, which was retracted ({retraction.because}): {named}"
+        f"{f'; and {more} more' if more > 0 else ''}. If the page is to be believed after all, "
+        f"`vigil source restore {retraction.id} --agent {quoted(agent)}` undoes it."
+    )
+
+
+def _counted(doubted: Sequence[Doubted]) -> str:
+    advice = sum(each.type == ADVICE_TYPE for each in doubted)
+    analyses = sum(each.type == ANALYSIS_TYPE for each in doubted)
+    told = [f"{analyses} {'analysis' if analyses == 1 else 'analyses'}"] if analyses else []
+    return " and ".join(told + ([f"{advice} advice"] if advice else []))
+
+
+def _word(doubted: Doubted) -> str:
+    return "advice" if doubted.type == ADVICE_TYPE else "analysis"

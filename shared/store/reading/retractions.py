@@ -1,0 +1,146 @@
+"""The pages that agents have read, and those that are not believed."""
+
+from uuid import UUID
+
+from sqlalchemy import ScalarSelect, Select, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
+
+from shared.store.reading.keyset import Keyset, slice_of
+from shared.store.reading.page import Page, Wanted
+from shared.store.reading.retraction_shapes import RetractionView, SourceDetails, SourceView
+from shared.store.tables import Agent, Doubt, GraphNode, RetractedSource, Retraction, Source
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+
+_NEWEST = Keyset("retractions", (Retraction.created_at, Retraction.id))
+_FETCHED = Keyset("sources", (Source.fetched_at, Source.id))
+
+
+async def of_agent(
+    session: AsyncSession,
+    owner_id: UUID,
+    agent_id: UUID,
+    wanted: Wanted,
+    *,
+    standing: bool | None = None,
+    source: str | None = None,
+) -> Page[RetractionView]:
+    """The newest first. `source` is a URL or a source's id."""
+    statement = _retractions(owner_id, agent_id)
+    if standing is not None:
+        statement = statement.where(Retraction.restored_at.is_(None) == standing)
+    if source is not None:
+        meant = Retraction.url == source
+        if (source_id := _as_id(source)) is not None:
+            meant = Retraction.source_id == source_id
+        statement = statement.where(meant)
+    return (await slice_of(session, statement, _NEWEST, wanted)).page(_view)
+
+
+async def find(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, retraction_id: UUID
+) -> RetractionView | None:
+    """None where the agent has none of that id."""
+    statement = _retractions(owner_id, agent_id).where(Retraction.id == retraction_id)
+    found = (
+        await session.execute(statement.execution_options(populate_existing=True))
+    ).one_or_none()
+    return None if found is None else _view(*found)
+
+
+async def sources(
+    session: AsyncSession,
+    owner_id: UUID,
+    agent_id: UUID,
+    wanted: Wanted,
+    *,
+    url: str | None = None,
+    retracted: bool | None = None,
+) -> Page[SourceView]:
+    """Those fetched last first."""
+    statement = _sources(owner_id, agent_id).options(defer(Source.text))
+    if url is not None:
+        statement = statement.where(Source.url == url)
+    if retracted is not None:
+        statement = statement.where(Source.retracted_at.is_not(None) == retracted)
+    return (await slice_of(session, statement, _FETCHED, wanted)).page(_source)
+
+
+async def source(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, source_id: UUID
+) -> SourceDetails | None:
+    """None where the agent has none of that id."""
+    found = await session.scalar(_sources(owner_id, agent_id).where(Source.id == source_id))
+    return None if found is None else SourceDetails(**dict(_source(found)), text=found.text)
+
+
+def _retractions(owner_id: UUID, agent_id: UUID) -> Select[Retraction, int, int, int]:
+    counted = (
+        select(func.count())
+        .where(RetractedSource.retraction_id == Retraction.id)
+        .correlate(Retraction)
+        .scalar_subquery()
+    )
+    return select(Retraction, counted, _in_doubt(ANALYSIS_TYPE), _in_doubt(ADVICE_TYPE)).where(
+        Retraction.agent_id == _owned(owner_id, agent_id)
+    )
+
+
+def _in_doubt(type_name: str) -> ScalarSelect[int]:
+    return (
+        select(func.count(Doubt.conclusion_id.distinct()))
+        .join(RetractedSource, RetractedSource.source_id == Doubt.source_id)
+        .join(GraphNode, GraphNode.id == Doubt.conclusion_id)
+        .where(
+            RetractedSource.retraction_id == Retraction.id,
+            Doubt.cleared_at.is_(None),
+            GraphNode.type == type_name,
+        )
+        .correlate(Retraction)
+        .scalar_subquery()
+    )
+
+
+def _sources(owner_id: UUID, agent_id: UUID) -> Select[Source]:
+    return select(Source).where(Source.agent_id == _owned(owner_id, agent_id))
+
+
+def _owned(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
+    """The agent's id; null where it is not the owner's."""
+    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    return owned.scalar_subquery()
+
+
+def _view(row: Retraction, counted: int, analyses: int, advice: int) -> RetractionView:
+    return RetractionView(
+        id=row.id,
+        url=row.url,
+        source_id=row.source_id,
+        because=row.because,
+        created_at=row.created_at,
+        restored_at=row.restored_at,
+        is_pending=row.due_at is not None,
+        sources=counted,
+        analyses=analyses,
+        advice=advice,
+    )
+
+
+def _source(row: Source) -> SourceView:
+    return SourceView(
+        id=row.id,
+        url=row.url,
+        title=row.title,
+        published=row.published,
+        fetched_at=row.fetched_at,
+        sha256=row.sha256.hex(),
+        retracted_at=row.retracted_at,
+        retracted_because=row.retracted_because,
+    )
+
+
+def _as_id(reference: str) -> UUID | None:
+    try:
+        return UUID(reference)
+    except ValueError:
+        return None
