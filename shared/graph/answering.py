@@ -4,9 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+from shared.graph.facts import EdgeFact, NodeFact
 from shared.graph.lines import shortened, utc
-from shared.graph.truth import Truth
-from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json
 
 MAX_BYTES: Final = 20_000
@@ -14,36 +13,39 @@ _FRAME_BYTES: Final = 300
 """The brackets and the sentence about the length."""
 
 
-def node(node: GraphNode, truth: Truth | None) -> Json:
+def node(fact: NodeFact) -> Json:
     return {
-        "id": str(node.id),
-        "type": node.type,
-        "name": node.name,
-        "properties": node.properties,
-        "updatedAt": utc(node.updated_at),
-        **_true(truth),
+        "id": str(fact.id),
+        "type": fact.type,
+        "name": fact.name,
+        "properties": fact.properties,
+        "updatedAt": utc(fact.updated_at),
+        **_true(fact),
     }
 
 
-def edge(edge: GraphEdge, truth: Truth | None) -> Json:
+def edge(fact: EdgeFact) -> Json:
     return {
-        "id": str(edge.id),
-        "type": edge.type,
-        "sourceId": str(edge.source_id),
-        "targetId": str(edge.target_id),
-        "properties": edge.properties,
-        **_true(truth),
+        "id": str(fact.id),
+        "type": fact.type,
+        "sourceId": str(fact.source_id),
+        "targetId": str(fact.target_id),
+        "properties": fact.properties,
+        **_true(fact),
     }
 
 
 def bounded(
-    nodes: Sequence[Json], edges: Sequence[Json], cuts: Sequence[str], **more: Sequence[Json]
+    nodes: Sequence[NodeFact],
+    edges: Sequence[EdgeFact],
+    cuts: Sequence[str],
+    **more: Sequence[Json],
 ) -> Json:
     """Everything in short while it fits, nodes before edges; then in full what the room that is left allows.
 
     `cuts` are sentences about what was left out before; `more` stands beside nodes and edges, whole.
     """
-    things = [*nodes, *edges]
+    things = [*map(node, nodes), *map(edge, edges)]
     shown = [_brief(thing) for thing in things]
     frame_bytes = _FRAME_BYTES + sum(map(_size_bytes, (*cuts, more)))
     left_bytes = MAX_BYTES - frame_bytes - sum(map(_size_bytes, shown))
@@ -66,10 +68,9 @@ def bounded(
     return answer | ({"cut": " ".join(cuts)} if cuts else {})
 
 
-def _true(truth: Truth | None) -> Json:
-    if truth is None:
-        return {}
-    return {"asOf": utc(truth.as_of)} | ({} if truth.until is None else {"until": utc(truth.until)})
+def _true(fact: NodeFact | EdgeFact) -> Json:
+    moments = {"asOf": fact.as_of, "until": fact.until}
+    return {name: utc(moment) for name, moment in moments.items() if moment is not None}
 
 
 def _brief(thing: Json) -> Json:

@@ -1,27 +1,14 @@
 """Edges at and among nodes, through indexes only: what a hub has beyond the newest of its edges costs nothing."""
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    TableValuedAlias,
-    Uuid,
-    any_,
-    cast,
-    column,
-    func,
-    select,
-    true,
-    union_all,
-)
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import facts
+from shared.graph.facts import EdgeFact
 from shared.graph.scope import Scope
-from shared.store.tables import GraphEdge
 
 FEWEST_A_NODE: Final = 5
 """Edges in each direction that each of many nodes has followed, at least."""
@@ -29,70 +16,40 @@ FEWEST_A_NODE: Final = 5
 
 async def touching(
     session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
-) -> list[GraphEdge]:
-    """At most `limit` of those that begin or end at `ids`, those touched last first, of each node its share."""
-    return await _edges(session, ids_touching(scope, ids, limit), limit)
+) -> list[EdgeFact]:
+    """At most `limit` of those that begin or end at `ids`, those touched last first: of each node the newest."""
+    if not ids:
+        return []
+    share = max(FEWEST_A_NODE, -(-limit // len(ids)))
+    values = {"ids": list(ids), "share": share}
+    return await facts.edges(session, scope, _TOUCHING, values, limit)
 
 
-async def among(
-    session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
-) -> list[GraphEdge]:
-    """Those that join two of `ids`, those touched last first."""
-    return await _edges(session, ids_leading(scope, ids, ids), limit)
+async def leading(
+    session: AsyncSession,
+    scope: Scope,
+    some: Collection[UUID],
+    others: Collection[UUID],
+    limit: int,
+) -> list[EdgeFact]:
+    """Those from one of `some` to one of `others`, however many edges those have."""
+    if not some or not others:
+        return []
+    values = {"some": list(some), "others": list(others)}
+    return await facts.edges(session, scope, _LEADING, values, limit)
 
 
-async def by_ids(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> list[GraphEdge]:
-    """Those of them that the agent has, in this order."""
-    wanted = select(GraphEdge.id).where(
-        GraphEdge.agent_id == scope.agent(), GraphEdge.id == any_(uuids(ids))
-    )
-    found = {edge.id: edge for edge in await _edges(session, wanted, len(ids))}
-    return [found[each] for each in ids if each in found]
-
-
-def ids_touching(scope: Scope, ids: Collection[UUID], limit: int) -> Select[UUID]:
-    """Of the edges: of each node the newest in both directions, as many as `limit` has for it, or FEWEST_A_NODE."""
-    share = max(FEWEST_A_NODE, -(-limit // max(1, len(ids))))
-    ways = []
-    for end in (GraphEdge.source_id, GraphEdge.target_id):
-        node = each_of(ids)
-        newest = (
-            select(GraphEdge.id)
-            .where(GraphEdge.agent_id == scope.agent(), end == node.c.id)
-            .order_by(GraphEdge.updated_at.desc())
-            .limit(share)
-            .correlate(node)
-            .lateral()
-        )
-        ways.append(select(newest.c.id).select_from(node).join(newest, true()))
-    return select(union_all(*ways).subquery().c.id)
-
-
-def ids_leading(scope: Scope, some: Collection[UUID], others: Collection[UUID]) -> Select[UUID]:
-    """Of the edges that lead from one of `some` to one of `others`."""
-    return select(GraphEdge.id).where(
-        GraphEdge.agent_id == scope.agent(),
-        GraphEdge.source_id == any_(uuids(some)),
-        GraphEdge.target_id == any_(uuids(others)),
+def _newest_at(end: str) -> str:
+    """As `shared.graph.pages` does it: an `or` of both ends would read all that a hub has."""
+    return (
+        f"(select {end}.id from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
+        f" (select graph_edges.id from graph_edges where {end}_id = given.id"
+        f"  order by updated_at desc limit :share) {end})"
     )
 
 
-def each_of(ids: Collection[UUID]) -> TableValuedAlias:
-    """A row for each, with the column `id`."""
-    return func.unnest(uuids(ids)).table_valued(column("id", Uuid())).render_derived(name="given")
-
-
-def uuids(ids: Collection[UUID]) -> ColumnElement[Any]:
-    """One value, however many: the statement is the same for any number, and is made ready once."""
-    return cast(list(ids), ARRAY(Uuid()))
-
-
-async def _edges(session: AsyncSession, ids: Select[UUID], limit: int) -> list[GraphEdge]:
-    rows = await session.scalars(
-        select(GraphEdge)
-        .where(GraphEdge.id.in_(ids))
-        .order_by(GraphEdge.updated_at.desc(), GraphEdge.id)
-        .limit(limit)
-        .execution_options(populate_existing=True)
-    )
-    return list(rows)
+_TOUCHING: Final = f"{_newest_at('source')} union all {_newest_at('target')}"
+_LEADING: Final = (
+    "select id from graph_edges where source_id = any(cast(:some as uuid[]))"
+    " and target_id = any(cast(:others as uuid[]))"
+)

@@ -193,4 +193,4 @@ def _is_named(search: str) -> ColumnElement[bool]:
     words = search.split()
     if not words:
         return false()
-    return NAME_WORDS.op("@@")(all_of(words, as_beginnings=True))
+    return NAME_WORDS.op("@@")(all_of(words))

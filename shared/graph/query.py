@@ -7,12 +7,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import answering, around, paths, search, truth
+from shared.graph import answering, around, facts, paths, search
 from shared.graph.answering import MAX_BYTES
+from shared.graph.facts import EdgeFact, NodeFact
 from shared.graph.scope import Scope
 from shared.graph.search import Found, Sought
 from shared.graph.types import node_type
-from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json, ToolRefusalError
 
 __all__ = ["DEEPEST", "MAX_BYTES", "MAX_EDGES", "MAX_NODES", "MAX_TYPES", "query"]
@@ -59,64 +59,52 @@ async def query(
     found = await search.find(session, scope, sought, min(limit, MAX_NODES))
     nodes, edges, is_all = await _around(session, scope, found.nodes, min(neighbours, DEEPEST))
     cuts = [*_cuts(found), *([] if is_all else [_NEIGHBOURS_CUT])]
-    return answering.bounded(*await _told(session, nodes, edges), cuts)
+    return answering.bounded(nodes, edges, cuts)
 
 
 async def _around(
-    session: AsyncSession, scope: Scope, found: Sequence[GraphNode], depth: int
-) -> tuple[list[GraphNode], list[GraphEdge], bool]:
+    session: AsyncSession, scope: Scope, found: Sequence[NodeFact], depth: int
+) -> tuple[list[NodeFact], list[EdgeFact], bool]:
     """`found` and what lies within `depth` edges, the nearer first, the edges of all that, and whether it is all."""
-    nodes, farthest, is_all = list(found), [node.id for node in found], True
-    edges: list[GraphEdge] = []
+    known = {node.id: node for node in found}
+    among = []
+    if len(known) > 1:
+        among = await around.leading(session, scope, known, known, MAX_EDGES + 1)
+    edges, is_all, farthest = {edge.id: edge for edge in among}, True, list(known)
     for _ in range(depth):
         followed = await around.touching(session, scope, farthest, MAX_EDGES + 1)
-        is_all = is_all and len(followed) <= MAX_EDGES
-        edges += followed[:MAX_EDGES]
-        known = {node.id for node in nodes}
+        edges |= {edge.id: edge for edge in followed}
         ends = dict.fromkeys(end for edge in followed for end in (edge.source_id, edge.target_id))
         new = [end for end in ends if end not in known]
-        room = MAX_NODES - len(nodes)
-        is_all = is_all and len(new) <= room
-        further = await search.by_ids(session, scope, new[:room])
-        nodes, farthest = nodes + further, [node.id for node in further]
-    within = await around.among(session, scope, [node.id for node in nodes], MAX_EDGES + 1)
-    is_all = is_all and len(within) <= MAX_EDGES
-    each = {edge.id: edge for edge in (*edges, *within)}
-    return nodes, list(each.values())[:MAX_EDGES], is_all
+        is_all = is_all and len(known) + len(new) <= MAX_NODES
+        farthest = new[: MAX_NODES - len(known)]
+        known |= {node.id: node for node in await facts.nodes(session, scope, farthest)}
+    return (
+        list(known.values()),
+        list(edges.values())[:MAX_EDGES],
+        is_all and len(edges) <= MAX_EDGES,
+    )
 
 
 async def _between(session: AsyncSession, scope: Scope, ends: Sequence[UUID]) -> Json:
     if len(set(ends)) != _ENDS_OF_A_PATH:
         raise ToolRefusalError("between: give the ids of two different nodes.")
-    known = {node.id for node in await search.by_ids(session, scope, ends)}
+    known = {node.id for node in await facts.nodes(session, scope, ends)}
     for missing in (each for each in ends if each not in known):
         raise ToolRefusalError(f"between: no such node: {missing}; use an id that queryGraph gave.")
-    start, goal = dict.fromkeys(ends)
-    found = await paths.shortest(session, scope, start, goal)
-    node_ids = dict.fromkeys(each for path in found for each in path.nodes) or [start, goal]
-    edge_ids = dict.fromkeys(each for path in found for each in path.edges)
-    nodes = await search.by_ids(session, scope, list(node_ids))
-    edges = await around.by_ids(session, scope, edge_ids)
+    found = await paths.shortest(session, scope, *ends)
+    node_ids = dict.fromkeys(each for path in found for each in path.nodes)
+    edges = {edge.id: edge for path in found for edge in path.edges}
     told = [
         {
             "nodeIds": [str(each) for each in path.nodes],
-            "edgeIds": [str(each) for each in path.edges],
+            "edgeIds": [str(each.id) for each in path.edges],
         }
         for path in found
     ]
     cuts = [] if found else [f"No path of at most {paths.LONGEST} edges was found between the two."]
-    return answering.bounded(*await _told(session, nodes, edges), cuts, paths=told)
-
-
-async def _told(
-    session: AsyncSession, nodes: Sequence[GraphNode], edges: Sequence[GraphEdge]
-) -> tuple[list[Json], list[Json]]:
-    of_nodes = await truth.of_nodes(session, [node.id for node in nodes])
-    of_edges = await truth.of_edges(session, [edge.id for edge in edges])
-    return (
-        [answering.node(node, of_nodes.get(node.id)) for node in nodes],
-        [answering.edge(edge, of_edges.get(edge.id)) for edge in edges],
-    )
+    nodes = await facts.nodes(session, scope, node_ids or ends)
+    return answering.bounded(nodes, list(edges.values()), cuts, paths=told)
 
 
 def _cuts(found: Found) -> list[str]:
@@ -127,7 +115,7 @@ def _cuts(found: Found) -> list[str]:
         )
     if found.common:
         cuts.append(
-            f"Very many nodes hold {', '.join(found.common)}: for that, only names that hold all of the text and the "
-            "nodes touched last were looked through."
+            f"Very many nodes hold {', '.join(found.common)}: alone, such words were looked for only among the nodes "
+            "touched last."
         )
     return cuts

@@ -1,5 +1,6 @@
 """What a text asks for: its words, and which of them are rare enough to be looked up."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -37,6 +38,8 @@ class Rare:
     in_properties: tuple[str, ...]
     is_spelling: bool
     """Few nodes have a name that is spelt much like all of the text."""
+    common: tuple[str, ...]
+    """Those that are rare in neither."""
 
 
 def asked(given: str) -> Asked | None:
@@ -51,13 +54,29 @@ def asked(given: str) -> Asked | None:
     return Asked(whole[:_MAX_CHARACTERS], tuple(different))
 
 
-def all_of(words: Sequence[str], *, as_beginnings: bool = False) -> ColumnElement[str]:
-    return _query([_quoted(word, as_beginning=as_beginnings) for word in words], " & ")
+def all_of(words: Sequence[str]) -> ColumnElement[str]:
+    """The query for all of them, each as the beginning of a word."""
+    joined = " & ".join(_quoted(word, as_beginning=True) for word in words)
+    return func.to_tsquery("simple", joined, type_=TSQUERY)
 
 
-def any_of(words: Sequence[str], *, of_names: bool = False) -> ColumnElement[str]:
-    """In names a word that is not short is also found as the beginning of one."""
-    return _query([_sought(word, of_names=of_names) for word in words], " | ")
+def values_of_words(asked_for: Asked) -> dict[str, Any]:
+    """What the statements of `shared.graph.search` call by these names."""
+    return {
+        "whole": asked_for.whole,
+        "patterns": [f"%{_literally(word)}%" for word in asked_for.words],
+        "all_words": " & ".join(_quoted(word, as_beginning=False) for word in asked_for.words),
+    }
+
+
+def values_of_rare(asked_for: Asked, few: Rare) -> dict[str, Any]:
+    """Likewise."""
+    common = [word for word in asked_for.words if word not in few.in_properties]
+    return {
+        "any_in_names": " | ".join(_in_names(word) for word in few.in_names),
+        "any_in_properties": " | ".join(_in_properties(word) for word in few.in_properties),
+        "common_in_properties": " | ".join(map(_in_properties, common)),
+    }
 
 
 async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
@@ -67,18 +86,24 @@ async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
     for place, word in enumerate(words.words):
         looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :name{place})"]
         looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :property{place})"]
-        values[f"name{place}"] = _sought(word, of_names=True)
-        values[f"property{place}"] = _sought(word, of_names=False)
+        values[f"name{place}"] = _in_names(word)
+        values[f"property{place}"] = _in_properties(word)
     each = (f"select from graph_nodes where agent_id = :agent and {look}" for look in looks)
     plan = await session.scalar(text(f"explain (format json) {' union all '.join(each)}"), values)
     few = [part["Plan Rows"] <= COMMON_NODES for part in plan[0]["Plan"]["Plans"]]
-    return Rare(
-        tuple(compress(words.words, few[1::2])), tuple(compress(words.words, few[2::2])), few[0]
-    )
+    in_names = tuple(compress(words.words, few[1::2]))
+    in_properties = tuple(compress(words.words, few[2::2]))
+    either = {*in_names, *in_properties}
+    common = tuple(word for word in words.words if word not in either)
+    return Rare(in_names, in_properties, few[0], common)
 
 
-def _sought(word: str, *, of_names: bool) -> str:
-    return _quoted(word, as_beginning=of_names and len(word) >= _SHORTEST_BEGINNING)
+def _in_names(word: str) -> str:
+    return _quoted(word, as_beginning=len(word) >= _SHORTEST_BEGINNING)
+
+
+def _in_properties(word: str) -> str:
+    return _quoted(word, as_beginning=False)
 
 
 def _quoted(word: str, *, as_beginning: bool) -> str:
@@ -86,5 +111,5 @@ def _quoted(word: str, *, as_beginning: bool) -> str:
     return f"{quoted}:*" if as_beginning else quoted
 
 
-def _query(words: Sequence[str], joined_by: str) -> ColumnElement[str]:
-    return func.to_tsquery("simple", joined_by.join(words), type_=TSQUERY)
+def _literally(word: str) -> str:
+    return re.sub(r"([\\%_])", r"\\\1", word)
