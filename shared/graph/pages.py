@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, exists, false, func, select, union_all
-from sqlalchemy.dialects.postgresql import TSQUERY
+from sqlalchemy import ColumnElement, Select, exists, false, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from shared.graph import citing, names
 from shared.graph.scope import Scope
+from shared.graph.words import all_of
 from shared.store.reading.graph_shapes import (
     EdgeDetails,
     EdgeTypeDetails,
@@ -200,9 +200,4 @@ def _is_named(search: str) -> ColumnElement[bool]:
     words = search.split()
     if not words:
         return false()
-    return NAME_WORDS.op("@@")(_begun_by(words))
-
-
-def _begun_by(words: Sequence[str]) -> ColumnElement[str]:
-    quoted = ["'" + word.replace("\\", "\\\\").replace("'", "''") + "':*" for word in words]
-    return func.to_tsquery("simple", " & ".join(quoted), type_=TSQUERY)
+    return NAME_WORDS.op("@@")(all_of(words))

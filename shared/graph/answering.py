@@ -1,0 +1,81 @@
+"""How nodes and edges read in the answer of a tool: whole where there is room, and never more than fits."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from shared.graph.facts import EdgeFact, NodeFact
+from shared.graph.lines import shortened, utc
+from shared.tools import Json
+
+MAX_BYTES: Final = 20_000
+_FRAME_BYTES: Final = 300
+"""The brackets and the sentence about the length."""
+
+
+def node(fact: NodeFact) -> Json:
+    return {
+        "id": str(fact.id),
+        "type": fact.type,
+        "name": fact.name,
+        "properties": fact.properties,
+        "updatedAt": utc(fact.updated_at),
+        **_true(fact),
+    }
+
+
+def edge(fact: EdgeFact) -> Json:
+    return {
+        "id": str(fact.id),
+        "type": fact.type,
+        "sourceId": str(fact.source_id),
+        "targetId": str(fact.target_id),
+        "properties": fact.properties,
+        **_true(fact),
+    }
+
+
+def bounded(
+    nodes: Sequence[NodeFact],
+    edges: Sequence[EdgeFact],
+    cuts: Sequence[str],
+    **more: Sequence[Json],
+) -> Json:
+    """Everything in short while it fits, nodes before edges; then in full what the room that is left allows.
+
+    `cuts` are sentences about what was left out before; `more` stands beside nodes and edges, whole.
+    """
+    things = [*map(node, nodes), *map(edge, edges)]
+    shown = [_brief(thing) for thing in things]
+    frame_bytes = _FRAME_BYTES + sum(map(_size_bytes, (*cuts, more)))
+    left_bytes = MAX_BYTES - frame_bytes - sum(map(_size_bytes, shown))
+    while left_bytes < 0:
+        left_bytes += _size_bytes(shown.pop())
+    for index, brief in enumerate(shown):
+        more_bytes = _size_bytes(things[index]) - _size_bytes(brief)
+        if more_bytes <= left_bytes:
+            left_bytes -= more_bytes
+            shown[index] = things[index]
+    answer: Json = {**more, "nodes": shown[: len(nodes)], "edges": shown[len(nodes) :]}
+    left_out = len(things) - len(shown)
+    shortened_count = sum(each is not whole for each, whole in zip(shown, things, strict=False))
+    if left_out or shortened_count:
+        cuts = [
+            f"For length, {left_out} nodes or edges are left out and {shortened_count} are shortened; ask for fewer, "
+            "by nodeIds, to see them in full.",
+            *cuts,
+        ]
+    return answer | ({"cut": " ".join(cuts)} if cuts else {})
+
+
+def _true(fact: NodeFact | EdgeFact) -> Json:
+    moments = {"asOf": fact.as_of, "until": fact.until}
+    return {name: utc(moment) for name, moment in moments.items() if moment is not None}
+
+
+def _brief(thing: Json) -> Json:
+    return {**thing, "properties": shortened(thing["properties"])}
+
+
+def _size_bytes(thing: object) -> int:
+    return len(json.dumps(thing, ensure_ascii=False).encode()) + len(", ")

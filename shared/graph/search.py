@@ -1,0 +1,178 @@
+"""Finding nodes by words, types and times: whatever is asked of whatever graph, so many rows are looked at and no more.
+
+The statements are written out for the same reason as those of `shared.graph.facts`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import facts
+from shared.graph.facts import AGENT, STANDS, NodeFact, values_of
+from shared.graph.ranking import Candidate, holds_a_word, ranked
+from shared.graph.scope import Scope
+from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
+from shared.store.tables.graph import NAME_IN_SMALL, NAME_WORDS, PROPERTY_WORDS
+
+COMPARED: Final = 100
+"""Nodes that are compared with one another; by each way to find some, no more are fetched."""
+_READ: Final = 50
+"""Of the nodes touched last, those whose properties are gone through for words that very many have."""
+
+
+@dataclass(frozen=True)
+class Sought:
+    """What nodes must be; `types` and `ids` are any of them, and every one where there are none."""
+
+    text: str | None = None
+    types: Sequence[str] = ()
+    ids: Sequence[UUID] = ()
+    updated_since: datetime | None = None
+    as_of: datetime | None = None
+    """Left out is what all its evidence says was true at other times only."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best first."""
+
+    nodes: list[NodeFact]
+    is_all: bool
+    common: Sequence[str] = ()
+    """Words that so many nodes hold that alone they were looked for among those touched last only."""
+
+
+async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) -> Found:
+    """At most `limit` nodes: by how well they match the text, and then those touched last first."""
+    words = asked(sought.text or "")
+    if words is None:
+        ways = [_GIVEN if sought.ids else _NEWEST]
+        found = await _candidates(session, scope, sought, ways, {})
+        return await _best(session, scope, ranked(found), limit)
+    values = values_of_words(words)
+    if sought.ids:
+        found = await _candidates(session, scope, sought, [_GIVEN_THAT_HOLD], values)
+        return await _best(session, scope, ranked(found, words), limit)
+    few = await rare(session, scope, words)
+    values |= values_of_rare(words, few)
+    found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
+    if few.is_spelling and not any(holds_a_word(each, words) for each in found):
+        alike = await _candidates(session, scope, sought, [_looked_up(_ALIKE)], values)
+        found = [*(replace(each, way=-1) for each in alike), *found]
+    return await _best(session, scope, ranked(found, words), limit, few.common)
+
+
+async def _best(
+    session: AsyncSession,
+    scope: Scope,
+    candidates: Sequence[Candidate],
+    limit: int,
+    common: Sequence[str] = (),
+) -> Found:
+    best = await facts.nodes(session, scope, [each.id for each in candidates[:limit]])
+    return Found(best, len(candidates) <= limit, common)
+
+
+async def _candidates(
+    session: AsyncSession,
+    scope: Scope,
+    sought: Sought,
+    ways: Sequence[str],
+    values: Mapping[str, Any],
+) -> list[Candidate]:
+    """What the ways find, until there is enough: the likeliest and cheapest come first, the rest is not even begun then."""
+    of_types = _OF_TYPES if sought.types else ""
+    since = _SINCE if sought.updated_since else ""
+    newest = (_NEWEST_OF_TYPES if sought.types else _NEWEST_OF_ALL).format(agent=AGENT, since=since)
+    branches = [
+        f"(select *, {number} as way from ({way}) by_{number})" for number, way in enumerate(ways)
+    ]
+    statement = (
+        f"select id, name, updated_at, way from ({' union all '.join(branches)}) candidates"
+        f" where true{since}{_AS_OF if sought.as_of else ''}"
+        f" limit {COMPARED}"
+    )
+    rows = await session.execute(
+        text(statement.format(agent=AGENT, of_types=of_types, newest=newest)),
+        {
+            **values_of(scope),
+            **values,
+            "ids": list(sought.ids),
+            "types": list(sought.types),
+            "since": sought.updated_since,
+            "as_of": sought.as_of,
+        },
+    )
+    return [Candidate(*row) for row in rows]
+
+
+def _ways(words: Asked, few: Rare) -> Iterator[str]:
+    yield _looked_up(_IS_NAMED)
+    if few.in_names or len(words.words) > 1:
+        yield _looked_up(_ALL_IN_NAME)
+    if few.in_names:
+        yield _looked_up(_ANY_IN_NAME)
+    if few.in_properties:
+        yield _looked_up(_ALL_IN_PROPERTIES)
+        yield _looked_up(_ANY_IN_PROPERTIES)
+    yield _NEWEST_NAMED
+    if len(few.in_properties) < len(words.words):
+        yield _NEWEST_THAT_TELL
+
+
+def _looked_up(condition: str) -> str:
+    # Planned as if all were wanted, so that it is the index that is asked, and yet fetched only as far as they are. With
+    # the limit inside, PostgreSQL would at times rather go through the table until it has met enough.
+    return (
+        "with found as materialized (select id, name, updated_at from graph_nodes"
+        f" where agent_id = {{agent}} and {STANDS}{{of_types}} and {condition})"
+        f" select * from found limit {COMPARED}"
+    )
+
+
+_IS_NAMED: Final = f"{NAME_IN_SMALL} = lower(:whole)"
+_ALL_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :all_words)"
+_ANY_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :any_in_names)"
+_ALL_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :all_words)"
+_ANY_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :any_in_properties)"
+_ALIKE: Final = "name %> :whole"
+
+_OF_TYPES: Final = " and type = any(cast(:types as text[]))"
+_NEWEST_OF_ALL: Final = (
+    f"select * from graph_nodes where agent_id = {{agent}} and {STANDS}{{since}}"
+    f" order by updated_at desc, id limit {COMPARED}"
+)
+# Each type through its own part of the index: one after the other, they could lie far apart.
+_NEWEST_OF_TYPES: Final = (
+    "select newest.* from unnest(cast(:types as text[])) given (type) cross join lateral"
+    f" (select * from graph_nodes where agent_id = {{agent}} and {STANDS} and graph_nodes.type = given.type{{since}}"
+    f" order by updated_at desc, id limit {COMPARED}) newest"
+    f" order by updated_at desc, id limit {COMPARED}"
+)
+_SHOWN: Final = "select id, name, updated_at from"
+_NEWEST: Final = f"{_SHOWN} ({{newest}}) newest"
+_NEWEST_NAMED: Final = f"{_NEWEST} where name ilike any(cast(:patterns as text[]))"
+_NEWEST_THAT_TELL: Final = (
+    f"{_SHOWN} (select * from ({{newest}}) newest limit {_READ}) newest"
+    f" where {PROPERTY_WORDS} @@ to_tsquery('simple', :common_in_properties)"
+)
+_GIVEN: Final = (
+    f"{_SHOWN} graph_nodes where agent_id = {{agent}} and {STANDS}{{of_types}}"
+    " and id = any(cast(:ids as uuid[]))"
+)
+_GIVEN_THAT_HOLD: Final = (
+    f"{_GIVEN} and (name ilike any(cast(:patterns as text[]))"
+    " or properties::text ilike any(cast(:patterns as text[])))"
+)
+
+_SINCE: Final = " and updated_at >= :since"
+_AS_OF: Final = (
+    " and (not exists (select from evidence where node_id = candidates.id)"
+    " or exists (select from evidence where node_id = candidates.id"
+    " and (valid_from is null or valid_from <= :as_of) and (valid_to is null or valid_to > :as_of)))"
+)
