@@ -36,6 +36,7 @@ from services.api.routes import (
     nodes,
     outside,
     sign_in,
+    sources,
     types,
     users,
 )
@@ -55,6 +56,7 @@ TOPICS: Final = (
     graph,
     nodes,
     edges,
+    sources,
     types,
     conclusions,
     inbox,

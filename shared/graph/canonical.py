@@ -187,8 +187,8 @@ async def _grounds(session: AsyncSession, scope: Scope) -> dict[UUID, list[_Grou
         .where(Evidence.agent_id == scope.agent())
     )
     found: dict[UUID, list[_Ground]] = {}
-    for thing_id, *ground in rows:
-        found.setdefault(thing_id, []).append(_Ground(*ground))
+    for row in rows:
+        found.setdefault(row[0], []).append(_Ground(*row[1:]))
     return found
 
 

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from shared.graph import evidence
 from shared.graph.scope import Scope
 from shared.store.reading.graph_shapes import (
     EdgeDetails,
@@ -116,6 +117,11 @@ async def has_node(session: AsyncSession, scope: Scope, node_id: UUID) -> bool:
     return bool(await session.scalar(select(found)))
 
 
+async def has_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> bool:
+    found = exists().where(GraphEdge.agent_id == scope.agent(), GraphEdge.id == edge_id)
+    return bool(await session.scalar(select(found)))
+
+
 async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetails | None:
     """None where the agent has no such node."""
     found = await session.scalar(
@@ -129,6 +135,7 @@ async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetail
         iteration_id=found.iteration_id,
         step_id=found.step_id,
         edges=touching,
+        evidence=await evidence.of_node(session, scope, node_id, Wanted()),
     )
 
 
@@ -138,7 +145,10 @@ async def edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> EdgeDetail
     if found is None:
         return None
     return EdgeDetails(
-        **dict(edge_view(*found)), iteration_id=found[0].iteration_id, step_id=found[0].step_id
+        **dict(edge_view(*found)),
+        iteration_id=found[0].iteration_id,
+        step_id=found[0].step_id,
+        evidence=await evidence.of_edge(session, scope, edge_id, Wanted()),
     )
 
 

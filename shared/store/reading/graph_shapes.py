@@ -3,21 +3,25 @@
 from datetime import datetime
 from uuid import UUID
 
+from shared.store.reading.evidence_shapes import EvidenceView
 from shared.store.reading.page import Page
 from shared.store.reading.shapes import EdgeView, Json, NodeView, View
 
 
 class NodeDetails(NodeView):
-    """A node with who made it, and the first page of its edges, those touched last first."""
+    """A node with who made it, and the first pages of its edges, those touched last first, and of its evidence."""
 
     iteration_id: UUID | None
     step_id: UUID | None
     edges: Page[EdgeView]
+    evidence: Page[EvidenceView]
+    """What is true latest first; none of conclusions, which cite."""
 
 
 class EdgeDetails(EdgeView):
     iteration_id: UUID | None
     step_id: UUID | None
+    evidence: Page[EvidenceView]
 
 
 class NeighbourhoodView(View):

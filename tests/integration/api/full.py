@@ -32,7 +32,7 @@ from shared.store.words import (
     Stage,
     StepStatus,
 )
-from tests.integration.api.rows import advise, row_of
+from tests.integration.api.rows import advise, rest_on_pages, row_of
 from tests.integration.making import make_agent, make_iteration
 
 AGENT: Final = "Full"
@@ -59,6 +59,7 @@ class Full:
     item_id: UUID
     letter_id: UUID
     """About no step."""
+    source_id: UUID
 
 
 async def full_agent(database: Database, name: str = AGENT) -> Full:
@@ -71,6 +72,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     await spoken(database, runs)
     await advise(database, agent)
     await conclude_more(database, agent)
+    source_id = await rest_on_pages(database, agent)
     unreadable = b"\xff" + runs.iteration.id.bytes
     await _keep_letters(database, runs, unreadable)
     async with database.transaction() as session:
@@ -85,6 +87,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
             advice_id=await _id(session, GraphNode, agent, GraphNode.type == ADVICE_TYPE),
             item_id=await _id(session, InboxItem, agent),
             letter_id=ids.dead_letter_id(SUBJECT, unreadable),
+            source_id=source_id,
         )
 
 

@@ -30,7 +30,7 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.integration.api.full import conclude_more, end, spoken
-from tests.integration.api.rows import advise
+from tests.integration.api.rows import advise, rest_on_pages
 from tests.integration.courier.rows import make_webhook
 from tests.integration.making import make_iteration, make_ready
 
@@ -44,6 +44,7 @@ async def belongings(
     await _make_ready(database, agent)
     await advise(database, agent)
     await conclude_more(database, agent)
+    source_id = await rest_on_pages(database, agent)
     started = await _iterations(database, agent, iterations)
     return {
         "agent": str(agent.id),
@@ -53,6 +54,7 @@ async def belongings(
         "iteration_id": str(started.iteration.id),
         "interaction_id": str(await spoken(database, started)),
         "letter": await _letter(database, started),
+        "source_id": str(source_id),
         **await _types(database, agent, owner),
         **await _found(database, agent),
         **await _talk(database, agent, owner),
@@ -95,7 +97,9 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
         return {
             "step_id": await _one(session, Step, Step.agent_id == agent.id),
             "item_id": await _one(session, InboxItem, InboxItem.agent_id == agent.id),
-            "edge_id": await _one(session, GraphEdge, GraphEdge.agent_id == agent.id),
+            "edge_id": await _one(
+                session, GraphEdge, GraphEdge.agent_id == agent.id, GraphEdge.type == "buys"
+            ),
             "token_id": await _one(session, ApiToken, ApiToken.user_id == agent.owner_id),
             "session_id": await _one(
                 session, BrowserSession, BrowserSession.user_id == agent.owner_id

@@ -1,0 +1,37 @@
+"""Sources: the pages that an agent has read."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from services.api.access import OwnedAgent
+from services.api.etags import UNCHANGED, tagged
+from services.api.pages import Page, Paging
+from services.api.problems import NotFoundError
+from shared.graph import evidence
+from shared.store.reading.evidence_shapes import SourceDetails, SourceView
+
+router = APIRouter(prefix="/agents/{agent}/sources", tags=["graph"])
+
+
+@router.get("")
+async def list_sources(
+    access: OwnedAgent,
+    paging: Paging,
+    url: Annotated[
+        str | None, Query(max_length=2000, description="Versions of the page at this address only")
+    ] = None,
+) -> Page[SourceView]:
+    """Those fetched last first, without their text."""
+    return await evidence.sources(access.session, access.scope, paging, url)
+
+
+@router.get("/{source_id}", response_model=SourceDetails, responses=UNCHANGED)
+async def show_source(access: OwnedAgent, source_id: UUID, request: Request) -> Response:
+    """With its text, as it was when it was fetched."""
+    found = await evidence.source(access.session, access.scope, source_id)
+    if found is None:
+        raise NotFoundError("source", source_id)
+    return tagged(request, found)
