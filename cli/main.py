@@ -7,7 +7,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.address import with_credentials
-from cli.commands import access, agent, configuring, dead_letters, destination, memory, token, user
+from cli.commands import (
+    access,
+    agent,
+    configuring,
+    dead_letters,
+    destination,
+    memory,
+    source,
+    token,
+    user,
+)
 from cli.commands.budget import budget
 from cli.commands.chat import chat
 from cli.commands.conclusions import advice, analyses
@@ -61,6 +71,10 @@ def build_app() -> typer.Typer:
         app.command(rich_help_panel=AGENTS)(of_agents)
     for of_spending in (costs, budget):
         app.command(rich_help_panel=AGENTS)(of_spending)
+    sources = _group("source", "The pages that an agent has read.")
+    sources.command("list")(source.list_all)
+    sources.command()(source.show)
+    app.add_typer(sources, name="source", rich_help_panel=AGENTS)
     memories = _group("memory", "What an agent remembers of what you told it.")
     memories.command("list")(memory.list_all)
     for of_memories in (memory.add, memory.forget):

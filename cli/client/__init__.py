@@ -3,6 +3,7 @@
 from cli.client.agents import Agents
 from cli.client.connection import ApiError
 from cli.client.conversation import Conversations
+from cli.client.evidence import OfEvidence
 from cli.client.inbox import Inbox
 from cli.client.installation import OfInstallation
 from cli.client.knowledge import Knowledge
@@ -11,5 +12,5 @@ from cli.client.spending import Spending
 __all__ = ["ApiError", "Client"]
 
 
-class Client(Agents, Knowledge, Conversations, Inbox, Spending, OfInstallation):
+class Client(Agents, Knowledge, OfEvidence, Conversations, Inbox, Spending, OfInstallation):
     """Every call raises ApiError where the api refuses, and AwayError where it cannot answer now."""
