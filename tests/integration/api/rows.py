@@ -99,7 +99,7 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
             }
             for name in sorted(names):
                 await nodes.add(session, scope, Validators(), type_name="Thing", name=name, **known)
-            ends = {"source_id": edge.source_id, "target_id": edge.target_id}
-            await edges.add(session, scope, Validators(), type_name="buys", **ends, **known)
+            known |= {"source_id": edge.source_id, "target_id": edge.target_id}
+            await edges.add(session, scope, Validators(), type_name="buys", **known)
         found = await session.scalars(select(Source.id).where(Source.agent_id == agent.id))
         return min(found)

@@ -170,11 +170,7 @@ async def test_what_rests_on_nothing_is_refused_and_nothing_of_it_written(
     ghana: World, grounds: list[Ground], reason: str
 ) -> None:
     with pytest.raises(ToolRefusalError, match=reason):
-        await add(
-            ghana,
-            *grounds,
-            **({"capital": "Accra"} if len(grounds) != 1 or grounds[0].properties else {}),
-        )
+        await add(ghana, *grounds, capital="Accra")
     assert await written(ghana) == (0, 0, 0)
 
 

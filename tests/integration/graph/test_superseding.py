@@ -24,8 +24,9 @@ def url(year: int) -> str:
     return f"https://press.example/{year}"
 
 
-def ground(year: int, **times: datetime) -> Ground:
-    return Ground(url(year), f"In {year} there were {year - 2000} million.", **times)
+def ground(year: int, valid_from: datetime | None = None) -> Ground:
+    quote = f"In {year} there were {year - 2000} million."
+    return Ground(url(year), quote, valid_from=valid_from)
 
 
 async def read_all(world: World) -> World:
@@ -43,7 +44,7 @@ async def counting(world: World) -> World:
     return await read_all(world)
 
 
-async def count(world: World, year: int, **times: datetime) -> Added:
+async def count(world: World, year: int, valid_from: datetime | None = None) -> Added:
     """What the page of `year` says of Ghana's people."""
     async with world.database.transaction() as session:
         return await add(
@@ -53,7 +54,7 @@ async def count(world: World, year: int, **times: datetime) -> Added:
             type_name="Country",
             name="Ghana",
             properties={"summary": "A state.", "population": year - 2000},
-            grounds=[ground(year, **times)],
+            grounds=[ground(year, valid_from)],
         )
 
 
