@@ -13,6 +13,7 @@ from cli.client import Client
 from cli.commands.graph import What
 from cli.errors import BadInputError, CommandError
 from cli.show.graph import show_around, show_edges, show_graph, show_nodes, show_types
+from cli.show.graph_details import show_edge, show_node
 
 MOST_OF_OVERVIEW = 1000
 MOST_AROUND = 200
@@ -50,6 +51,10 @@ class Graph:
                 return self.types()
             case What.NEAR:
                 return self.near(depth)
+            case What.NODE:
+                return self.one_node()
+            case What.EDGE:
+                return self.one_edge()
             case _:
                 assert_never(what)
 
@@ -82,6 +87,20 @@ class Graph:
         limit = min(self.limit, MOST_AROUND)
         found = self.client.neighbourhood(self.agent, self._node(), depth=depth, limit=limit)
         return Look(found, partial(show_around, around=found))
+
+    def one_node(self) -> Look:
+        found = self.client.node(self.agent, self._node())
+        return Look(found, partial(show_node, node=found))
+
+    def one_edge(self) -> Look:
+        try:
+            edge_id = UUID(self.node)
+        except ValueError:
+            raise BadInputError(
+                f"{self.node!r} is no id of an edge; vigil graph AGENT edges --json tells them"
+            ) from None
+        found = self.client.edge(self.agent, edge_id)
+        return Look(found, partial(show_edge, edge=found))
 
     def _node(self) -> UUID:
         """The node of that id, or the one that is named so, in whatever case."""

@@ -81,7 +81,7 @@ def build_app() -> typer.Typer:
     app.add_typer(memories, name="memory", rich_help_panel=AGENTS)
     sources = _group("source", "The pages that an agent has read, and those that are not believed.")
     sources.command("list")(source.list_all)
-    for of_sources in (source.retract, source.restore, source.retractions):
+    for of_sources in (source.show, source.retract, source.restore, source.retractions):
         sources.command()(of_sources)
     app.add_typer(sources, name="source", rich_help_panel=AGENTS)
     # Without a subcommand it lists.

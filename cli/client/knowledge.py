@@ -8,6 +8,7 @@ from shared.store.reading.configuring_shapes import (
     TypesView,
 )
 from shared.store.reading.graph_shapes import (
+    EdgeDetails,
     EdgeTypeDetails,
     NeighbourhoodView,
     NodeDetails,
@@ -52,6 +53,9 @@ class Knowledge(Connection):
         return TypesView(
             node_types=list(self.node_types(reference)), edge_types=list(self.edge_types(reference))
         )
+
+    def edge(self, reference: str, edge_id: UUID) -> EdgeDetails:
+        return self._ask(EdgeDetails, "GET", f"{agent_path(reference)}/edges/{edge_id}")
 
     def node_types(self, reference: str) -> Iterable[NodeTypeDetails]:
         return self._pages(NodeTypeDetails, f"{agent_path(reference)}/node-types", None)

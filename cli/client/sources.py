@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from cli.client.connection import Connection, agent_path
-from shared.store.reading.retraction_shapes import RetractionView, SourceView
+from shared.store.reading.evidence_shapes import SourceDetails, SourceView
+from shared.store.reading.retraction_shapes import RetractionView
 
 
 class Sources(Connection):
@@ -19,6 +20,9 @@ class Sources(Connection):
         """Those fetched last first."""
         path = f"{agent_path(agent)}/sources"
         return self._pages(SourceView, path, limit, url=page_url, retracted=retracted)
+
+    def source(self, agent: str, source_id: UUID) -> SourceDetails:
+        return self._ask(SourceDetails, "GET", f"{agent_path(agent)}/sources/{source_id}")
 
     def retractions(
         self,

@@ -1,7 +1,7 @@
 """`vigil graph`: what an agent knows, at a glance and in detail."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,6 +14,11 @@ class What(StrEnum):
     EDGES = "edges"
     TYPES = "types"
     NEAR = "near"
+    NODE = "node"
+    EDGE = "edge"
+
+
+_OF_ONE: Final = {What.NEAR: "node", What.NODE: "node", What.EDGE: "edge"}
 
 
 def graph(
@@ -21,12 +26,16 @@ def graph(
     what: Annotated[
         What,
         typer.Argument(
-            metavar="WHAT", help="overview, nodes, edges, types, or near: what lies around NODE."
+            metavar="WHAT",
+            help="overview, nodes, edges, types; near: what lies around NODE; node, edge: that one, and what it rests on.",
         ),
     ] = What.OVERVIEW,
     node: Annotated[
         str | None,
-        typer.Argument(metavar="NODE", help="Name or id of a node, for `edges` and `near`."),
+        typer.Argument(
+            metavar="NODE",
+            help="Name or id of a node, for `edges`, `near` and `node`; an edge's id.",
+        ),
     ] = None,
     type_name: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Of this type only.")
@@ -41,7 +50,7 @@ def graph(
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Show an agent's knowledge graph: types, nodes, edges, what lies around a node.
+    """Show an agent's knowledge graph: types, nodes, edges, what lies around a node, what it rests on.
 
     `vigil graph AGENT` · `vigil graph AGENT --search lithium` · `vigil graph AGENT near "Halden Cells" --depth 2`
     """
@@ -65,9 +74,11 @@ def graph(
 def _refuse_what_does_not_fit(what: What, node: str | None, search: str | None) -> None:
     from cli.errors import BadInputError
 
-    if what is What.NEAR and node is None:
-        raise BadInputError("name the node: vigil graph AGENT near NODE")
-    if node is not None and what not in (What.NEAR, What.EDGES):
-        raise BadInputError(f"a node is named for `near` and `edges`, not for `{what}`")
+    if what in _OF_ONE and node is None:
+        raise BadInputError(
+            f"name the {_OF_ONE[what]}: vigil graph AGENT {what} {_OF_ONE[what].upper()}"
+        )
+    if node is not None and what not in (*_OF_ONE, What.EDGES):
+        raise BadInputError(f"a node is named for `near`, `node` and `edges`, not for `{what}`")
     if search is not None and what is not What.NODES:
         raise BadInputError(f"--search finds nodes; leave it out for `{what}`")

@@ -1,6 +1,7 @@
 """`vigil source …`: the pages that an agent has read, and those that are not believed."""
 
 from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
@@ -46,6 +47,30 @@ def list_all(
         print_json(found)
     else:
         show_sources(out(), found, limit=limit)
+
+
+def show(
+    agent: AgentName,
+    source_id: Annotated[
+        UUID, typer.Argument(metavar="ID", help="As `vigil source list` shows it.")
+    ],
+    as_json: AsJson = False,
+    url: Url = None,
+    data: Data = None,
+) -> None:
+    """Show a page as it was when it was fetched."""
+    from cli.client import Client
+    from cli.installation import api_url
+    from cli.show.console import out
+    from cli.show.json import print_json
+    from cli.show.sources import show_source
+
+    with Client(api_url(url, data)) as client:
+        found = client.source(agent, source_id)
+    if as_json:
+        print_json(found)
+    else:
+        show_source(out(), found)
 
 
 def retractions(

@@ -14,6 +14,16 @@ from shared.store.reading.shapes import (
 )
 
 NODES_READ: Final = 1000
+NODES_QUOTED: Final = 12
+"""Nodes whose evidence is looked at."""
+QUOTES: Final = 3
+
+
+@dataclass(frozen=True)
+class Quoted:
+    node: str
+    quote: str
+    url: str
 
 
 @dataclass(frozen=True)
@@ -25,6 +35,8 @@ class Account:
     analyses: tuple[ConclusionView, ...]
     advice: tuple[ConclusionView, ...]
     calls: CallTotals
+    quotes: tuple[Quoted, ...]
+    """A few sentences that nodes rest on, each of another page."""
     seconds: float
     """From the command's start to the end of the last iteration."""
 
@@ -53,12 +65,24 @@ class Account:
 def account_of(
     client: Client, agent_id: str, iterations: Sequence[IterationDetails], seconds: float
 ) -> Account:
+    graph = client.graph(agent_id, limit=NODES_READ)
     return Account(
         agent=client.agent(agent_id),
         iterations=tuple(iterations),
-        graph=client.graph(agent_id, limit=NODES_READ),
+        graph=graph,
+        quotes=_quotes(client, agent_id, graph),
         analyses=tuple(client.analyses(agent_id)),
         advice=tuple(client.advice(agent_id)),
         calls=client.calls(agent_id).totals,
         seconds=seconds,
     )
+
+
+def _quotes(client: Client, agent_id: str, graph: GraphView) -> tuple[Quoted, ...]:
+    found: dict[str, Quoted] = {}
+    for node in graph.nodes[:NODES_QUOTED]:
+        for each in client.node(agent_id, node.id).evidence.items[:1]:
+            found.setdefault(each.url, Quoted(node.name, each.quote, each.url))
+        if len(found) == QUOTES:
+            break
+    return tuple(found.values())

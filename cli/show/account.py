@@ -8,14 +8,13 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cli.demo.account import Account
+from cli.demo.account import Account, Quoted
 from cli.show.words import cited, clip, counted, duration
 from shared.store.reading.shapes import CitationView, ConclusionView, GraphView, NodeView
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
 NAMES_OF_A_TYPE: Final = 8
 EDGES_SHOWN: Final = 6
-QUOTES_SHOWN: Final = 3
 CONCLUSIONS_SHOWN: Final = 3
 CITATIONS_SHOWN: Final = 6
 LINES_SHOWN: Final = 8
@@ -26,6 +25,7 @@ _CONCLUSIONS: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
 
 def show_account(console: Console, account: Account) -> None:
     _learned(console, account.graph)
+    _quotes(console, account.quotes)
     _concluded(console, "concluded", "analysis", account.analyses)
     _concluded(console, "advised", "advice", account.advice)
     calls = account.calls
@@ -59,7 +59,6 @@ def _learned(console: Console, graph: GraphView) -> None:
             f"{escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}"
         )
         console.print(Padding(line, (0, 0, 0, INDENT), expand=False))
-    _quotes(console, nodes)
 
 
 def _counts(graph: GraphView) -> list[tuple[str, int]]:
@@ -74,23 +73,13 @@ def _names(nodes: Iterable[NodeView], type_name: str) -> str:
     return ", ".join(names[:NAMES_OF_A_TYPE]) + more
 
 
-def _quotes(console: Console, nodes: Sequence[NodeView]) -> None:
-    """A few sentences that nodes rest on, each of another source."""
-    sources: dict[str, NodeView] = {}
-    for node in nodes:
-        if node.properties.get("quote") and node.properties.get("sourceUrl"):
-            sources.setdefault(str(node.properties["sourceUrl"]), node)
-    for url, node in list(sources.items())[:QUOTES_SHOWN]:
-        quote = clip(str(node.properties["quote"]), 220)
+def _quotes(console: Console, quotes: Sequence[Quoted]) -> None:
+    for each in quotes:
+        told = f"\n[agent]{escape(each.node)}[/] “{escape(clip(each.quote, 220))}”"
+        console.print(Padding(told, (0, 0, 0, INDENT), expand=False))
         console.print(
-            Padding(
-                f"\n[agent]{escape(node.name)}[/] “{escape(quote)}”",
-                (0, 0, 0, INDENT),
-                expand=False,
-            )
-        )
-        console.print(
-            Padding(f"[link]{escape(url)}[/]", (0, 0, 0, INDENT), expand=False), soft_wrap=True
+            Padding(f"[link]{escape(each.url)}[/]", (0, 0, 0, INDENT), expand=False),
+            soft_wrap=True,
         )
 
 

@@ -169,9 +169,10 @@ def _refuse_bad(grounds: Sequence[Ground]) -> None:
                 f"{where}.quote: {length} characters; quote {SHORTEST_QUOTE} to {LONGEST_QUOTE}, best the one sentence "
                 "that says it."
             )
-        if ground.valid_from and ground.valid_to and ground.valid_to < ground.valid_from:
+        if ground.valid_from and ground.valid_to and ground.valid_to <= ground.valid_from:
             raise ToolRefusalError(
-                f"{where}: validTo is before validFrom; give the time in which it was true, in order."
+                f"{where}: validTo is before validFrom, or the same; give the time in which it was true, in order, and "
+                "validFrom alone where it is true still."
             )
 
 

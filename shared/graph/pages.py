@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, exists, false, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.graph import citing, names
+from shared.graph import citing, evidence, names
 from shared.graph.scope import Scope
 from shared.graph.words import all_of
 from shared.store.reading.graph_shapes import (
@@ -117,6 +117,11 @@ async def has_node(session: AsyncSession, scope: Scope, node_id: UUID) -> bool:
     return bool(await session.scalar(select(found)))
 
 
+async def has_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> bool:
+    found = exists().where(GraphEdge.agent_id == scope.agent(), GraphEdge.id == edge_id)
+    return bool(await session.scalar(select(found)))
+
+
 async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetails | None:
     """None where the agent has no such node."""
     found = await session.scalar(
@@ -132,6 +137,7 @@ async def node(session: AsyncSession, scope: Scope, node_id: UUID) -> NodeDetail
         names=[each for each in await names.of_node(session, scope, node_id) if each != found.name],
         cited_by=await citing.citing(session, scope, node_id),
         edges=touching,
+        evidence=await evidence.of_node(session, scope, node_id, Wanted()),
     )
 
 
@@ -145,6 +151,7 @@ async def edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> EdgeDetail
         iteration_id=found[0].iteration_id,
         step_id=found[0].step_id,
         cited_by=await citing.citing(session, scope, edge_id),
+        evidence=await evidence.of_edge(session, scope, edge_id, Wanted()),
     )
 
 

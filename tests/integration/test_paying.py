@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
+from shared.graph.scope import Scope
+from shared.graph.sources import keep_pages
 from shared.llm.phase import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.model import model_of
@@ -16,7 +19,7 @@ from shared.store import leases
 from shared.store.database import Database
 from shared.store.leases import Claimed, Lease
 from shared.store.storable import storable
-from shared.store.tables import Agent, Call, Step
+from shared.store.tables import Agent, Call, Source, Step
 from shared.store.words import Phase
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool
 from tests.integration.levers import Sandbox
@@ -40,6 +43,10 @@ class PhaseMaker:
         self.model = model_of(settings, database)
         self.lease = lease
         self._agent = agent
+
+    @property
+    def scope(self) -> Scope:
+        return Scope(self._agent.owner_id, self._agent.id, None, self.lease.step_id)
 
     def run(self, message: str = "Go on.") -> PhaseRun:
         return PhaseRun(self.model, self.lease, self._agent, Phase.OBSERVER, message)
@@ -67,11 +74,11 @@ class Shop:
     @property
     def tools(self) -> list[Tool]:
         return [
-            PaidTool("buy", "Costs.", Wanted, self._buy),
+            PaidTool("buy", "Costs.", Wanted, self.buy),
             StateTool("note", "Writes.", Wanted, self._note),
         ]
 
-    async def _buy(self, wanted: Wanted) -> Json:
+    async def buy(self, wanted: Wanted) -> Json:
         if wanted.value in self.failing:
             raise TransientError("the shop is shut")
         await self.sell_now.wait()
@@ -125,6 +132,38 @@ async def test_who_has_a_step_retried_has_it_tried_with_what_is_known_now(
     phase.lease = replace(phase.lease, epoch=2)
     mended = await phase.run("The graph has 3 nodes.").begin()
     assert [said["content"] for said in mended.messages] == ["Better.", "The graph has 3 nodes."]
+
+
+async def test_what_an_answer_brings_is_kept_with_it_and_once(
+    phase: PhaseMaker, levers: Sandbox, database: Database
+) -> None:
+    async def brought() -> list[str]:
+        async with database.transaction() as session:
+            return list(await session.scalars(select(Source.text)))
+
+    async def keep(session: AsyncSession, answer: Json) -> None:
+        pages = [{"url": answer["url"], "content": answer["title"]}]
+        await keep_pages(session, scope, {"results": pages})
+        if killed:
+            raise TransientError("killed amid the transaction")
+
+    scope, killed, shop = phase.scope, True, Shop()
+    note, buy = shop.tools[1], PaidTool("buy", "Costs.", Wanted, shop.buy, keep=keep)
+    levers.script(
+        calls(("buy", {"value": "a"}), ("buy", {"value": "a"})),
+        calls(("note", {"value": "b"})),
+        {"content": "done"},
+    )
+    with pytest.raises(TransientError, match="killed"):
+        await phase.loop(buy, note).last_words()
+    assert await brought() == []
+    killed, shop.failing = False, {"b"}
+    with pytest.raises(TransientError, match="pen"):
+        await phase.loop(buy, note).last_words()
+    assert await brought() == ["a"]
+    shop.failing = set()
+    assert await phase.loop(buy, note).last_words() == "done"
+    assert (await brought(), shop.paid) == (["a"], ["a", "a"])
 
 
 async def test_calls_that_are_alike_are_paid_once_and_none_is_lost_by_another_that_fails(

@@ -11,9 +11,10 @@ from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
 from services.api.routes.nodes import OfType, Since
-from shared.graph import pages
+from shared.graph import evidence, pages
 from shared.graph.moves import followed
 from shared.graph.pages import EdgesWanted
+from shared.store.reading.evidence_shapes import EvidenceView
 from shared.store.reading.graph_shapes import EdgeDetails
 from shared.store.reading.shapes import EdgeView
 
@@ -43,3 +44,13 @@ async def show_edge(access: OwnedAgent, edge_id: UUID, request: Request) -> Resp
     if found is None:
         raise NotFoundError("edge", edge_id)
     return tagged(request, found)
+
+
+@router.get("/{edge_id}/evidence")
+async def list_evidence_of_edge(
+    access: OwnedAgent, paging: Paging, edge_id: UUID
+) -> Page[EvidenceView]:
+    """What pages say of it: what is true latest first."""
+    if not await pages.has_edge(access.session, access.scope, edge_id):
+        raise NotFoundError("edge", edge_id)
+    return await evidence.of_edge(access.session, access.scope, edge_id, paging)

@@ -11,9 +11,10 @@ from services.api.access import OwnedAgent
 from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
-from shared.graph import neighbourhood, pages
+from shared.graph import evidence, neighbourhood, pages
 from shared.graph.moves import followed
 from shared.graph.pages import EdgesWanted, NodesWanted
+from shared.store.reading.evidence_shapes import EvidenceView
 from shared.store.reading.graph_shapes import NeighbourhoodView, NodeDetails
 from shared.store.reading.shapes import EdgeView, NodeView
 
@@ -50,7 +51,7 @@ async def list_nodes(
 
 @router.get("/{node_id}", response_model=NodeDetails, responses=UNCHANGED)
 async def show_node(access: OwnedAgent, node_id: NodeId, request: Request) -> Response:
-    """With the first page of its edges. The id of one that was merged into another answers with that one."""
+    """With the first pages of its edges and of what it rests on. One that was merged into another answers with that."""
     found = await pages.node(access.session, access.scope, node_id)
     if found is None:
         raise NotFoundError("node", node_id)
@@ -66,6 +67,16 @@ async def list_edges_of_node(
         raise NotFoundError("node", node_id)
     wanted = EdgesWanted(type_name=type_name, node_id=node_id)
     return await pages.edges(access.session, access.scope, paging, wanted)
+
+
+@router.get("/{node_id}/evidence")
+async def list_evidence_of_node(
+    access: OwnedAgent, paging: Paging, node_id: UUID
+) -> Page[EvidenceView]:
+    """What pages say of it: what is true latest first."""
+    if not await pages.has_node(access.session, access.scope, node_id):
+        raise NotFoundError("node", node_id)
+    return await evidence.of_node(access.session, access.scope, node_id, paging)
 
 
 @router.get("/{node_id}/neighbourhood")

@@ -1,4 +1,4 @@
-"""The pages that an agent has read."""
+"""Sources: the pages that an agent has read."""
 
 from typing import Annotated
 from uuid import UUID
@@ -10,8 +10,8 @@ from services.api.access import OwnedAgent
 from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
-from shared.store.reading import retractions as reading
-from shared.store.reading.retraction_shapes import SourceDetails, SourceView
+from shared.graph import evidence
+from shared.store.reading.evidence_shapes import SourceDetails, SourceView
 
 router = APIRouter(prefix="/agents/{agent}/sources", tags=["sources"])
 
@@ -20,28 +20,23 @@ router = APIRouter(prefix="/agents/{agent}/sources", tags=["sources"])
 async def list_sources(
     access: OwnedAgent,
     paging: Paging,
-    page_url: Annotated[
-        str | None, Query(alias="url", min_length=1, description="Versions of this page only")
+    url: Annotated[
+        str | None, Query(max_length=2000, description="Versions of the page at this address only")
     ] = None,
     retracted: Annotated[
         bool | None, Query(description="Those that are retracted, or those that are not, only")
     ] = None,
 ) -> Page[SourceView]:
-    """Those fetched last first. A page that changed is another source."""
-    return await reading.sources(
-        access.session,
-        access.owner_id,
-        access.agent.id,
-        paging,
-        url=page_url,
-        retracted=retracted,
+    """Those fetched last first, without their text. A page that changed is another source."""
+    return await evidence.sources(
+        access.session, access.scope, paging, url=url, retracted=retracted
     )
 
 
 @router.get("/{source_id}", response_model=SourceDetails, responses=UNCHANGED)
 async def show_source(access: OwnedAgent, source_id: UUID, request: Request) -> Response:
-    """With its text, as it was read."""
-    found = await reading.source(access.session, access.owner_id, access.agent.id, source_id)
+    """With its text, as it was when it was fetched."""
+    found = await evidence.source(access.session, access.scope, source_id)
     if found is None:
         raise NotFoundError("source", source_id)
     return tagged(request, found)

@@ -3,13 +3,14 @@
 from datetime import datetime
 from uuid import UUID
 
+from shared.store.reading.evidence_shapes import EvidenceView
 from shared.store.reading.page import Page
 from shared.store.reading.retraction_shapes import CitingView
 from shared.store.reading.shapes import EdgeView, Json, NodeView, View
 
 
 class NodeDetails(NodeView):
-    """A node with who made it, the newest conclusions that cite it, and the first page of its edges."""
+    """A node with who made it, the newest conclusions that cite it, and the first pages of its edges and evidence."""
 
     iteration_id: UUID | None
     step_id: UUID | None
@@ -17,6 +18,8 @@ class NodeDetails(NodeView):
     """What else it is called, in other spellings too."""
     cited_by: list[CitingView]
     edges: Page[EdgeView]
+    evidence: Page[EvidenceView]
+    """What is true latest first; none of conclusions, which cite."""
 
 
 class EdgeDetails(EdgeView):
@@ -24,6 +27,7 @@ class EdgeDetails(EdgeView):
     step_id: UUID | None
     cited_by: list[CitingView]
     """The newest conclusions that do."""
+    evidence: Page[EvidenceView]
 
 
 class NeighbourhoodView(View):

@@ -1,4 +1,4 @@
-"""What people get to see of pages, and of those that are not believed, as frozen models."""
+"""What people get to see of pages that are not believed, and of what is in doubt, as frozen models."""
 
 from datetime import datetime
 from uuid import UUID
@@ -12,24 +12,6 @@ class CitingView(View):
     id: UUID
     type: str
     name: str
-
-
-class SourceView(View):
-    """A page as it was when it was fetched."""
-
-    id: UUID
-    url: str
-    title: str | None
-    published: datetime | None
-    fetched_at: datetime
-    sha256: str
-    """Of its text in UTF-8, in hex."""
-    retracted_at: datetime | None
-    retracted_because: str | None
-
-
-class SourceDetails(SourceView):
-    text: str
 
 
 class RetractionView(View):

@@ -1,19 +1,17 @@
-"""The pages that agents have read, and those that are not believed."""
+"""The pages that are not believed."""
 
 from uuid import UUID
 
 from sqlalchemy import ScalarSelect, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import defer
 
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
-from shared.store.reading.retraction_shapes import RetractionView, SourceDetails, SourceView
-from shared.store.tables import Agent, Doubt, GraphNode, RetractedSource, Retraction, Source
+from shared.store.reading.retraction_shapes import RetractionView
+from shared.store.tables import Agent, Doubt, GraphNode, RetractedSource, Retraction
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
 _NEWEST = Keyset("retractions", (Retraction.created_at, Retraction.id))
-_FETCHED = Keyset("sources", (Source.fetched_at, Source.id))
 
 
 async def of_agent(
@@ -48,32 +46,6 @@ async def find(
     return None if found is None else _view(*found)
 
 
-async def sources(
-    session: AsyncSession,
-    owner_id: UUID,
-    agent_id: UUID,
-    wanted: Wanted,
-    *,
-    url: str | None = None,
-    retracted: bool | None = None,
-) -> Page[SourceView]:
-    """Those fetched last first."""
-    statement = _sources(owner_id, agent_id).options(defer(Source.text))
-    if url is not None:
-        statement = statement.where(Source.url == url)
-    if retracted is not None:
-        statement = statement.where(Source.retracted_at.is_not(None) == retracted)
-    return (await slice_of(session, statement, _FETCHED, wanted)).page(_source)
-
-
-async def source(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, source_id: UUID
-) -> SourceDetails | None:
-    """None where the agent has none of that id."""
-    found = await session.scalar(_sources(owner_id, agent_id).where(Source.id == source_id))
-    return None if found is None else SourceDetails(**dict(_source(found)), text=found.text)
-
-
 def _retractions(owner_id: UUID, agent_id: UUID) -> Select[Retraction, int, int, int]:
     counted = (
         select(func.count())
@@ -101,10 +73,6 @@ def _in_doubt(type_name: str) -> ScalarSelect[int]:
     )
 
 
-def _sources(owner_id: UUID, agent_id: UUID) -> Select[Source]:
-    return select(Source).where(Source.agent_id == _owned(owner_id, agent_id))
-
-
 def _owned(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
     """The agent's id; null where it is not the owner's."""
     owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
@@ -123,19 +91,6 @@ def _view(row: Retraction, counted: int, analyses: int, advice: int) -> Retracti
         sources=counted,
         analyses=analyses,
         advice=advice,
-    )
-
-
-def _source(row: Source) -> SourceView:
-    return SourceView(
-        id=row.id,
-        url=row.url,
-        title=row.title,
-        published=row.published,
-        fetched_at=row.fetched_at,
-        sha256=row.sha256.hex(),
-        retracted_at=row.retracted_at,
-        retracted_because=row.retracted_because,
     )
 
 

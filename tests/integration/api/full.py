@@ -33,7 +33,7 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.committing import COMMITTED, SURE
-from tests.integration.api.rows import advise, retracted_page, row_of
+from tests.integration.api.rows import advise, rest_on_pages, retracted_page, row_of
 from tests.integration.making import make_agent, make_iteration
 
 AGENT: Final = "Full"
@@ -63,6 +63,7 @@ class Full:
     source: str
     """The URL of a page that is not believed."""
     source_id: UUID
+    """Of a page that is."""
     retraction_id: UUID
 
 
@@ -76,6 +77,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     await spoken(database, runs)
     await advise(database, agent)
     await conclude_more(database, agent)
+    source_id = await rest_on_pages(database, agent)
     unreadable = b"\xff" + runs.iteration.id.bytes
     await _keep_letters(database, runs, unreadable)
     page = await retracted_page(database, agent, f"https://news.example.org/{agent.id}")
@@ -92,7 +94,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
             item_id=await _id(session, InboxItem, agent),
             letter_id=ids.dead_letter_id(SUBJECT, unreadable),
             source=page.url,
-            source_id=page.source_id,
+            source_id=source_id,
             retraction_id=page.retraction_id,
         )
 

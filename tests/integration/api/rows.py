@@ -1,15 +1,19 @@
 """Rows beneath what the api tells."""
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import select
 
-from shared.graph import conclusions, retracting, seed_types
+from shared.graph import conclusions, edges, nodes, retracting, seed_types
+from shared.graph.grounds import Ground
 from shared.graph.refolding import work_off
 from shared.graph.scope import Scope
+from shared.graph.sources import keep_pages
+from shared.graph.validation import Validators
 from shared.store.database import Database
-from shared.store.tables import Agent, GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
+from shared.store.tables import Agent, GraphEdge, GraphEdgeType, GraphNode, GraphNodeType, Source
 from tests.committing import COMMITTED, SURE
 from tests.integration.graph.evidence_rows import make_source
 from tests.integration.making import make_iteration
@@ -90,3 +94,35 @@ async def advise(database: Database, agent: Agent) -> None:
             content=f"As it stands [node:{analysis}].",
             **COMMITTED,
         )
+
+
+async def rest_on_pages(database: Database, agent: Agent) -> UUID:
+    """Two pages, on both of which every thing and what it buys rest; the id of one of them."""
+    scope = Scope(agent.owner_id, agent.id)
+    of_agent = GraphNode.agent_id == agent.id, GraphNode.type == "Thing"
+    pages = [
+        {
+            "url": f"https://press.example/{year}",
+            "content": f"Halden bought {year} tonnes – ½ of all.",
+        }
+        for year in (2024, 2025)
+    ]
+    async with database.transaction() as session:
+        await keep_pages(session, scope, {"results": pages})
+        names = list(await session.scalars(select(GraphNode.name).where(*of_agent)))
+        edge = (
+            await session.scalars(
+                select(GraphEdge).where(GraphEdge.agent_id == agent.id, GraphEdge.type == "buys")
+            )
+        ).one()
+        for year, page in zip((2024, 2025), pages, strict=True):
+            known: dict[str, Any] = {
+                "properties": {"tonnes": year},
+                "grounds": [Ground(page["url"], page["content"][7:])],
+            }
+            for name in sorted(names):
+                await nodes.add(session, scope, Validators(), type_name="Thing", name=name, **known)
+            known |= {"source_id": edge.source_id, "target_id": edge.target_id}
+            await edges.add(session, scope, Validators(), type_name="buys", **known)
+        found = await session.scalars(select(Source.id).where(Source.agent_id == agent.id))
+        return min(found)

@@ -19,6 +19,7 @@ LISTS = [
     f"/agents/{AGENT}/interactions",
     f"/agents/{AGENT}/nodes",
     f"/agents/{AGENT}/edges",
+    f"/agents/{AGENT}/sources",
     f"/agents/{AGENT}/node-types",
     f"/agents/{AGENT}/edge-types",
     f"/agents/{AGENT}/analyses",

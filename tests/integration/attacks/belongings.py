@@ -31,7 +31,7 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.integration.api.full import conclude_more, end, spoken
-from tests.integration.api.rows import advise, retracted_page
+from tests.integration.api.rows import advise, rest_on_pages, retracted_page
 from tests.integration.attacks.routes import READ_PAGE
 from tests.integration.courier.rows import make_webhook
 from tests.integration.graph.evidence_rows import make_source
@@ -47,6 +47,7 @@ async def belongings(
     await _make_ready(database, agent)
     await advise(database, agent)
     await conclude_more(database, agent)
+    await rest_on_pages(database, agent)
     started = await _iterations(database, agent, iterations)
     return {
         "agent": str(agent.id),
@@ -108,7 +109,9 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
         return {
             "step_id": await _one(session, Step, Step.agent_id == agent.id),
             "item_id": await _one(session, InboxItem, InboxItem.agent_id == agent.id),
-            "edge_id": await _one(session, GraphEdge, GraphEdge.agent_id == agent.id),
+            "edge_id": await _one(
+                session, GraphEdge, GraphEdge.agent_id == agent.id, GraphEdge.type == "buys"
+            ),
             "token_id": await _one(session, ApiToken, ApiToken.user_id == agent.owner_id),
             "session_id": await _one(
                 session, BrowserSession, BrowserSession.user_id == agent.owner_id
