@@ -28,7 +28,8 @@ async def of_agent(
 ) -> Page[InvestigationRequestView]:
     """The newest first; those that are open, or that are not, where it is given. Raises BadCursorError."""
     owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    statement = select(InvestigationRequest).where(InvestigationRequest.agent_id.in_(owned))
+    of_agent = InvestigationRequest.agent_id == owned.scalar_subquery()
+    statement = select(InvestigationRequest).where(of_agent)
     if is_open is not None:
         statement = statement.where(_IS_OPEN if is_open else not_(_IS_OPEN))
     found = await slice_of(session, statement, _NEWEST, wanted)

@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import conclusions
 from shared.graph.scope import Scope
-from shared.store import dead_letters, ids
+from shared.store import dead_letters, ids, investigations
 from shared.store.database import Database
+from shared.store.investigations import Wanted
 from shared.store.iterations import Started
 from shared.store.reading.shapes import Json
 from shared.store.tables import (
@@ -72,6 +73,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     await spoken(database, runs)
     await advise(database, agent)
     await conclude_more(database, agent)
+    await lack(database, ended)
     unreadable = b"\xff" + runs.iteration.id.bytes
     await _keep_letters(database, runs, unreadable)
     async with database.transaction() as session:
@@ -193,6 +195,23 @@ async def conclude_more(database: Database, agent: Agent) -> None:
             content=f"As it grows [node:{analysis}].",
             **COMMITTED,
         )
+
+
+async def lack(database: Database, started: Started) -> None:
+    """One investigation request that is open, and one that was answered."""
+    step = started.observe
+    async with database.transaction() as session:
+        made = [
+            await investigations.make(
+                session,
+                step.agent_id,
+                started.iteration.id,
+                step.id,
+                Wanted(objective, "Nobody is known.", ("lithium",)),
+            )
+            for objective in ("Who mines lithium?", "Who buys lithium?")
+        ]
+        await investigations.answer(session, step.agent_id, made[1:], by=step.id)
 
 
 async def _keep_letters(database: Database, started: Started, unreadable: bytes) -> None:
