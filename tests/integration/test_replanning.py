@@ -2,18 +2,27 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.graph import conclusions, seed_types, types
-from shared.graph.nodes import insert_new
+from shared.graph import conclusions, seed_types
 from shared.graph.scope import Scope
 from shared.runtime.settings import Settings
 from shared.store import investigations, iterations
 from shared.store.database import Database
 from shared.store.investigations import Wanted
-from shared.store.tables import Agent, Call, Interaction, InvestigationRequest, Iteration, Step
+from shared.store.tables import (
+    Agent,
+    Call,
+    GraphNode,
+    GraphNodeType,
+    Interaction,
+    InvestigationRequest,
+    Iteration,
+    Step,
+)
 from shared.store.words import IterationStatus, Phase, Stage, StepKind, StepStatus
 from tests.committing import SURE
 from tests.integration.cluster import ended_iteration, running
@@ -31,7 +40,7 @@ class Past:
     def __init__(self, database: Database, agent: Agent) -> None:
         self.database = database
         self.agent = agent
-        self.node_id = ""
+        self.node_id = uuid4()
 
     @classmethod
     async def make(cls, database: Database) -> "Past":
@@ -41,23 +50,16 @@ class Past:
             agent = await session.merge(past.agent)
             started = await iterations.start(session, agent, why="due", deadline_seconds=600)
             await seed_types.ensure(session, agent.id)
-            await types.create_node_type(
-                session,
-                scope,
-                name="Country",
-                description="A country",
-                properties_schema={"type": "object"},
-                example_properties={},
-                created_by="test",
-            )
             await past._write(session, scope, started.iteration)
         return past
 
     async def _write(self, session: Any, scope: Scope, iteration: Iteration) -> None:
-        await insert_new(session, scope, type_name="Country", name="Togo", properties={})
-        from shared.store import ids
-
-        self.node_id = str(ids.node_id(self.agent.id, "Country", "Togo"))
+        of = {"agent_id": self.agent.id}
+        about = {"description": "A country", "properties_schema": {}, "created_by": "test"}
+        session.add(GraphNodeType(**of, **about, name="Country"))
+        await session.flush()
+        session.add(GraphNode(**of, id=self.node_id, type="Country", name="Togo", properties={}))
+        await session.flush()
         insight = {"observation": OBSERVED, "relevant_node_ids": [], "synthesis_direction": ""}
         await iterations.plan_steps(
             session,
@@ -93,7 +95,8 @@ class Past:
 
     def plan(self, *objectives: str, answers: tuple[str, ...] = (), **insight: Any) -> Any:
         query = {"reasoning": "", "searchHints": [], "answers": list(answers)}
-        insights = [{"relevantNodeIds": [self.node_id], "synthesisDirection": ""} | insight]
+        of = {"relevantNodeIds": [str(self.node_id)], "synthesisDirection": ""}
+        insights = [of | insight]
         return {
             "queries": [{"objective": each} | query for each in objectives],
             "insights": insights if insight else [],
@@ -115,15 +118,17 @@ async def past(database: Database) -> Past:
     return await Past.make(database)
 
 
-def _script(sandbox: Sandbox, *plans: Any) -> None:
-    sandbox.script(*({"phase": "observer", "content": plan} for plan in plans))
+def _script(sandbox: str, *plans: Any) -> None:
+    Sandbox(sandbox).script(*({"phase": "observer", "content": plan} for plan in plans))
 
 
 async def test_what_repeats_is_told_and_planned_anew(
-    sandbox_settings: Settings, sandbox: Sandbox, past: Past
+    sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:
     first = past.plan(f"Find the {ASKED.lower().replace('togo', 'Togo')}.", observation=OBSERVED)
-    _script(sandbox, first, past.plan("Output of Togo in 2026"))
+    _script(sandbox, first)
+    told = {"contains": "the same as", "content": past.plan("Output of Togo in 2026")}
+    Sandbox(sandbox).script({"phase": "observer"} | told)
     done = await past.observe(sandbox_settings)
     assert done.observer_plan is not None
     assert [each["objective"] for each in done.observer_plan["queries"]] == [
@@ -135,15 +140,11 @@ async def test_what_repeats_is_told_and_planned_anew(
         interaction = (
             await session.scalars(select(Interaction).where(Interaction.phase == Phase.OBSERVER))
         ).one()
-        said = await session.scalars(select(Call.request).where(Call.phase == Phase.OBSERVER))
     assert interaction.completed_at is not None
-    told = max((str(request) for request in said), key=len)
-    assert "the same as" in told
-    assert "Togo grows" in told
 
 
 async def test_what_still_repeats_is_left_out_and_counted(
-    sandbox_settings: Settings, sandbox: Sandbox, past: Past
+    sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:
     again = past.plan(ASKED, "Output of Benin in 2025", observation=OBSERVED)
     _script(sandbox, again, again)
@@ -158,7 +159,7 @@ async def test_what_still_repeats_is_left_out_and_counted(
 
 
 async def test_a_plan_of_what_is_new_is_taken_at_once(
-    sandbox_settings: Settings, sandbox: Sandbox, past: Past
+    sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:
     _script(sandbox, past.plan("Output of Togo in 2024", observation="Togo shrinks."))
     done = await past.observe(sandbox_settings)
@@ -168,13 +169,11 @@ async def test_a_plan_of_what_is_new_is_taken_at_once(
 
 
 async def test_what_was_found_long_ago_or_upset_since_may_be_asked_again(
-    sandbox_settings: Settings, sandbox: Sandbox, past: Past
+    sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:
     async with past.database.transaction() as session:
         long_ago = func.clock_timestamp() - timedelta(days=8)
         await session.execute(update(Step).values(ended_at=long_ago))
-        from shared.store.tables import GraphNode
-
         touched = update(GraphNode).where(GraphNode.name == "Togo")
         await session.execute(touched.values(updated_at=func.clock_timestamp()))
     _script(sandbox, past.plan(ASKED, observation=OBSERVED))
@@ -185,7 +184,7 @@ async def test_what_was_found_long_ago_or_upset_since_may_be_asked_again(
 
 
 async def test_what_is_lacking_may_be_asked_again_and_what_is_unknown_is_dropped(
-    sandbox_settings: Settings, sandbox: Sandbox, past: Past
+    sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:
     async with past.database.transaction() as session:
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
@@ -214,7 +213,7 @@ async def test_what_is_lacking_may_be_asked_again_and_what_is_unknown_is_dropped
 
 
 async def test_a_request_that_nobody_answers_is_dropped(
-    sandbox_settings: Settings, sandbox: Sandbox, past: Past
+    sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:
     async with past.database.transaction() as session:
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
