@@ -26,6 +26,7 @@ from cli.commands.demo import demo
 from cli.commands.doctor import doctor
 from cli.commands.graph import graph
 from cli.commands.inbox import inbox, mark, read
+from cli.commands.investigations import investigations
 from cli.commands.iterations import iteration, iterations
 from cli.commands.keys import keys
 from cli.commands.migrate import migrate
@@ -70,8 +71,8 @@ def build_app() -> typer.Typer:
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
     for of_agents in (run, chat, tail, top, graph, iterations, iteration, analyses, advice):
         app.command(rich_help_panel=AGENTS)(of_agents)
-    for of_proof in (verify,):
-        app.command(rich_help_panel=AGENTS)(of_proof)
+    for of_knowledge in (investigations, verify):
+        app.command(rich_help_panel=AGENTS)(of_knowledge)
     for of_spending in (costs, budget):
         app.command(rich_help_panel=AGENTS)(of_spending)
     memories = _group("memory", "What an agent remembers of what you told it.")

@@ -36,12 +36,14 @@ class Agents(Connection):
         name: str | None = None,
         interval_seconds: int | None = None,
         models: dict[str, str] | None = None,
+        feedback_rounds: int | None = None,
     ) -> AgentDetails:
         wanted = {
             "mission": mission,
             "name": name,
             "interval_seconds": interval_seconds,
             "models": models,
+            "feedback_rounds": feedback_rounds,
         }
         given = {key: value for key, value in wanted.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=given)

@@ -14,6 +14,7 @@ from shared.store.reading.graph_shapes import (
     NodeDetails,
     NodeTypeDetails,
 )
+from shared.store.reading.investigation_shapes import InvestigationRequestView
 from shared.store.reading.shapes import (
     ConclusionView,
     EdgeView,
@@ -68,6 +69,13 @@ class Knowledge(Connection):
 
     def advice(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionView]:
         return self._pages(ConclusionView, f"{agent_path(reference)}/advice", limit)
+
+    def investigations(
+        self, reference: str, *, only_open: bool = False, limit: int | None = 100
+    ) -> Iterable[InvestigationRequestView]:
+        path = f"{agent_path(reference)}/investigation-requests"
+        wanted = "true" if only_open else None
+        return self._pages(InvestigationRequestView, path, limit, open=wanted)
 
     def conclusion(self, reference: str, kind: str, node_id: UUID) -> ConclusionView:
         """`kind` is `analyses` or `advice`."""

@@ -11,6 +11,16 @@ from cli.options import AgentName, AsJson, Data, Url, Wait
 if TYPE_CHECKING:
     from shared.store.reading.shapes import AgentDetails
 
+FeedbackRounds = Annotated[
+    int | None,
+    typer.Option(
+        "--feedback-rounds",
+        min=0,
+        max=2,
+        help="How often an iteration may look for what its Analyzers lacked, and ask them again.",
+    ),
+]
+
 
 def create(
     mission: Annotated[
@@ -29,6 +39,7 @@ def create(
         list[str] | None,
         typer.Option(metavar="PHASE=NAME", help="A model for one phase; may be repeated."),
     ] = None,
+    feedback_rounds: FeedbackRounds = None,
     wait: Wait = True,
     as_json: AsJson = False,
     url: Url = None,
@@ -42,7 +53,13 @@ def create(
 
     seconds, models = seconds_of(interval), _models(model or [])
     with Client(api_url(url, data)) as client:
-        agent = client.create_agent(mission, name=name, interval_seconds=seconds, models=models)
+        agent = client.create_agent(
+            mission,
+            name=name,
+            interval_seconds=seconds,
+            models=models,
+            feedback_rounds=feedback_rounds,
+        )
         tell_made(client, agent, wait=wait, as_json=as_json)
 
 
@@ -103,25 +120,31 @@ def edit(
             help="A model for one phase; `PHASE=` takes the installation's again. May be repeated.",
         ),
     ] = None,
+    feedback_rounds: FeedbackRounds = None,
     as_json: AsJson = False,
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Change an agent: its name, how often it runs, its models. What is not given stays."""
+    """Change an agent: its name, how often it runs, its models, its rounds. What is not given stays."""
     from cli.client import Client
     from cli.durations import seconds_of
     from cli.errors import BadInputError
     from cli.installation import api_url
     from cli.show.json import print_json
 
-    if name is None and interval is None and not model:
-        raise BadInputError("say what to change: --name, --interval or --model")
+    if name is None and interval is None and feedback_rounds is None and not model:
+        raise BadInputError("say what to change: --name, --interval, --model or --feedback-rounds")
     seconds = seconds_of(interval) if interval is not None else None
     models = _models(model or [], may_be_none=True)
 
     def changes_of(found: "AgentDetails") -> dict[str, Any]:
         named = {phase: each for phase, each in (found.models | models).items() if each}
-        wanted = {"name": name, "interval_seconds": seconds, "models": named if models else None}
+        wanted = {
+            "name": name,
+            "interval_seconds": seconds,
+            "models": named if models else None,
+            "feedback_rounds": feedback_rounds,
+        }
         return {key: value for key, value in wanted.items() if value is not None}
 
     with Client(api_url(url, data)) as client:

@@ -50,6 +50,9 @@ def show_agent(
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
     table.add_row("  Runs", f"every {interval(agent.interval_seconds)}, next {_next(agent)}")
+    if agent.feedback_rounds:
+        rounds = counted(agent.feedback_rounds, "round")
+        table.add_row("  Feedback", f"{rounds} an iteration, of what its Analyzers lack")
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Knows", _knows(counts))

@@ -46,6 +46,7 @@ Mission = Annotated[str, AfterValidator(_mission), length_told(*MISSION_CHARACTE
 
 Name = Annotated[str, AfterValidator(names.checked), length_told(*names.NAME_CHARACTERS)]
 Interval = Annotated[int, Field(ge=SHORTEST_INTERVAL_SECONDS, le=LONGEST_INTERVAL_SECONDS)]
+FeedbackRounds = Annotated[int, Field(ge=0, le=2)]
 Models = dict[
     Phase, Annotated[str, Field(min_length=1, max_length=200), AfterValidator(refuse_nul)]
 ]
@@ -59,6 +60,8 @@ class NewAgent(BaseModel):
     mission: Mission
     name: Name | None = None
     interval_seconds: Interval = 300
+    feedback_rounds: FeedbackRounds = 0
+    """How often an iteration may look for what its Analyzers lacked, and ask them again."""
     models: Models = {}
     """Phase to model; phases that are not named use the installation's model."""
 
@@ -74,6 +77,7 @@ class ChangedAgent(BaseModel):
     # None of the defaults is ever used: what is not given is not looked at, and null is refused.
     name: Name = Field(default_factory=str)
     interval_seconds: Interval = Field(default_factory=int)
+    feedback_rounds: FeedbackRounds = Field(default_factory=int)
     models: Models = Field(default_factory=dict)
     """All of them: a phase that is not named here uses the installation's model from then on."""
     active: bool = Field(default_factory=bool)
@@ -113,6 +117,7 @@ async def create(session: AsyncSession, owner_id: UUID, wanted: NewAgent, caps: 
         )
     except IntegrityError as error:
         raise _taken(name) from error
+    agent.feedback_rounds = wanted.feedback_rounds
     agent.models = {phase.value: model for phase, model in wanted.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     provisional = None if wanted.name else name

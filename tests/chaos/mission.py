@@ -6,7 +6,7 @@ by: whatever is killed, and however the fan-out is shuffled, the graph must come
 
 import random
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from shared.store import ids
@@ -40,6 +40,7 @@ class Mission:
 
     agent_id: UUID
     tag: str
+    feedback_rounds: ClassVar[int] = 0
 
     def teach(self, sandbox: Sandbox) -> None:
         """Later rounds first: what was said before stands in the request that follows it."""
@@ -47,7 +48,7 @@ class Mission:
             *(script for number in range(QUERIES) for script in self._research(number)),
             *(script for number in range(INSIGHTS) for script in self._analysis(number)),
             *self._advice(),
-            _always(Phase.OBSERVER, self.tag, content=self._plan()),
+            always(Phase.OBSERVER, self.tag, content=self._plan()),
         )
 
     def shuffle(self, sandbox: Sandbox, seed: int) -> None:
@@ -100,24 +101,24 @@ class Mission:
         searched = [f"lithium {self.tag} {number} {part}" for part in ("first", "second")]
         mark = f"{self.tag} mark {number}"
         return [
-            _always(Phase.KNOWLEDGE_ACQUISITION, searched[0], content=f"# Found {number}"),
-            _always(
+            always(Phase.KNOWLEDGE_ACQUISITION, searched[0], content=f"# Found {number}"),
+            always(
                 Phase.KNOWLEDGE_ACQUISITION,
                 self._asked(number),
-                tool_calls=[_call("tavilySearch", query=query) for query in searched],
+                tool_calls=[call("tavilySearch", query=query) for query in searched],
             ),
-            _always(Phase.GRAPH_CONSTRUCTION, mark, content="Added."),
-            _always(
+            always(Phase.GRAPH_CONSTRUCTION, mark, content="Added."),
+            always(
                 Phase.GRAPH_CONSTRUCTION,
                 self._asked(number),
-                tool_calls=[_call("queryGraph", text=mark), *self._construction(number)],
+                tool_calls=[call("queryGraph", text=mark), *self._construction(number)],
             ),
         ]
 
     def _construction(self, number: int) -> list[dict[str, Any]]:
         own = [f"Maker {number}{letter}" for letter in "ab"]
         return [
-            _call(
+            call(
                 "createNodeType",
                 name=NODE_TYPE,
                 description="who makes things",
@@ -125,7 +126,7 @@ class Mission:
                 exampleProperties={"summary": "makes cells"},
                 justification="No type fits.",
             ),
-            _call(
+            call(
                 "createEdgeType",
                 name=EDGE_TYPE,
                 description="delivers to",
@@ -135,7 +136,7 @@ class Mission:
             ),
             *(_node(name) for name in (HUB, *own)),
             *(
-                _call(
+                call(
                     "addGraphEdge",
                     type=EDGE_TYPE,
                     sourceId=self._id(name),
@@ -151,13 +152,13 @@ class Mission:
         mark = f"{self.tag} mark insight {number}"
         name = _analysis_name(number)
         return [
-            _always(Phase.ANALYSIS_GENERATION, mark, content="Concluded."),
-            _always(
+            always(Phase.ANALYSIS_GENERATION, mark, content="Concluded."),
+            always(
                 Phase.ANALYSIS_GENERATION,
                 self._observed(number),
                 tool_calls=[
-                    _call("queryGraph", text=mark),
-                    _call(
+                    call("queryGraph", text=mark),
+                    call(
                         "addAgentAnalysisNode",
                         name=name,
                         type="pattern",
@@ -165,7 +166,7 @@ class Mission:
                         content=f"So says [node:{self._id(HUB)}], and [node:{self._id('Maker 0a')}].",
                         **SURE,
                     ),
-                    _call(
+                    call(
                         "addGraphEdge",
                         type="about",
                         sourceId=self._id(name, ANALYSIS_TYPE),
@@ -182,13 +183,13 @@ class Mission:
             for number in range(INSIGHTS)
         )
         return [
-            _always(Phase.ADVICE_GENERATION, mark, content="Advised."),
-            _always(
+            always(Phase.ADVICE_GENERATION, mark, content="Advised."),
+            always(
                 Phase.ADVICE_GENERATION,
                 self.tag,
                 tool_calls=[
-                    _call("queryGraph", text=mark),
-                    _call(
+                    call("queryGraph", text=mark),
+                    call(
                         "addAgentAdviceNode",
                         name="Hold on",
                         action="HOLD",
@@ -209,7 +210,7 @@ def _analysis_name(number: int) -> str:
 
 
 def _node(name: str) -> dict[str, Any]:
-    return _call(
+    return call(
         "addGraphNode",
         type=NODE_TYPE,
         name=name,
@@ -218,9 +219,9 @@ def _node(name: str) -> dict[str, Any]:
     )
 
 
-def _call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
     return {"name": tool, "arguments": arguments}
 
 
-def _always(phase: Phase, contains: str, **answer: Any) -> dict[str, Any]:
+def always(phase: Phase, contains: str, **answer: Any) -> dict[str, Any]:
     return {"phase": phase, "contains": contains, "times": None, **answer}

@@ -13,7 +13,7 @@ from shared.store import steps, telling
 from shared.store.tables import Agent, Iteration
 from shared.store.words import StepKind
 from tests.chaos.figures import Figures
-from tests.chaos.mission import INSIGHTS, QUERIES
+from tests.chaos.mission import INSIGHTS, QUERIES, Mission
 from tests.chaos.visit import Visit, Visitor
 
 DOUBLES: Final = 8
@@ -54,12 +54,18 @@ def differences(undisturbed: Visit, trial: Trial) -> list[str]:
 
 
 async def killed_at(
-    visitor: Visitor, name: str, point: CrashPoint, seed: int, *, skip: int = 0
+    visitor: Visitor,
+    name: str,
+    point: CrashPoint,
+    seed: int,
+    *,
+    skip: int = 0,
+    kind: type[Mission] = Mission,
 ) -> Trial:
     """The replica dies when it is at `point`, and is started again."""
     visitor.house.arm(name, point, skip=skip)
     since = await visitor.next_sequence()
-    agent = await visitor.begin(seed)
+    agent = await visitor.begin(seed, kind)
     in_flight = await visitor.in_flight_at_death(name)
     return Trial(await visitor.end(agent, since), in_flight)
 

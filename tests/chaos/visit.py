@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -53,20 +53,21 @@ class Visitor:
         self.sandbox = sandbox
         self._deaths_seen = 0
 
-    async def begin(self, seed: int) -> Agent:
+    async def begin(self, seed: int, kind: type[Mission] = Mission) -> Agent:
         """A fresh agent with its mission taught and the meter at zero, asked to run."""
         self.sandbox.reset()
-        return await self.begin_another(seed)
+        return await self.begin_another(seed, kind)
 
-    async def begin_another(self, seed: int) -> Agent:
+    async def begin_another(self, seed: int, kind: type[Mission] = Mission) -> Agent:
         """The same beside others that run: nothing of theirs is reset. Waits for Postgres where it is away."""
         tag = f"watch-{uuid4().hex[:12]}"
         agent = await until(lambda: self._made(tag), what="an agent to be made")
         assert agent is not None
-        mission = Mission(agent.id, tag)
+        mission = kind(agent.id, tag)
         mission.teach(self.sandbox)
         mission.shuffle(self.sandbox, seed)
-        await until(lambda: self._asked_to_run(agent), what="an agent to be asked to run")
+        asked = {"feedback_rounds": kind.feedback_rounds}
+        await until(lambda: self._asked_to_run(agent, asked), what="an agent to be asked to run")
         return agent
 
     async def _made(self, tag: str) -> Agent | None:
@@ -75,11 +76,13 @@ class Visitor:
         except TransientError:
             return None
 
-    async def _asked_to_run(self, agent: Agent) -> bool:
+    async def _asked_to_run(self, agent: Agent, values: Mapping[str, int]) -> bool:
         wish = update(Agent).where(Agent.id == agent.id)
         try:
             async with self.database.transaction() as session:
-                await session.execute(wish.values(run_requested_at=func.clock_timestamp()))
+                await session.execute(
+                    wish.values(run_requested_at=func.clock_timestamp(), **values)
+                )
         except TransientError:
             return False
         return True
@@ -92,10 +95,10 @@ class Visitor:
             result = await result_of(session, Scope(agent.owner_id, agent.id))
         return Visit(result, found, self.sandbox.billed(), self.sandbox.repeated())
 
-    async def whole(self, seed: int) -> Visit:
+    async def whole(self, seed: int, kind: type[Mission] = Mission) -> Visit:
         """Begins and ends."""
         since = await self.next_sequence()
-        return await self.end(await self.begin(seed), since)
+        return await self.end(await self.begin(seed, kind), since)
 
     async def next_sequence(self) -> int:
         return (await self.bus.jetstream.stream_info(STREAM)).state.last_seq + 1

@@ -182,6 +182,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         status=agent.status,
         fault=agent.fault,
         interval_seconds=agent.interval_seconds,
+        feedback_rounds=agent.feedback_rounds,
         active=agent.active,
         models=agent.models,
         next_run_at=agent.next_run_at,

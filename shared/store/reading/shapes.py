@@ -57,6 +57,8 @@ class AgentView(View):
     """`configuring` until it has its prompts and types, then `ready`; or `failed`, which `fault` explains."""
     fault: str | None
     interval_seconds: int
+    feedback_rounds: int = 0
+    """How often an iteration may look for what its Analyzers lacked, and ask them again."""
     active: bool
     models: dict[str, str]
     """Phase to model, for the phases that do not use the installation's."""

@@ -9,8 +9,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import conclusions
 from shared.graph.scope import Scope
-from shared.store import dead_letters, ids
+from shared.store import dead_letters, ids, investigations
 from shared.store.database import Database
+from shared.store.investigations import Wanted
 from shared.store.iterations import Started
 from shared.store.reading.shapes import Json
 from shared.store.tables import (
@@ -78,6 +79,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
     await advise(database, agent)
     await conclude_more(database, agent)
     source_id = await rest_on_pages(database, agent)
+    await lack(database, ended)
     unreadable = b"\xff" + runs.iteration.id.bytes
     await _keep_letters(database, runs, unreadable)
     page = await retracted_page(database, agent, f"https://news.example.org/{agent.id}")
@@ -203,6 +205,23 @@ async def conclude_more(database: Database, agent: Agent) -> None:
             content=f"As it grows [node:{analysis}].",
             **COMMITTED,
         )
+
+
+async def lack(database: Database, started: Started) -> None:
+    """One investigation request that is open, and one that was answered."""
+    step = started.observe
+    async with database.transaction() as session:
+        made = [
+            await investigations.make(
+                session,
+                step.agent_id,
+                started.iteration.id,
+                step.id,
+                Wanted(objective, "Nobody is known.", ("lithium",)),
+            )
+            for objective in ("Who mines lithium?", "Who buys lithium?")
+        ]
+        await investigations.answer(session, step.agent_id, made[1:], by=step.id)
 
 
 async def _keep_letters(database: Database, started: Started, unreadable: bytes) -> None:

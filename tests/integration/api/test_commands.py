@@ -13,6 +13,7 @@ from cli.errors import BadInputError, CommandError
 from cli.main import build_app
 from shared.runtime.settings import Settings
 from shared.store.database import Database
+from tests.committing import COMMITTED
 from tests.integration.api.full import AGENT, SAID, Full, full_agent
 from tests.integration.api.serving import served
 from tests.integration.api.signed_in import token_of
@@ -110,8 +111,20 @@ def test_conclusions_are_told_in_full(vigil: Vigil) -> None:
     told = vigil("advice", AGENT, "--limit", "1")
     assert all(words in told for words in ("Buy of Halden", "BUY, confidence 0.50", "newest 1"))
     assert "[Halden grows]" in told
+    for words in ("Holds until 20", COMMITTED["invalidation"]):
+        assert words in told
+        assert words in vigil("inbox")
     one = vigil.json("advice", AGENT, str(vigil.full.advice_id))
     assert one["id"] == str(vigil.full.advice_id)
+
+
+def test_what_was_lacking_is_listed(vigil: Vigil) -> None:
+    told = vigil("investigations", AGENT)
+    assert "open Who mines lithium?" in told
+    assert "answered" in told
+    assert "newest 1" in vigil("investigations", AGENT, "--limit", "1")
+    (one,) = vigil.json("investigations", AGENT, "--open")
+    assert (one["objective"], one["iteration_number"]) == ("Who mines lithium?", 1)
 
 
 def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
@@ -133,6 +146,10 @@ def test_an_agent_is_changed(vigil: Vigil) -> None:
     again = vigil.json("agent", "edit", "other", "--model", "conversation=n")
     assert (again["name"], again["interval_seconds"]) == ("Other", 7200)
     assert again["models"] == {"observer": "m", "conversation": "n"}
+    assert again["feedback_rounds"] == 0
+    edited = vigil.json("agent", "edit", "other", "--feedback-rounds", "2")
+    assert edited["feedback_rounds"] == 2
+    assert "2 rounds an iteration" in vigil("agent", "show", "other")
     reset = vigil.json("agent", "edit", "other", "--model", "observer=")
     assert reset["models"] == {"conversation": "n"}
     assert [each["name"] for each in vigil.json("agent", "list", "--search", "oth")] == ["Other"]

@@ -25,6 +25,7 @@ LISTS = [
     f"/agents/{AGENT}/analyses",
     f"/agents/{AGENT}/advice",
     f"/agents/{AGENT}/calls",
+    f"/agents/{AGENT}/investigation-requests",
     "/inbox",
     "/dead-letters",
 ]

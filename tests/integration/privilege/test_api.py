@@ -41,6 +41,7 @@ async def test_everything_that_is_told_may_be_read(closed: Guarded, ours: Databa
             "",
             *("/iterations", "/iterations/1", "/interactions", "/graph", "/nodes", "/edges"),
             *("/node-types", "/edge-types", "/analyses", "/advice", "/calls", "/calls/summary"),
+            "/investigation-requests?open=true",
             *(f"/nodes/{full.node_id}", f"/nodes/{full.node_id}/neighbourhood?depth=2"),
         ):
             answer = await api.get(f"/agents/{AGENT}{path}")

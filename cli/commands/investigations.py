@@ -1,0 +1,32 @@
+"""`vigil investigations`: what an agent lacks for its conclusions."""
+
+from typing import Annotated
+
+import typer
+
+from cli.options import AgentName, AsJson, Data, Url
+
+
+def investigations(
+    agent: AgentName,
+    only_open: Annotated[
+        bool, typer.Option("--open", help="Only those that nobody has answered yet.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many to show.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+    data: Data = None,
+) -> None:
+    """Show the data that an agent's Analyzers lacked, the newest first, and what became of it."""
+    from cli.client import Client
+    from cli.installation import api_url
+    from cli.show.console import out
+    from cli.show.investigations import show_investigations
+    from cli.show.json import print_json
+
+    with Client(api_url(url, data)) as client:
+        found = list(client.investigations(agent, only_open=only_open, limit=limit))
+    if as_json:
+        print_json(found)
+    else:
+        show_investigations(out(), found, only_open=only_open, limit=limit)

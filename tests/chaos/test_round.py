@@ -1,0 +1,74 @@
+"""Killed in a round of feedback: what was lacking is looked for once, and who lacked it is asked again once."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from shared.crash_points import CrashPoint
+from shared.store.words import StepKind
+from tests.chaos.figures import Figures
+from tests.chaos.lacking import LackingMission
+from tests.chaos.mission import INSIGHTS, QUERIES
+from tests.chaos.scenarios import killed_at, unharmed
+from tests.chaos.visit import Visit, Visitor
+
+pytestmark = pytest.mark.chaos
+
+THE_ROUND_BEGINS: Final = QUERIES + INSIGHTS
+"""Words that the aggregator has joined before: of the plan, of its queries, and of all its insights but one."""
+SOMEBODY_IS_ASKED_AGAIN: Final = THE_ROUND_BEGINS + 1
+CASES: Final = [
+    *(
+        ("aggregator", point, skip)
+        for point in (
+            CrashPoint.STATE_WRITTEN,
+            CrashPoint.STATE_COMMITTED,
+            CrashPoint.EVENTS_PUBLISHED,
+        )
+        for skip in (THE_ROUND_BEGINS, SOMEBODY_IS_ASKED_AGAIN)
+    ),
+    ("researcher", CrashPoint.STATE_WRITTEN, QUERIES),
+    ("researcher", CrashPoint.EVENTS_PUBLISHED, QUERIES),
+    ("analyzer", CrashPoint.STATE_WRITTEN, INSIGHTS),
+    ("analyzer", CrashPoint.LEASE_TAKEN, INSIGHTS),
+]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays_armed(visitor: Visitor) -> Iterator[None]:
+    yield
+    visitor.house.disarm()
+
+
+@pytest.fixture(scope="module")
+async def calm(visitor: Visitor) -> Visit:
+    return await visitor.whole(seed=0, kind=LackingMission)
+
+
+async def test_left_alone_it_looks_once_and_asks_once_more(calm: Visit) -> None:
+    assert calm.faults == ()
+    assert calm.result.status == "completed"
+    done = [kind for kind, _, _ in calm.result.steps]
+    assert done.count(StepKind.QUERY) == QUERIES + 1
+    assert done.count(StepKind.INSIGHT) == INSIGHTS + 1
+    assert calm.repeated == 0
+
+
+@pytest.mark.parametrize(
+    ("actor", "point", "skip"),
+    CASES,
+    ids=[f"{actor}-{point}-{skip}" for actor, point, skip in CASES],
+)
+async def test_killed_in_a_round(
+    visitor: Visitor,
+    calm: Visit,
+    figures: Figures,
+    actor: str,
+    point: CrashPoint,
+    skip: int,
+    seed: int,
+) -> None:
+    trial = await killed_at(visitor, actor, point, seed, skip=skip, kind=LackingMission)
+    unharmed(figures, calm, trial)
+    figures.add("kills at a chosen point")
