@@ -44,13 +44,14 @@ async def add(
     refuse_unstorable(properties, "properties")
     called = names.Called(type_name, name, aliases, distinct_from, likeness)
     async with session.begin_nested():
-        [name] = await names.settle(session, scope, [called])
+        [known] = await names.settle(session, scope, [called])
+        name = known.name
         if await insert_new(session, scope, type_name=type_name, name=name, properties=properties):
             merged, created = properties, True
         else:
-            merged, created = await _merge(session, scope, type_name, name, properties), False
+            merged, created = await _merge(session, scope, known.node_id, properties), False
         validators.check(schema, merged, type_name)
-    return ids.node_id(scope.agent_id, type_name, name), created
+    return known.node_id, created
 
 
 async def insert_new(
@@ -76,14 +77,12 @@ async def insert_new(
     return new is not None
 
 
-async def _merge(
-    session: AsyncSession, scope: Scope, type_name: str, name: str, properties: Json
-) -> Json:
+async def _merge(session: AsyncSession, scope: Scope, node_id: UUID, properties: Json) -> Json:
     merged: Json = (
         await session.execute(
             update(GraphNode)
             .where(
-                GraphNode.id == ids.node_id(scope.agent_id, type_name, name),
+                GraphNode.id == node_id,
                 GraphNode.agent_id == scope.agent(),
             )
             .values(
