@@ -7,7 +7,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from cli.address import with_credentials
-from cli.commands import access, agent, configuring, dead_letters, destination, memory, token, user
+from cli.commands import (
+    access,
+    agent,
+    configuring,
+    dead_letters,
+    destination,
+    memory,
+    node,
+    token,
+    user,
+)
 from cli.commands.budget import budget
 from cli.commands.chat import chat
 from cli.commands.conclusions import advice, analyses
@@ -66,6 +76,10 @@ def build_app() -> typer.Typer:
     for of_memories in (memory.add, memory.forget):
         memories.command()(of_memories)
     app.add_typer(memories, name="memory", rich_help_panel=AGENTS)
+    nodes = _group("node", "Nodes that are one thing: find them, make them one, undo it.")
+    for of_nodes in (node.doubles, node.merge, node.merges, node.unmerge):
+        nodes.command()(of_nodes)
+    app.add_typer(nodes, name="node", rich_help_panel=AGENTS)
     # Without a subcommand it lists.
     items = _Commands(add_completion=False, rich_markup_mode="markdown")
     items.callback(invoke_without_command=True)(with_credentials(inbox))

@@ -3,8 +3,9 @@
 from uuid import UUID, uuid4
 
 from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, seed_types
+from shared.graph import conclusions, merging, seed_types
 from shared.graph.scope import Scope
 from shared.store.database import Database
 from shared.store.tables import Agent, GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
@@ -67,3 +68,19 @@ async def advise(database: Database, agent: Agent) -> None:
             summary="Nothing to do.",
             content=f"As it stands [node:{analysis}].",
         )
+
+
+async def merged(session: AsyncSession, agent: Agent) -> UUID:
+    """A merge of two nodes, whose names are the agent's own; its id. There is the type Thing already."""
+    kept, gone = uuid4(), uuid4()
+    for node_id, name in ((kept, f"Battery of {agent.name}"), (gone, f"Batteries of {agent.name}")):
+        session.add(
+            GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=name, properties={})
+        )
+    await session.flush()
+    scope = Scope(agent.owner_id, agent.id)
+    made = await merging.merge(
+        session, scope, kept_id=kept, gone_id=gone, reason="One.", made_by=agent.owner_id
+    )
+    assert made is not None
+    return made.id

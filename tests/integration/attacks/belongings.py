@@ -30,7 +30,7 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.integration.api.full import conclude_more, end, spoken
-from tests.integration.api.rows import advise
+from tests.integration.api.rows import advise, merged
 from tests.integration.courier.rows import make_webhook
 from tests.integration.making import make_iteration, make_ready
 
@@ -55,6 +55,7 @@ async def belongings(
         "letter": await _letter(database, started),
         **await _types(database, agent, owner),
         **await _found(database, agent),
+        **await _merges(database, agent),
         **await _talk(database, agent, owner),
         **await _destination(database, agent, owner, secret),
     }
@@ -109,6 +110,11 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
                 )
             },
         }
+
+
+async def _merges(database: Database, agent: Agent) -> dict[str, str]:
+    async with database.transaction() as session:
+        return {"merge_id": str(await merged(session, agent))}
 
 
 async def _one(session: AsyncSession, row: type[Any], *where: Any) -> str:
