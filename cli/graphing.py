@@ -103,20 +103,22 @@ class Graph:
         return Look(found, partial(show_edge, edge=found))
 
     def _node(self) -> UUID:
-        """The node of that id, or the one that is named so, in whatever case."""
         if not self.node:
             raise BadInputError("name the node: vigil graph AGENT near NODE")
-        try:
-            return UUID(self.node)
-        except ValueError:
-            found = list(self.client.nodes(self.agent, CANDIDATES, search=self.node))
-        wanted = self.node.strip().lower()
-        best = [each for each in found if each.name.lower() == wanted] or found
-        if not best:
-            raise CommandError(f"no node is named {self.node!r}: look for it with --search")
-        if len(best) > 1:
-            told = [f"{each.name} ({each.type} {each.id})" for each in best[:CANDIDATES_TOLD]]
-            raise CommandError(
-                f"several are named like {self.node!r}, take an id: {', '.join(told)}"
-            )
-        return best[0].id
+        return node_id(self.client, self.agent, self.node)
+
+
+def node_id(client: Client, agent: str, reference: str) -> UUID:
+    """The node of that id, or the one that is named so, in whatever case. Raises CommandError where there is not one."""
+    try:
+        return UUID(reference)
+    except ValueError:
+        found = list(client.nodes(agent, CANDIDATES, search=reference))
+    wanted = reference.strip().lower()
+    best = [each for each in found if each.name.lower() == wanted] or found
+    if not best:
+        raise CommandError(f"no node is named {reference!r}: look for it with vigil graph --search")
+    if len(best) > 1:
+        told = [f"{each.name} ({each.type} {each.id})" for each in best[:CANDIDATES_TOLD]]
+        raise CommandError(f"several are named like {reference!r}, take an id: {', '.join(told)}")
+    return best[0].id

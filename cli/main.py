@@ -14,6 +14,7 @@ from cli.commands import (
     dead_letters,
     destination,
     memory,
+    node,
     source,
     token,
     user,
@@ -85,6 +86,10 @@ def build_app() -> typer.Typer:
     for of_sources in (source.show, source.retract, source.restore, source.retractions):
         sources.command()(of_sources)
     app.add_typer(sources, name="source", rich_help_panel=AGENTS)
+    nodes = _group("node", "Nodes that are one thing: find them, make them one, undo it.")
+    for of_nodes in (node.doubles, node.merge, node.merges, node.unmerge):
+        nodes.command()(of_nodes)
+    app.add_typer(nodes, name="node", rich_help_panel=AGENTS)
     # Without a subcommand it lists.
     items = _Commands(add_completion=False, rich_markup_mode="markdown")
     items.callback(invoke_without_command=True)(with_credentials(inbox))

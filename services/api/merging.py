@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from services.api.access import AgentAccess
 from services.api.lengths import length_told
 from services.api.problems import ConflictError, NotFoundError
-from shared.graph import merging
+from shared.graph import merging, pages
 from shared.graph.merging import MergeRefusedError
 from shared.store.reading import merges
 from shared.store.reading.merge_shapes import MergeView
@@ -51,7 +51,8 @@ async def merge(access: AgentAccess, wanted: NewMerge) -> MergeView:
     except MergeRefusedError as refusal:
         raise ConflictError("not-merged", f"Not merged: {refusal}.") from refusal
     if made is None:
-        raise NotFoundError("pair of nodes", f"{wanted.kept} and {wanted.gone}")
+        is_there = await pages.has_node(access.session, access.scope, wanted.kept)
+        raise NotFoundError("node", wanted.gone if is_there else wanted.kept)
     return await found(access, made.id)
 
 

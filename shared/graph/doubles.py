@@ -71,7 +71,7 @@ async def likely(
         best[holder] = max(each.likeness, best.get(holder, 0.0))
     order = sorted(best, key=lambda node_id: (-best[node_id], node_id))[:MOST]
     names = await _names(session, scope, order)
-    return [Double(node_id, names[node_id], best[node_id]) for node_id in order]
+    return [Double(each, names[each], best[each]) for each in order if each in names]
 
 
 def refuse_undecided(doubles: Sequence[Double], distinct_from: Collection[UUID]) -> None:
@@ -143,7 +143,7 @@ def _windows() -> Iterator[Select[Any]]:
 
 
 def _sides(column: InstrumentedAttribute[str]) -> Iterator[tuple[Any, Any]]:
-    place = bindparam(column.key)
+    place = bindparam(column.key, type_=column.type)
     yield column >= place, column.asc()
     yield column < place, column.desc()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -46,7 +46,9 @@ class Called:
 
 
 @dataclass(frozen=True)
-class _Holder:
+class Known:
+    """The node that a thing is, and the name that it has there."""
+
     node_id: UUID
     name: str
 
@@ -66,11 +68,11 @@ class _Wanted:
         return {**self.implied, **self.aliases, self.main: self.called.name}
 
 
-async def settle(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> list[str]:
-    """For each thing the name of its node: that of the one that has its name already, else its own.
+async def settle(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> list[Known]:
+    """For each thing its node: the one that has its name already, else one that is yet to be written.
 
     The names, and with them the new nodes, are taken until the transaction ends. One that adds several things must
-    settle all of them at once, and then add them in the order of their nodes' ids: else two wait for each other.
+    settle all of them at once, and then add them as they are known, in the order of their ids: else two wait for each other.
     Refuses aliases that other nodes have, and what may be a double of a node.
     """
     await write_beside_others(session, scope)
@@ -78,9 +80,9 @@ async def settle(session: AsyncSession, scope: Scope, things: Sequence[Called]) 
     for _ in range(_MAX_ROUNDS):
         held = await _held(session, scope, wanted)
         missing: dict[Key, tuple[str, UUID]] = {}
-        names = [await _settled(session, scope, each, held, missing) for each in wanted]
+        known = [await _settled(session, scope, each, held, missing) for each in wanted]
         if await _took_all(session, scope, missing):
-            return names
+            return known
     raise TransientError(f"{len(missing)} names are being taken by others, again and again")
 
 
@@ -125,40 +127,44 @@ def _wanted(called: Called) -> _Wanted:
     return _Wanted(called, (kind, reading.key), implied, aliases)
 
 
-async def _held(
-    session: AsyncSession, scope: Scope, wanted: Sequence[_Wanted]
-) -> dict[Key, _Holder]:
+async def _held(session: AsyncSession, scope: Scope, wanted: Sequence[_Wanted]) -> dict[Key, Known]:
     keys = sorted({key for each in wanted for key in each.all})
     rows = await session.execute(
-        select(GraphName.type, GraphName.key, GraphName.node_id, GraphNode.name)
-        .join(GraphNode, GraphNode.id == GraphName.node_id)
+        select(
+            GraphName.type,
+            GraphName.key,
+            GraphName.node_id,
+            func.coalesce(GraphNode.name, GraphName.name),
+        )
+        # Whose node this very transaction has yet to write.
+        .join(GraphNode, GraphNode.id == GraphName.node_id, isouter=True)
         .where(GraphName.agent_id == scope.agent(), tuple_(GraphName.type, GraphName.key).in_(keys))
     )
-    return {(kind, key): _Holder(node_id, name) for kind, key, node_id, name in rows}
+    return {(kind, key): Known(node_id, name) for kind, key, node_id, name in rows}
 
 
 async def _settled(
     session: AsyncSession,
     scope: Scope,
     wanted: _Wanted,
-    held: dict[Key, _Holder],
+    held: dict[Key, Known],
     missing: dict[Key, tuple[str, UUID]],
-) -> str:
-    """The name of its node; adds to `held` and `missing` what it takes of names that nobody has."""
+) -> Known:
+    """Its node; adds to `held` and `missing` what it takes of names that nobody has."""
     holder = held.get(wanted.main) or await _written_before(session, scope, wanted.called)
     if holder is None:
         await _refuse_double(session, scope, wanted, held)
         called = wanted.called
-        holder = _Holder(ids.node_id(scope.agent_id, called.type_name, called.name), called.name)
+        holder = Known(ids.node_id(scope.agent_id, called.type_name, called.name), called.name)
     _refuse_names_of_others(wanted, held, holder)
     for key, name in wanted.all.items():
         if key not in held:
             held[key] = holder
             missing[key] = (name, holder.node_id)
-    return holder.name
+    return holder
 
 
-async def _written_before(session: AsyncSession, scope: Scope, called: Called) -> _Holder | None:
+async def _written_before(session: AsyncSession, scope: Scope, called: Called) -> Known | None:
     """The node of exactly this name, from before names were kept."""
     node_id = await session.scalar(
         select(GraphNode.id).where(
@@ -167,11 +173,11 @@ async def _written_before(session: AsyncSession, scope: Scope, called: Called) -
             GraphNode.name == called.name,
         )
     )
-    return None if node_id is None else _Holder(node_id, called.name)
+    return None if node_id is None else Known(node_id, called.name)
 
 
 async def _refuse_double(
-    session: AsyncSession, scope: Scope, wanted: _Wanted, held: Mapping[Key, _Holder]
+    session: AsyncSession, scope: Scope, wanted: _Wanted, held: Mapping[Key, Known]
 ) -> None:
     called = wanted.called
     if called.likeness is None:
@@ -184,7 +190,7 @@ async def _refuse_double(
     doubles.refuse_undecided(told[: doubles.MOST], called.distinct_from)
 
 
-def _refuse_names_of_others(wanted: _Wanted, held: Mapping[Key, _Holder], holder: _Holder) -> None:
+def _refuse_names_of_others(wanted: _Wanted, held: Mapping[Key, Known], holder: Known) -> None:
     for key, alias in wanted.aliases.items():
         other = held.get(key, holder)
         if other.node_id != holder.node_id:

@@ -56,8 +56,8 @@ async def add(
     called = names.Called(type_name, name, aliases, distinct_from, likeness)
     check = partial(validators.check, schema, type_name=type_name)
     async with session.begin_nested():
-        [name] = await names.settle(session, scope, [called])
-        node = _Node.called(scope, type_name, name)
+        [known] = await names.settle(session, scope, [called])
+        node = _Node(known.node_id, scope, type_name, known.name)
         return await add_evidence(session, scope, node, found, check)
 
 

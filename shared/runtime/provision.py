@@ -9,6 +9,7 @@ import psycopg
 from shared.errors import PermanentError
 from shared.events.permissions import OPERATOR
 from shared.events.provision import provision as provision_bus
+from shared.graph.backfill import take_names
 from shared.runtime.database_url import database_url_of
 from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES, TOKEN_FILE
 from shared.runtime.reaching import bus_of, database_of
@@ -30,6 +31,7 @@ async def provision(settings: Settings) -> UUID:
     await provision_stream(settings)
     database = database_of(settings, MIGRATE, pool_size=1)
     try:
+        await take_names(database)
         async with database.transaction() as session:
             owner_id = await users.ensure_owner(session, settings.owner)
             if token is not None:

@@ -37,7 +37,11 @@ async def move(
         if not each.was_there
     ]
     if changes:
-        changed = {"id": bindparam("new"), column: bindparam("thing"), "seal": bindparam("sealed")}
+        changed: dict[str, Any] = {
+            "id": bindparam("new"),
+            column: bindparam("thing"),
+            "seal": bindparam("sealed"),
+        }
         connection = await session.connection()
         await connection.execute(
             update(EVIDENCE).where(EVIDENCE.c.id == bindparam("old")).values(changed), changes

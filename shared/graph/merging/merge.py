@@ -128,11 +128,10 @@ async def _move_names(session: AsyncSession, scope: Scope, kept: Row, gone: Row)
         .values(node_id=kept["id"])
         .returning(NAMES.c.key)
     )
-    moved = sorted(keys)
     own = (gone["type"], naming.read(gone["name"], gone["type"]).key)
     untaken = insert(NAMES).values(name_row(scope, own, gone["name"], kept["id"]))
-    await session.execute(untaken.on_conflict_do_nothing())
-    return moved
+    taken = await session.scalars(untaken.on_conflict_do_nothing().returning(NAMES.c.key))
+    return sorted([*keys, *taken])
 
 
 async def _tell_where(session: AsyncSession, made: GraphMerge, moved: Moved) -> None:

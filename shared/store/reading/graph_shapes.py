@@ -49,7 +49,7 @@ class TypeDetails(View):
     """JSON Schema of the properties; empty allows any."""
     created_by: str
     """`system`, or the phase that made it."""
-    justification: str | None
+    justification: str | None = None
     """Why no type that there was fitted; None where nobody was asked."""
     created_at: datetime
     example_properties: Json

@@ -3,7 +3,8 @@
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Integer, Select, func, select
+from sqlalchemy import ColumnElement, Integer, Select, cast, func, select
+from sqlalchemy.dialects.postgresql import JSONPATH
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.reading.keyset import Keyset, slice_of
@@ -47,7 +48,8 @@ def _merges(owner_id: UUID, agent_id: UUID) -> Select[Any]:
             _count("evidence"),
             _count("edges"),
             func.jsonb_array_length(
-                func.jsonb_path_query_array(GraphMerge.moved, _DROPPED), type_=Integer
+                func.jsonb_path_query_array(GraphMerge.moved, cast(_DROPPED, JSONPATH)),
+                type_=Integer,
             ),
             GraphMerge.made_at,
             GraphMerge.undone_at,

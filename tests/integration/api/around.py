@@ -26,6 +26,7 @@ from shared.store.secrets import digest_of
 from shared.store.tables import Agent, BrowserSession, Interaction, Step
 from shared.store.words import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
 from shared.webhooks.signing import new_secret
+from tests.integration.api.rows import merged
 
 ADDRESS: Final = "https://hooks.example.org/vigil"
 
@@ -47,6 +48,7 @@ class Around:
     """An answer that is complete."""
     failed_message_id: UUID
     memory_id: UUID
+    merge_id: UUID
 
 
 async def around(database: Database, agent_id: UUID) -> Around:
@@ -70,6 +72,7 @@ async def around(database: Database, agent_id: UUID) -> Around:
             delivery_id=delivery_id,
             message_id=complete,
             failed_message_id=failed,
+            merge_id=await merged(session, agent),
             memory_id=await memories.remember(session, agent.id, MemoryKind.WISH, "Watch nickel."),
         )
 

@@ -5,8 +5,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, edges, nodes, retracting, seed_types
+from shared.graph import conclusions, edges, merging, nodes, retracting, seed_types
 from shared.graph.grounds import Ground
 from shared.graph.refolding import work_off
 from shared.graph.scope import Scope
@@ -126,3 +127,19 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
             await edges.add(session, scope, Validators(), type_name="buys", **known)
         found = await session.scalars(select(Source.id).where(Source.agent_id == agent.id))
         return min(found)
+
+
+async def merged(session: AsyncSession, agent: Agent) -> UUID:
+    """A merge of two nodes, whose names are the agent's own; its id. There is the type Thing already."""
+    kept, gone = uuid4(), uuid4()
+    for node_id, name in ((kept, f"Battery of {agent.name}"), (gone, f"Batteries of {agent.name}")):
+        session.add(
+            GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=name, properties={})
+        )
+    await session.flush()
+    scope = Scope(agent.owner_id, agent.id)
+    made = await merging.merge(
+        session, scope, kept_id=kept, gone_id=gone, reason="One.", made_by=agent.owner_id
+    )
+    assert made is not None
+    return made.id

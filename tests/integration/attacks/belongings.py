@@ -31,7 +31,7 @@ from shared.store.words import (
     StepStatus,
 )
 from tests.integration.api.full import conclude_more, end, spoken
-from tests.integration.api.rows import advise, rest_on_pages, retracted_page
+from tests.integration.api.rows import advise, merged, rest_on_pages, retracted_page
 from tests.integration.attacks.routes import READ_PAGE
 from tests.integration.courier.rows import make_webhook
 from tests.integration.graph.evidence_rows import make_source
@@ -60,6 +60,7 @@ async def belongings(
         **await _types(database, agent, owner),
         **await _retracted(database, agent, owner),
         **await _found(database, agent),
+        **await _merges(database, agent),
         **await _talk(database, agent, owner),
         **await _destination(database, agent, owner, secret),
     }
@@ -125,6 +126,11 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
                 )
             },
         }
+
+
+async def _merges(database: Database, agent: Agent) -> dict[str, str]:
+    async with database.transaction() as session:
+        return {"merge_id": str(await merged(session, agent))}
 
 
 async def _one(session: AsyncSession, row: type[Any], *where: Any) -> str:

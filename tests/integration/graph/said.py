@@ -31,14 +31,14 @@ async def said(
     thing = node or edge
     assert thing is not None
     source_id = ids.source_id(agent_id, url, text_sha)
-    page = {"url": url, "title": None, "published": None, "fetched_at": LEARNED}
+    page: dict[str, Any] = {"url": url, "title": None, "published": None, "fetched_at": LEARNED}
     span = find(quote, quote)
     assert span is not None
-    says = {"claims": claims, "valid_from": None, "valid_to": None}
+    says: dict[str, Any] = {"claims": claims, "valid_from": None, "valid_to": None}
     evidence_id = ids.evidence_id(
         thing, source_id, span.first, span.end, seals.canonical([claims, None, None])
     )
-    of_span = {
+    of_span: dict[str, Any] = {
         "agent_id": agent_id,
         "source_id": source_id,
         "first_byte": span.first,

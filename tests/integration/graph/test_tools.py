@@ -145,6 +145,43 @@ async def test_types_that_exist_are_given_back_as_they_are(world: World) -> None
     }
 
 
+async def test_edges_satisfy_the_schema_that_their_type_was_given(world: World) -> None:
+    offered = tools.graph_construction(world.scope, world.validators)
+    create, add = _named(offered, "createEdgeType"), _named(offered, "addGraphEdge")
+    schema = {
+        "type": "object",
+        "properties": {"percent": {"type": "number", "maximum": 100}},
+        "additionalProperties": False,
+    }
+    given = {
+        "name": "owns",
+        "description": "owns a part of",
+        "justification": "No type says who owns.",
+    }
+    for wrong, why in (
+        ({"propertiesSchema": schema}, "owns: exampleProperties is missing; give both, or neither"),
+        ({"exampleProperties": {}}, "owns: propertiesSchema is missing"),
+        (
+            {"propertiesSchema": schema, "exampleProperties": {"percent": 101}},
+            r"owns \(exampleProperties\): percent: 101 is greater",
+        ),
+        ({"propertiesSchema": {"type": "array"}, "exampleProperties": {}}, '"type": "object"'),
+        ({"justification": " "}, "justification: 0 characters"),
+    ):
+        with pytest.raises(ToolRefusalError, match=why):
+            await _call(world, create, **{**given, **wrong})
+    right = {"propertiesSchema": schema, "exampleProperties": {"percent": 51}}
+    assert await _call(world, create, **given, **right) == {"name": "owns", "created": True}
+    again = await _call(world, create, **given)
+    assert again["propertiesSchema"] == schema
+    listed = await _call(world, _named(offered, "listEdgeTypes"))
+    assert [each.get("propertiesSchema") for each in listed["edgeTypes"]] == [None, None, schema]
+    ends = {"sourceId": await world.node("Ghana"), "targetId": await world.node("Togo")}
+    with pytest.raises(ToolRefusalError, match="do not satisfy the schema of owns: percent"):
+        await _call(world, add, type="owns", **ends, properties={"percent": 101})
+    assert (await _call(world, add, type="owns", **ends, properties={"percent": 3}))["created"]
+
+
 async def test_a_long_list_of_types_leaves_out_schemas_and_says_so(world: World) -> None:
     for number in range(3):
         async with world.database.transaction() as session:

@@ -47,6 +47,52 @@ async def test_a_type_that_differs_in_case_only_is_the_same_type(world: World) -
     assert again.properties_schema == COUNTRY_SCHEMA
 
 
+@pytest.mark.parametrize("name", ["TradeDeals", "TRADEDEALS", "Tradedeal"])
+async def test_a_type_under_another_spelling_of_its_name_is_the_same_type(
+    world: World, name: str
+) -> None:
+    made, _ = await _make(world, "TradeDeal")
+    assert await _make(world, name) == (made, False)
+
+
+async def _make_edge(world: World, name: str, **other: Any) -> tuple[types.EdgeType, bool]:
+    async with world.database.transaction() as session:
+        return await types.create_edge_type(
+            session,
+            world.scope,
+            name=name,
+            description="what it says",
+            source_types=[],
+            target_types=[],
+            created_by="graph_construction",
+            **other,
+        )
+
+
+async def test_edge_types_that_differ_in_underscores_or_a_plural_are_one(world: World) -> None:
+    made, created = await _make_edge(world, "is_part_of")
+    assert created
+    assert await _make_edge(world, "ispart_of") == (made, False)
+    for again in ("border", "border_s"):
+        found, created = await _make_edge(world, again)
+        assert (found.name, created) == ("borders", False)
+
+
+async def test_many_makers_of_one_edge_type_make_one(world: World) -> None:
+    names = ["supplies", "supply", "suppl_y", "supplie_s"] * 4
+    made = await asyncio.gather(*(_make_edge(world, name) for name in names))
+    assert sum(created for _, created in made) == 1
+    assert len({each.name for each, _ in made}) == 1
+
+
+async def test_why_a_type_was_made_is_kept(world: World) -> None:
+    made, _ = await _make_edge(world, "supplies", justification=" None says\nwho supplies. ")
+    assert made.justification == "None says who supplies."
+    for wrong in (" ", "x" * 501):
+        with pytest.raises(ToolRefusalError, match="justification: "):
+            await _make_edge(world, "owns", justification=wrong)
+
+
 async def test_many_makers_of_one_type_in_any_case_make_one(world: World) -> None:
     names = ["River", "RIver", "RIVer", "RIVEr"] * 4
     made = await asyncio.gather(*(_make(world, name) for name in names))

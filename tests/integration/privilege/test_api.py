@@ -1,7 +1,10 @@
 """The api under its own role: what its routes write, it may."""
 
+from uuid import uuid4
+
 from sqlalchemy import text
 
+from shared.graph import merging
 from shared.graph.refolding import work_off
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
@@ -9,10 +12,11 @@ from shared.runtime.reaching import database_of
 from shared.store.database import Database
 from tests.integration.api.asking import MISSION, client_of
 from tests.integration.api.full import AGENT, full_agent
-from tests.integration.api.rows import row_of
+from tests.integration.api.rows import advise, merged, row_of
 from tests.integration.graph.library import Library
 from tests.integration.graph.world import World
 from tests.integration.guarded import Guarded
+from tests.integration.making import make_agent
 
 
 async def test_agents_are_made_once_changed_and_deleted(closed: Guarded, ours: Database) -> None:
@@ -41,7 +45,7 @@ async def test_everything_that_is_told_may_be_read(closed: Guarded, ours: Databa
             "",
             *("/iterations", "/iterations/1", "/interactions", "/graph", "/nodes", "/edges"),
             *("/node-types", "/edge-types", "/analyses", "/advice", "/calls", "/calls/summary"),
-            "/investigation-requests?open=true",
+            *("/investigation-requests?open=true", "/doubles", "/merges"),
             *(f"/nodes/{full.node_id}", f"/nodes/{full.node_id}/neighbourhood?depth=2"),
         ):
             answer = await api.get(f"/agents/{AGENT}{path}")
@@ -79,3 +83,22 @@ async def test_what_rests_on_a_retracted_page_is_gone_through(
         await work_off(works)
     await works.close()
     assert await library.state() == before
+
+
+async def test_nodes_are_made_one_and_two_again(closed: Guarded, ours: Database) -> None:
+    agent = await make_agent(ours, name=f"Doubles {uuid4()}")
+    await advise(ours, agent)
+    async with ours.transaction() as session:
+        merge_id = await merged(session, agent)
+    async with ours.transaction() as session:
+        await merging.undo(session, Scope(agent.owner_id, agent.id), merge_id)
+    async with client_of(closed.settings("api")) as api:
+        found = (await api.get(f"/agents/{agent.id}/nodes?type=Thing")).raise_for_status().json()
+        maker, metal, *pair = sorted(found["items"], key=lambda each: each["created_at"])
+        for kept, gone in (pair, (metal, maker)):
+            given = {"kept": kept["id"], "gone": gone["id"], "reason": "One."}
+            made = await api.post(f"/agents/{agent.id}/merges", json=given)
+            assert made.status_code == 201, made.text
+            path = f"/agents/{agent.id}/merges/{made.json()['id']}"
+            assert (await api.post(f"{path}/undo")).json()["undone_at"] is not None
+        assert (await api.delete(f"/agents/{agent.id}")).status_code == 204

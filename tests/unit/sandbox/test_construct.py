@@ -249,3 +249,47 @@ def test_a_measure_lists_nothing_and_an_abbreviation_is_no_second_node() -> None
     made = types_made(text, "Togo: Economy")
     assert "International Monetary Fund" in made
     assert not made.keys() & {"IMF", "few", "some"}
+
+
+def test_what_is_asked_about_is_the_same_thing_or_told_apart() -> None:
+    bank, other = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2))
+    asked = made_types(looked(body()))
+    given = answer(asked)
+    refusals = {
+        "Bank of England": f'There is [node:{bank}] "Banks of England" (0.90), which may be the same thing. If one '
+        f'of them is, add it under that name; if none is, call again with distinctFrom: ["{bank}"].',
+        "Switzerland": f'There is [node:{other}] "Swaziland \\"old\\"" (0.60), which may be the same thing. If one '
+        f'of them is, add it under that name; if none is, call again with distinctFrom: ["{other}"].',
+    }
+    names = [one["name"] for one in arguments(given, "addGraphNode")]
+    results: list[Body] = [
+        {"error": refusals[name]}
+        if name in refusals
+        else {"nodeId": f"id of {name}", "created": True}
+        for name in names
+    ]
+    decided_on = followed(asked, given, results)
+    again = answer(decided_on)
+    told = {one["name"]: one.get("distinctFrom") for one in arguments(again, "addGraphNode")}
+    assert told == {"Banks of England": None, "Switzerland": [other]}
+    results = [
+        {"nodeId": f"id of {one['name']}", "created": True}
+        for one in arguments(again, "addGraphNode")
+    ]
+    ends = {
+        one[end]
+        for one in arguments(answer(followed(decided_on, again, results)), "addGraphEdge")
+        for end in ("sourceId", "targetId")
+    }
+    assert {"id of Banks of England", "id of Switzerland", "id of Ghana"} <= ends
+
+
+def test_a_type_that_is_there_under_another_name_is_used() -> None:
+    asked = looked(body())
+    given = answer(asked)
+    results = [
+        {"name": {"Commodity": "Commodities"}.get(name, name), "created": False}
+        for name in (json.loads(call.arguments)["name"] for call in given.calls)
+    ]
+    nodes = arguments(answer(followed(asked, given, results)), "addGraphNode")
+    assert {one["type"] for one in nodes if one["name"] == "gold"} == {"Commodities"}
