@@ -22,6 +22,7 @@ from cli.commands.migrate import migrate
 from cli.commands.run import run
 from cli.commands.tail import tail
 from cli.commands.top import top
+from cli.commands.transfer import export, import_
 from cli.commands.up import up
 from cli.commands.verify import verify
 
@@ -60,8 +61,9 @@ def build_app() -> typer.Typer:
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
     for of_agents in (run, chat, tail, top, graph, iterations, iteration, analyses, advice):
         app.command(rich_help_panel=AGENTS)(of_agents)
-    for of_proof in (verify,):
+    for of_proof in (verify, export):
         app.command(rich_help_panel=AGENTS)(of_proof)
+    app.command("import", rich_help_panel=AGENTS)(import_)
     for of_spending in (costs, budget):
         app.command(rich_help_panel=AGENTS)(of_spending)
     memories = _group("memory", "What an agent remembers of what you told it.")
