@@ -31,7 +31,7 @@ def create_token(
     """Of that user, or of the installation's owner. Raises BadInputError where the user can have no such token."""
 
     async def make(session: AsyncSession, settings: Settings) -> NewTokenView:
-        owner = await _user(session, settings, user)
+        owner = await user_named(session, settings, user)
         allowed = scopes_of(operator=owner.operator)
         wanted = frozenset(map(AccessScope, scopes)) or tokens.USUAL_SCOPES
         if beyond := wanted - allowed:
@@ -46,7 +46,7 @@ def create_token(
 
 def make_link(user: str | None) -> SignInLinkView:
     async def make(session: AsyncSession, settings: Settings) -> SignInLinkView:
-        made = await sign_in.create_link(session, (await _user(session, settings, user)).id)
+        made = await sign_in.create_link(session, (await user_named(session, settings, user)).id)
         if made is None:
             raise CommandError(
                 f"there are {sign_in.MOST_LINKS} sign-in links that were not used: use one of them"
@@ -72,7 +72,8 @@ def _in_database(make: Callable[[AsyncSession, Settings], Awaitable[T]]) -> T:
     return asyncio.run(made())
 
 
-async def _user(session: AsyncSession, settings: Settings, name: str | None) -> User:
+async def user_named(session: AsyncSession, settings: Settings, name: str | None) -> User:
+    """That user, or where none is named the installation's owner. Raises BadInputError."""
     if name is None:
         return await session.get_one(User, await users.ensure_owner(session, settings.owner))
     found = await users.find(session, name)

@@ -34,6 +34,7 @@ from cli.commands.migrate import migrate
 from cli.commands.run import run
 from cli.commands.tail import tail
 from cli.commands.top import top
+from cli.commands.transfer import export, import_
 from cli.commands.up import up
 from cli.commands.verify import verify
 
@@ -72,8 +73,9 @@ def build_app() -> typer.Typer:
     app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
     for of_agents in (run, chat, tail, top, graph, iterations, iteration, analyses, advice):
         app.command(rich_help_panel=AGENTS)(of_agents)
-    for of_knowledge in (investigations, verify):
+    for of_knowledge in (investigations, verify, export):
         app.command(rich_help_panel=AGENTS)(of_knowledge)
+    app.command("import", rich_help_panel=AGENTS)(import_)
     for of_spending in (costs, budget):
         app.command(rich_help_panel=AGENTS)(of_spending)
     memories = _group("memory", "What an agent remembers of what you told it.")

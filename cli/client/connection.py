@@ -85,6 +85,14 @@ class Connection:
                 raise_for(self.url, answer)
             yield from EventSource(answer).iter_sse()
 
+    def _download(self, path: str, **request: Any) -> Iterator[bytes]:
+        """The answer in pieces. Raises AwayError where it breaks off."""
+        with self._answered(), self._http.stream("GET", path, **request) as answer:
+            if answer.is_error:
+                answer.read()
+                raise_for(self.url, answer)
+            yield from answer.iter_bytes()
+
     @contextmanager
     def _answered(self) -> Iterator[None]:
         """Makes errors of what is done within."""

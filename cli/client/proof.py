@@ -1,4 +1,4 @@
-"""Whether what agents say can be proved."""
+"""Whether what agents say can be proved, and all of it to take away."""
 
 from collections.abc import Iterator
 from uuid import UUID
@@ -21,3 +21,7 @@ class Proof(Connection):
             yield page
             if (cursor := page.next) is None:
                 return
+
+    def export(self, agent: str, wanted: str) -> Iterator[bytes]:
+        """All that the agent knows, in pieces; `wanted` is the format."""
+        return self._download(f"{agent_path(agent)}/export", params={"format": wanted})

@@ -27,7 +27,7 @@ async def export(
         Format,
         Query(
             alias="format",
-            description="`jsonl`: what `vigil import` reads; `graphml`: the graph for other tools; `prov`: W3C PROV-O as JSON-LD",
+            description="`jsonl`: what `vigil import` reads; `graphml`: the graph for other tools; `prov`: PROV-O, JSON-LD",
         ),
     ] = Format.JSONL,
 ) -> Response:

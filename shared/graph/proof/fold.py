@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from shared.graph.proof import seals
+
 Properties = Mapping[str, Any]
 
 
@@ -21,8 +23,9 @@ class Claim:
     is_retracted: bool = False
 
     @property
-    def order(self) -> tuple[datetime, datetime, UUID]:
-        return self.as_of, self.learned_at, self.evidence_id
+    def order(self) -> tuple[datetime, datetime, str]:
+        """Claims of the same moment are ordered by what they say: by ids, they would not be in a copy of the graph."""
+        return self.as_of, self.learned_at, seals.canonical(self.values)
 
 
 def standing(claims: Iterable[Claim]) -> dict[str, Claim]:

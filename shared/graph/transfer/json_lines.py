@@ -79,5 +79,4 @@ def _source(told: SourceTold) -> SourceLine:
 def _thing(told: ThingTold) -> NodeLine | EdgeLine:
     shape = NodeLine if isinstance(told.row, NodeRow) else EdgeLine
     evidence = [each.row for each in told.evidence]
-    earlier = list(told.earlier_ids)
-    return shape.model_construct(**dict(told.row), evidence=evidence, earlier_ids=earlier)
+    return shape.model_construct(**dict(told.row), evidence=evidence, earlier_ids=told.earlier_ids)

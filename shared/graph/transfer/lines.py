@@ -57,13 +57,13 @@ class SourceLine(SourceRow):
 
 class NodeLine(NodeRow):
     evidence: list[EvidenceRow]
-    earlier_ids: list[UUID] = []
+    earlier_ids: tuple[UUID, ...] = ()
     """By which conclusions may cite it too: of nodes that were merged into it."""
 
 
 class EdgeLine(EdgeRow):
     evidence: list[EvidenceRow]
-    earlier_ids: list[UUID] = []
+    earlier_ids: tuple[UUID, ...] = ()
 
 
 class Counts(_Line):

@@ -179,6 +179,7 @@ def _by_parameter(full: Full, about: Around) -> dict[str, str]:
     # The agent by its id, for its name is changed on the way.
     others = {"agent": ids["agent_id"], "letter": ids["letter_id"], "number": "1"}
     others |= {"user": ids["user_id"], "secret": ids["link_secret"], "address": ADDRESS}
+    others |= {"conclusion_id": ids["advice_id"]}
     ended = ids["ended_iteration_id"]
     return ids | others | {"node_type": "Thing", "edge_type": "buys", "iteration_id": ended}
 

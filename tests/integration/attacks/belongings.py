@@ -123,6 +123,7 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
                     ("node_id", GraphNode.name == "Halden Cells"),
                     ("analysis_id", GraphNode.type == ANALYSIS_TYPE),
                     ("advice_id", GraphNode.type == ADVICE_TYPE),
+                    ("conclusion_id", GraphNode.type == ADVICE_TYPE),
                 )
             },
         }

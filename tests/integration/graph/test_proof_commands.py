@@ -1,8 +1,9 @@
-"""`vigil verify` against a real api: what it prints, and how it ends."""
+"""`vigil verify`, `export` and `import` against a real api: what they print, and how they end."""
 
 import json
 from asyncio import to_thread
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +38,10 @@ async def api(settings: Settings, proven: Proven) -> AsyncIterator[dict[str, str
 async def vigil(api: dict[str, str], *words: object) -> Result:
     arguments = [str(word) for word in words]
     return await to_thread(CliRunner().invoke, build_app(), arguments, env=api)
+
+
+def files_in(directory: Path) -> list[Path]:
+    return list(directory.iterdir())
 
 
 async def spoil(proven: Proven, url: str, **values: Any) -> None:
@@ -87,3 +92,55 @@ async def test_a_command_that_is_wrong_is_told_apart_from_a_chain_that_is_broken
         assert getattr(told.exception, "exit_code", None) == 2, words
     missing = await vigil(api, "verify", uuid4())
     assert "There is no conclusion" in str(missing.exception)
+
+
+async def test_a_graph_is_taken_away_and_brought_back(
+    api: dict[str, str], proven: Proven, tmp_path: Path, database_url: str
+) -> None:
+    file = tmp_path / "graph.jsonl"
+    told = await vigil(api, "export", "watcher", "--output", file, "--json")
+    assert told.exit_code == 0, told.output
+    assert json.loads(told.stdout)["bytes"] == file.stat().st_size
+    assert files_in(tmp_path) == [file]
+    piped = await vigil(api, "export", "watcher")
+    assert piped.stdout.splitlines()[1:-1] == file.read_text().splitlines()[1:-1]
+    direct = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
+    made = await vigil(direct, "import", file, "--json", "--name", "Brought back")
+    assert made.exit_code == 0, made.output
+    assert json.loads(made.stdout)["counts"]["evidence"] == 7
+    whole = await vigil(api, "verify", "--all", "--json")
+    assert [(each["name"], each["holds"]) for each in json.loads(whole.stdout)] == [
+        ("Brought back", True),
+        ("watcher", True),
+    ]
+    shown = await vigil(api, "agent", "show", "Brought back", "--json")
+    assert json.loads(shown.stdout)["active"] is False
+
+
+@pytest.mark.parametrize("wanted", ["graphml", "prov"])
+async def test_other_formats_are_written_too(
+    api: dict[str, str], proven: Proven, tmp_path: Path, wanted: str
+) -> None:
+    file = tmp_path / "graph"
+    told = await vigil(api, "export", "watcher", "--format", wanted, "--output", file)
+    assert told.exit_code == 0, told.output
+    assert "Ghana" in file.read_text()
+
+
+async def test_what_cannot_be_exported_or_imported_leaves_no_file_and_no_agent(
+    api: dict[str, str], proven: Proven, tmp_path: Path, database_url: str
+) -> None:
+    missing = await vigil(api, "export", "nobody", "--output", tmp_path / "none")
+    assert "There is no agent" in str(missing.exception)
+    assert files_in(tmp_path) == []
+    file = tmp_path / "graph.jsonl"
+    await vigil(api, "export", "watcher", "--output", file)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(file.read_bytes()[:-50])
+    direct = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
+    told = await vigil(direct, "import", cut)
+    assert "cut short, export it again. Nothing of it was kept." in str(told.exception)
+    nobody = await vigil(direct, "import", file, "--user", "nobody")
+    assert getattr(nobody.exception, "exit_code", None) == 2
+    listed = await vigil(api, "agent", "list", "--json")
+    assert [each["name"] for each in json.loads(listed.stdout)] == ["watcher"]
