@@ -24,8 +24,8 @@ def refuse_unnamed(wanted: TavilyExtract, given: str, earlier: Sequence[Json]) -
 
     `given` is what the step was told in words, `earlier` what its tools gave before the model asked for this.
     """
-    named = {_page(url) for url in (*_in_text(given), *_in_results(earlier))}
-    named.discard("")
+    told = [*_in_text(given), *_in_results(earlier)]
+    named = {_page(url) for url in (*told, *(url.partition("#")[0] for url in told))} - {""}
     unnamed = [url for url in wanted.urls if _page(url) not in named]
     if not unnamed:
         return None
@@ -49,12 +49,14 @@ def _in_results(results: Iterable[Json]) -> Iterator[str]:
 
 def _page(url: str) -> str:
     """What is the same for all spellings of a page's address; '' for what is none."""
+    if not url.isprintable() or " " in url:
+        return ""
     try:
-        parts = urlsplit(url.strip())
+        parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return ""
     if parts.scheme not in _PORTS or not parts.hostname or parts.username is not None:
         return ""
     host = parts.hostname.rstrip(".") + ("" if port in (None, *_PORTS.values()) else f":{port}")
-    return f"{host}{parts.path.rstrip('/')}?{parts.query}"
+    return f"{host}{parts.path.rstrip('/')}?{parts.query}#{parts.fragment}"
