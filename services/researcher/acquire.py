@@ -5,6 +5,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.researcher.guard import reading
 from services.researcher.prompts import acquisition_message
 from services.researcher.situation import Situation
 from services.researcher.sources import told
@@ -31,7 +32,7 @@ async def acquire(model: Model, search: SearchClient, situation: Situation) -> A
     message = acquisition_message(situation.agent.mission, situation.query, situation.graph_context)
     run = PhaseRun(model, situation.lease, situation.agent, Phase.KNOWLEDGE_ACQUISITION, message)
     keep = partial(_keep, situation.scope)
-    loop = ToolLoop(run, knowledge_acquisition(search, keep))
+    loop = ToolLoop(run, knowledge_acquisition(search, keep), guard=reading)
     document = await loop.last_words()
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")

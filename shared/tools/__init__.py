@@ -4,7 +4,7 @@ The model sees names and arguments in camelCase; nothing else of the product. `s
 the tools, services hand them to a phase, and the loop in `shared.llm` runs them.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -80,6 +80,13 @@ class OrderedTool(Generic[A]):
 
 
 Tool = StateTool[Any] | PaidTool[Any] | OrderedTool[Any]
+
+Guard = Callable[[str, Arguments, Sequence[Json]], str | None]
+"""Why a phase may not use a tool with these arguments, for the model; None where it may.
+
+It is given the phase's first message and what its tools gave before the answer that asks for this, refusals left out:
+from these alone it decides, so that a run that is resumed decides the same.
+"""
 
 
 def declaration(tool: Tool) -> Json:

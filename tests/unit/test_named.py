@@ -1,0 +1,73 @@
+"""Which pages may be read: those that the step was told of, in whatever spelling, and no others."""
+
+import pytest
+
+from shared.search.named import refuse_unnamed
+from shared.search.tools import TavilyExtract
+from shared.tools import Json
+
+GIVEN = "Read https://given.example/report. Also (https://given.example/list?page=2)!"
+EARLIER: list[Json] = [
+    {"results": [{"url": "https://Found.example/a/", "content": "See https://linked.example/x"}]},
+    {"content": "As https://told.example/y says", "sources": [{"url": "http://source.example"}]},
+    {"results": [], "failed": [{"url": "https://failed.example", "error": "away"}]},
+]
+
+
+def refused(*urls: str) -> str | None:
+    return refuse_unnamed(TavilyExtract(urls=list(urls)), GIVEN, EARLIER)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://given.example/report",
+        "https://given.example/list?page=2",
+        "https://found.example/a",
+        "http://FOUND.example:80/a/",
+        "https://found.example:443/a",
+        "https://source.example/",
+    ],
+)
+def test_what_was_named_may_be_read(url: str) -> None:
+    assert refused(url) is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example/?q=secret",
+        "https://found.example/a?q=secret",
+        "https://found.example/a/b",
+        "https://found.example.evil.example/a",
+        "https://found.example@evil.example/a",
+        "https://found.example/a#secret",
+        "https://found.example/a\u200b",
+        "https://found.exa\nmple/a",
+        " https://found.example/a",
+        "https://user:secret@found.example/a",
+        "https://found.example:8080/a",
+        "https://sub.found.example/a",
+        "https://linked.example/x",
+        "https://told.example/y",
+        "https://failed.example",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "data:text/html,x",
+        "ftp://found.example/a",
+        "https://[found.example/a",
+        "https://found.example:x/a",
+        "//found.example/a",
+        "",
+        " ",
+    ],
+)
+def test_what_was_not_may_not(url: str) -> None:
+    assert "Read only pages" in (refused("https://found.example/a", url) or "")
+
+
+def test_the_refusal_names_what_is_refused() -> None:
+    told = refused("https://found.example/a", "https://evil.example/?q=1")
+    assert told is not None
+    assert "evil.example/?q=1" in told
+    assert "found.example/a" not in told
