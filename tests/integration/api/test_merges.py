@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from shared.graph import nodes
+from shared.graph.grounds import Ground
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.store.database import Database
@@ -28,10 +29,16 @@ async def _added(database: Database, *names: str) -> list[UUID]:
     found = []
     for name in names:
         async with database.transaction() as session:
-            added, _ = await nodes.add(
-                session, scope, validators, type_name="Thing", name=name, properties={}
+            added = await nodes.add(
+                session,
+                scope,
+                validators,
+                type_name="Thing",
+                name=name,
+                properties={},
+                grounds=[Ground("https://press.example/2024", "Halden bought 2024 tonnes")],
             )
-        found.append(added)
+        found.append(added.id)
     return found
 
 

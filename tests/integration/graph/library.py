@@ -13,6 +13,7 @@ from shared.graph.refold import refold_edge, refold_node
 from shared.graph.refolding import AT_ONCE, work_off
 from shared.store.tables import Doubt, GraphEdge, GraphNode, InboxItem
 from shared.store.words import InboxKind
+from tests.committing import COMMITTED, SURE
 from tests.integration.graph.evidence_rows import make_evidence, make_source
 from tests.integration.graph.world import World
 
@@ -94,6 +95,7 @@ class Library:
                 kind="pattern",
                 summary="So it is.",
                 content=f"It is so {' '.join(citations)}.",
+                **SURE,
             )
 
     async def advice(self, name: str, analysis_id: UUID) -> UUID:
@@ -105,6 +107,7 @@ class Library:
                 action="HOLD",
                 summary="Wait.",
                 content=f"For now [node:{analysis_id}].",
+                **COMMITTED,
             )
 
     async def ask_retract(self, reference: str, because: str = "made up") -> UUID:

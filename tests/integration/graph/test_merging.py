@@ -17,6 +17,7 @@ from shared.graph.proof import seals
 from shared.store import ids
 from shared.store.tables import GraphMerge
 from shared.tools import ToolRefusalError
+from tests.committing import SURE
 from tests.integration.graph.said import LEARNED, said
 from tests.integration.graph.world import World
 
@@ -197,6 +198,7 @@ async def test_what_is_cited_under_a_gone_id_is_found(world: World, doubled: Dou
             kind="observation",
             summary="They are neighbours.",
             content=f"It borders on Ghana {wanted[0]} {wanted[1]}.",
+            **SURE,
         )
         assert await context.resolve(session, world.scope, [str(doubled.gone)]) == (
             [doubled.kept],
@@ -308,6 +310,7 @@ async def test_what_cannot_be_one_is_refused(world: World, stranger: World) -> N
             kind="observation",
             summary="s",
             content=f"[node:{ghana}]",
+            **SURE,
         )
     for kept, gone, why in (
         (ghana, ghana, "'Ghana' is one node already"),

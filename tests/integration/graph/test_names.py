@@ -12,21 +12,22 @@ from shared.graph.doubles import LIKENESS
 from shared.store.reading.page import Wanted
 from shared.store.tables import GraphName, GraphNode
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.world import COUNTRY, World
+from tests.integration.graph.world import COUNTRY, GROUNDS, World
 
 
 async def _add(world: World, name: str, **asked: Any) -> UUID:
     async with world.database.transaction() as session:
-        node_id, _ = await nodes.add(
+        added = await nodes.add(
             session,
             world.scope,
             world.validators,
             type_name=asked.pop("type_name", "Company"),
             name=name,
             properties=COUNTRY,
+            grounds=GROUNDS,
             **asked,
         )
-    return node_id
+    return added.id
 
 
 async def _called(world: World, node_id: UUID) -> list[str]:
@@ -92,6 +93,7 @@ async def test_what_its_schema_refuses_takes_no_name(companies: World) -> None:
                 type_name="Company",
                 name="Nobody",
                 properties={},
+                grounds=GROUNDS,
             )
     assert await _count(companies, GraphName) == 0
 

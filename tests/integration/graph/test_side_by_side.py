@@ -15,7 +15,7 @@ from shared.graph import names, nodes
 from shared.graph.names import Called
 from shared.store.database import Database
 from shared.store.tables import GraphName, GraphNode
-from tests.integration.graph.world import COUNTRY, World
+from tests.integration.graph.world import COUNTRY, GROUNDS, World
 
 WRITERS = 16
 SIZE = "VIGIL_TEST_WRITTEN"
@@ -78,16 +78,17 @@ async def _write(world: World, database: Database, batch: Sequence[Called]) -> i
         by_id = {each.node_id: each for each in known}
         created = 0
         for node_id in sorted(by_id):
-            added, is_new = await nodes.add(
+            added = await nodes.add(
                 session,
                 world.scope,
                 world.validators,
                 type_name="Company",
                 name=by_id[node_id].name,
                 properties=COUNTRY,
+                grounds=GROUNDS,
             )
-            assert added == node_id
-            created += is_new
+            assert added.id == node_id
+            created += added.created
     return created
 
 

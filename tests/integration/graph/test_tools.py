@@ -364,6 +364,7 @@ async def test_no_page_speaks_of_a_conclusion(world: World) -> None:
             kind="pattern",
             summary="It grows.",
             content=f"It grows [node:{ghana}].",
+            **SURE,
         )
     connect = _named(tools.graph_construction(world.scope), "addGraphEdge")
     with pytest.raises(ToolRefusalError, match="One end is an AgentAnalysis"):
