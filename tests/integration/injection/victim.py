@@ -15,6 +15,7 @@ from shared.store.database import Database
 from shared.store.leases import Claimed, Lease
 from shared.store.tables import Agent, GraphEdge, GraphNode, Interaction, Step
 from shared.store.words import Phase, PromptMaker, StepKind, StepStatus
+from tests.committing import SURE
 from tests.integration.graph.world import COUNTRY_SCHEMA
 from tests.integration.making import PROMPTS, make_agent
 
@@ -123,5 +124,6 @@ async def make_victim(database: Database) -> Victim:
             kind="observation",
             summary="It digs.",
             content=f"It digs [node:{node_id}].",
+            **SURE,
         )
     return Victim(database, agent, node_id, analysis_id)
