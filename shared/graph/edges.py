@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final, cast
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -15,7 +15,7 @@ from shared.graph import moves
 from shared.graph.grounds import Ground
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED, Scope
 from shared.graph.types import RESERVED_TYPES, EdgeType, edge_type
 from shared.graph.validation import Validators
 from shared.graph.values import refuse_unstorable
@@ -24,6 +24,31 @@ from shared.store import ids
 from shared.store.tables import GraphEdge, GraphNode
 from shared.store.words import ANALYSIS_TYPE
 from shared.tools import Json, ToolRefusalError
+
+_EDGES: Final = cast(Table, GraphEdge.__table__)
+_LOCK: Final = (
+    select(_EDGES.c.id, _EDGES.c.properties)
+    .where(
+        _EDGES.c.agent_id == OWNED,
+        _EDGES.c.type == bindparam("of_type"),
+        _EDGES.c.source_id == bindparam("from_id"),
+        _EDGES.c.target_id == bindparam("to_id"),
+    )
+    .with_for_update(of=_EDGES)
+)
+# "Do nothing", not "do update": the same reason as for nodes.
+_INSERT: Final = (
+    insert(_EDGES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_EDGES.c.id)
+)
+_UPDATE: Final = (
+    update(_EDGES)
+    .where(_EDGES.c.agent_id == OWNED, _EDGES.c.id == bindparam("of_id"))
+    # What is added is of a page that is not retracted.
+    .values(unsupported_since=None, updated_at=func.clock_timestamp())
+)
+_ENDS: Final = select(GraphNode.id, GraphNode.type).where(
+    GraphNode.agent_id == OWNED, GraphNode.id.in_(bindparam("ends", expanding=True))
+)
 
 
 async def add(
@@ -98,11 +123,7 @@ async def _ends(
         raise ToolRefusalError(
             f"sourceId and targetId are both {source_id}; an edge joins two different nodes."
         )
-    found = await session.execute(
-        select(GraphNode.id, GraphNode.type).where(
-            GraphNode.agent_id == scope.agent(), GraphNode.id.in_((source_id, target_id))
-        )
-    )
+    found = await session.execute(_ENDS, {**scope.bound, "ends": [source_id, target_id]})
     types = {row.id: row.type for row in found}
     for argument, node_id in (("sourceId", source_id), ("targetId", target_id)):
         if node_id not in types:
@@ -138,52 +159,36 @@ class _Edge:
         return cls(edge_id, scope, type_name, source_id, target_id)
 
     async def locked(self, session: AsyncSession) -> "tuple[_Edge, Json] | None":
-        held = (
-            await session.execute(
-                select(GraphEdge.id, GraphEdge.properties)
-                .where(
-                    GraphEdge.agent_id == self.scope.agent(),
-                    GraphEdge.type == self.type_name,
-                    GraphEdge.source_id == self.source_id,
-                    GraphEdge.target_id == self.target_id,
-                )
-                .with_for_update(of=GraphEdge)
-            )
-        ).one_or_none()
+        between = {"of_type": self.type_name, "from_id": self.source_id, "to_id": self.target_id}
+        held = (await session.execute(_LOCK, {**self.scope.bound, **between})).one_or_none()
         return None if held is None else (replace(self, id=held.id), held.properties)
 
     async def make(self, session: AsyncSession, made: Change) -> bool:
-        # "Do nothing", not "do update": the same reason as in `nodes.insert_new`.
         new = await session.scalar(
-            insert(GraphEdge)
-            .values(
-                id=self.id,
-                agent_id=self.scope.agent(),
-                type=self.type_name,
-                source_id=self.source_id,
-                target_id=self.target_id,
-                properties=made.properties,
-                seal=self.seal(made),
-                iteration_id=self.scope.iteration_id,
-                step_id=self.scope.step_id,
-            )
-            .on_conflict_do_nothing()
-            .returning(GraphEdge.id)
+            _INSERT,
+            {
+                **self.scope.bound,
+                "id": self.id,
+                "type": self.type_name,
+                "source_id": self.source_id,
+                "target_id": self.target_id,
+                "properties": made.properties,
+                "seal": self.seal(made),
+                "iteration_id": self.scope.iteration_id,
+                "step_id": self.scope.step_id,
+            },
         )
         return new is not None
 
     async def bring_up(self, session: AsyncSession, changed: Change) -> None:
         await session.execute(
-            update(GraphEdge)
-            .where(GraphEdge.id == self.id, GraphEdge.agent_id == self.scope.agent())
-            .values(
-                properties=changed.properties,
-                seal=self.seal(changed),
-                # What is added is of a page that is not retracted.
-                unsupported_since=None,
-                updated_at=func.clock_timestamp(),
-            )
-            .execution_options(synchronize_session=False)
+            _UPDATE,
+            {
+                **self.scope.bound,
+                "of_id": self.id,
+                "properties": changed.properties,
+                "seal": self.seal(changed),
+            },
         )
 
     def seal(self, changed: Change) -> bytes:

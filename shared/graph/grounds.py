@@ -54,12 +54,17 @@ class Found:
     def as_of(self) -> datetime:
         return self.valid_from or self.page.published or self.page.fetched_at
 
+    @property
+    def learned_at(self) -> datetime:
+        """When it was found."""
+        return self.page.looked_up_at
+
     def evidence_id(self, thing_id: UUID) -> UUID:
         says = seals.canonical([self.claims, self.valid_from, self.valid_to])
         return ids.evidence_id(thing_id, self.page.id, self.span.first, self.span.end, says)
 
-    def claim(self, thing_id: UUID, learned_at: datetime) -> Claim:
-        return Claim(self.evidence_id(thing_id), self.claims, self.as_of, learned_at)
+    def claim(self, thing_id: UUID) -> Claim:
+        return Claim(self.evidence_id(thing_id), self.claims, self.as_of, self.learned_at)
 
 
 async def found(

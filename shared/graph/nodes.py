@@ -3,10 +3,10 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Final, cast
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -15,14 +15,36 @@ from shared.graph import names
 from shared.graph.grounds import Ground
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
-from shared.graph.scope import Scope
-from shared.graph.types import RESERVED_TYPES, node_type
+from shared.graph.scope import OWNED, Scope
+from shared.graph.types import RESERVED_TYPES, node_schema
 from shared.graph.validation import Validators
 from shared.graph.values import normal_name, refuse_unstorable
 from shared.graph.writing import Added, add_evidence
 from shared.store import ids
 from shared.store.tables import GraphNode
 from shared.tools import Json, ToolRefusalError
+
+_NODES: Final = cast(Table, GraphNode.__table__)
+_LOCK: Final = (
+    select(_NODES.c.id, _NODES.c.properties)
+    .where(
+        _NODES.c.agent_id == OWNED,
+        _NODES.c.type == bindparam("of_type"),
+        _NODES.c.name == bindparam("called"),
+    )
+    .with_for_update(of=_NODES)
+)
+# The id follows from the name, so two unique keys clash at once; "on conflict do update" watches only one of them and
+# fails on the other when two workers insert at the same moment. "Do nothing" watches both.
+_INSERT: Final = (
+    insert(_NODES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_NODES.c.id)
+)
+_UPDATE: Final = (
+    update(_NODES)
+    .where(_NODES.c.agent_id == OWNED, _NODES.c.id == bindparam("of_id"))
+    # What is added is of a page that is not retracted.
+    .values(unsupported_since=None, updated_at=func.clock_timestamp())
+)
 
 
 async def add(
@@ -49,7 +71,7 @@ async def add(
         raise ToolRefusalError(
             f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
         )
-    schema = (await node_type(session, scope, type_name)).properties_schema
+    schema = await node_schema(session, scope, type_name)
     name = normal_name(name)
     refuse_unstorable(properties, "properties")
     found = await grounding.found(session, scope, properties, grounds)
@@ -74,23 +96,19 @@ async def insert_new(
 
     `evidence` are the ids of all that it rests on; who inserts writes it in the same transaction.
     """
-    # The id follows from the name, so two unique keys clash at once; "on conflict do update" watches only one of them
-    # and fails on the other when two workers insert at the same moment. "Do nothing" watches both.
     node = _Node.called(scope, type_name, name)
     new = await session.scalar(
-        insert(GraphNode)
-        .values(
-            id=node.id,
-            agent_id=scope.agent(),
-            type=type_name,
-            name=name,
-            properties=properties,
-            seal=node.seal(properties, evidence),
-            iteration_id=scope.iteration_id,
-            step_id=scope.step_id,
-        )
-        .on_conflict_do_nothing()
-        .returning(GraphNode.id)
+        _INSERT,
+        {
+            **scope.bound,
+            "id": node.id,
+            "type": type_name,
+            "name": name,
+            "properties": properties,
+            "seal": node.seal(properties, evidence),
+            "iteration_id": scope.iteration_id,
+            "step_id": scope.step_id,
+        },
     )
     return new is not None
 
@@ -109,17 +127,8 @@ class _Node:
         return cls(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
 
     async def locked(self, session: AsyncSession) -> "tuple[_Node, Json] | None":
-        held = (
-            await session.execute(
-                select(GraphNode.id, GraphNode.properties)
-                .where(
-                    GraphNode.agent_id == self.scope.agent(),
-                    GraphNode.type == self.type_name,
-                    GraphNode.name == self.name,
-                )
-                .with_for_update(of=GraphNode)
-            )
-        ).one_or_none()
+        called = {"of_type": self.type_name, "called": self.name}
+        held = (await session.execute(_LOCK, {**self.scope.bound, **called})).one_or_none()
         return None if held is None else (replace(self, id=held.id), held.properties)
 
     async def make(self, session: AsyncSession, made: Change) -> bool:
@@ -133,17 +142,15 @@ class _Node:
         )
 
     async def bring_up(self, session: AsyncSession, changed: Change) -> None:
+        seal = self.seal(changed.properties, changed.evidence)
         await session.execute(
-            update(GraphNode)
-            .where(GraphNode.id == self.id, GraphNode.agent_id == self.scope.agent())
-            .values(
-                properties=changed.properties,
-                seal=self.seal(changed.properties, changed.evidence),
-                # What is added is of a page that is not retracted.
-                unsupported_since=None,
-                updated_at=func.clock_timestamp(),
-            )
-            .execution_options(synchronize_session=False)
+            _UPDATE,
+            {
+                **self.scope.bound,
+                "of_id": self.id,
+                "properties": changed.properties,
+                "seal": seal,
+            },
         )
 
     def seal(self, properties: Json, evidence: Sequence[UUID]) -> bytes:

@@ -7,13 +7,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, case, func, null, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.proof import seals
 from shared.graph.proof.moments import published
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED, Scope
 from shared.graph.values import one_line
 from shared.store import ids
 from shared.store.iterations import clock
@@ -29,9 +29,35 @@ _RECENT: Final = 1_000
 _LATEST_PUBLISHED: Final = timedelta(days=1)
 
 
+_PAGE: Final = (
+    Source.id,
+    Source.url,
+    Source.published,
+    Source.fetched_at,
+    Source.retracted_at,
+    Source.retracted_because,
+    Source.step_id,
+    func.statement_timestamp(),
+)
+_OLDER: Final = func.row_number().over(
+    partition_by=Source.url, order_by=(Source.fetched_at.desc(), Source.id)
+)
+_NEWEST_FIRST: Final = (Source.fetched_at.desc(), Source.id)
+_AT: Final = (
+    select(*_PAGE, case((_OLDER == 1, Source.text)))
+    .where(Source.agent_id == OWNED, Source.url.in_(bindparam("urls", expanding=True)))
+    .order_by(*_NEWEST_FIRST)
+    .limit(_RECENT)
+)
+_ALL: Final = (
+    select(*_PAGE, null()).where(Source.agent_id == OWNED).order_by(*_NEWEST_FIRST).limit(_RECENT)
+)
+_TEXT: Final = select(Source.text).where(Source.id == bindparam("of_source"))
+
+
 @dataclass(frozen=True)
 class Page:
-    """One version of a page, without its text."""
+    """One version of a page."""
 
     id: UUID
     url: str
@@ -40,6 +66,10 @@ class Page:
     retracted_at: datetime | None
     retracted_because: str | None
     step_id: UUID | None
+    looked_up_at: datetime
+    """By the database's clock."""
+    newest_text: str | None
+    """Where it is the newest of its address: that one is mostly what is wanted. Others' are read by `text_of`."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +121,9 @@ async def recent_urls(session: AsyncSession, scope: Scope, limit: int) -> list[s
 
 
 async def text_of(session: AsyncSession, page: Page) -> str:
-    found = await session.scalar(select(Source.text).where(Source.id == page.id))
+    if page.newest_text is not None:
+        return page.newest_text
+    found: str | None = await session.scalar(_TEXT, {"of_source": page.id})
     return found or ""
 
 
@@ -117,23 +149,9 @@ async def _pages(
     session: AsyncSession, scope: Scope, urls: Collection[str] | None = None
 ) -> list[Page]:
     """Versions of the pages at `urls`, without them of any; those fetched last first."""
-    statement = (
-        select(
-            Source.id,
-            Source.url,
-            Source.published,
-            Source.fetched_at,
-            Source.retracted_at,
-            Source.retracted_because,
-            Source.step_id,
-        )
-        .where(Source.agent_id == scope.agent())
-        .order_by(Source.fetched_at.desc(), Source.id)
-        .limit(_RECENT)
-    )
-    if urls is not None:
-        statement = statement.where(Source.url.in_(urls))
-    return [Page(*row) for row in await session.execute(statement)]
+    asked = _ALL if urls is None else _AT
+    given = {**scope.bound, **({} if urls is None else {"urls": list(urls)})}
+    return [Page(*row) for row in await session.execute(asked, given)]
 
 
 async def _dates(

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED, Scope
 from shared.graph.type_names import folded
 from shared.graph.validation import Validators, refuse_bad_schema
 from shared.graph.values import one_line, refuse_unstorable
@@ -29,6 +29,11 @@ _MAX_DESCRIPTION_CHARACTERS = 500
 _MAX_NAMES_TOLD = 40
 _NODE_TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 _EDGE_TYPE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+_SCHEMA: Final = select(GraphNodeType.properties_schema).where(
+    GraphNodeType.agent_id == OWNED, GraphNodeType.name == bindparam("called")
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,12 @@ async def node_type(session: AsyncSession, scope: Scope, name: str) -> NodeType:
         known = [each.name for each in await node_types(session, scope)]
         raise ToolRefusalError(_unknown("node type", name, known))
     return _node_type(row)
+
+
+async def node_schema(session: AsyncSession, scope: Scope, name: str) -> Json:
+    """What the properties of such nodes must satisfy; refuses as `node_type` does."""
+    schema: Json | None = await session.scalar(_SCHEMA, {**scope.bound, "called": name})
+    return (await node_type(session, scope, name)).properties_schema if schema is None else schema
 
 
 async def edge_type(session: AsyncSession, scope: Scope, name: str) -> EdgeType:

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, Table
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -18,12 +17,15 @@ from shared.graph.proof.change import Change, Held, change
 from shared.graph.proof.fold import Claim
 from shared.graph.refold import claims_of
 from shared.graph.scope import Scope
-from shared.store.iterations import clock
 from shared.store.tables import Evidence
 from shared.tools import Json
 
 _TRIES: Final = 5
 """Others can make it, or merge it away, between a look and a write."""
+
+
+# Whose agent it is has been seen to where the thing was locked or made.
+_INSERT: Final = insert(cast(Table, Evidence.__table__)).on_conflict_do_nothing()
 
 
 class Thing(Protocol):
@@ -84,19 +86,18 @@ async def add_evidence(
 
     What is written already stays as it is.
     """
-    now: datetime = await clock(session)
-    made = change({}, (), _claims(thing, found, now))
+    made = change({}, (), _claims(thing, found))
     held = await made_or_locked(session, thing, made, check)
     if held is None:
-        await _write(session, scope, thing, found, now)
+        await _write(session, scope, thing, found)
         return Added(thing.id, True, made)
     thing, properties = held
     # A statement of its own: what others had not committed before the lock was had is only seen by the next.
     known = await claims_of(session, _of(thing))
-    changed = change(properties, known, _claims(thing, found, now))
+    changed = change(properties, known, _claims(thing, found))
     check(changed.properties)
     await thing.bring_up(session, changed)
-    await _write(session, scope, thing, found, now)
+    await _write(session, scope, thing, found)
     return Added(thing.id, False, changed)
 
 
@@ -116,8 +117,8 @@ async def made_or_locked(
     raise TransientError(f"{thing.id} comes and goes while it is written", counts=False)
 
 
-def _claims(thing: Thing, found: Sequence[Found], learned_at: datetime) -> list[Claim]:
-    return [each.claim(thing.id, learned_at) for each in found]
+def _claims(thing: Thing, found: Sequence[Found]) -> list[Claim]:
+    return [each.claim(thing.id) for each in found]
 
 
 def _of(thing: Thing) -> ColumnElement[bool]:
@@ -129,15 +130,13 @@ def _held(held: Held) -> Json:
     return {"held": held.value, "asOf": None if held.as_of is None else utc(held.as_of)}
 
 
-async def _write(
-    session: AsyncSession, scope: Scope, thing: Thing, found: Sequence[Found], learned_at: datetime
-) -> None:
-    rows = [_row(scope, thing, each, learned_at) for each in found]
+async def _write(session: AsyncSession, scope: Scope, thing: Thing, found: Sequence[Found]) -> None:
+    rows = [_row(scope, thing, each) for each in found]
     once = {row["id"]: row for row in rows}
-    await session.execute(insert(Evidence).values(list(once.values())).on_conflict_do_nothing())
+    await session.execute(_INSERT, list(once.values()))
 
 
-def _row(scope: Scope, thing: Thing, found: Found, learned_at: datetime) -> dict[str, Any]:
+def _row(scope: Scope, thing: Thing, found: Found) -> dict[str, Any]:
     evidence_id = found.evidence_id(thing.id)
     sealed: dict[str, Any] = {
         "agent_id": scope.agent_id,
@@ -149,12 +148,11 @@ def _row(scope: Scope, thing: Thing, found: Found, learned_at: datetime) -> dict
         "valid_from": found.valid_from,
         "valid_to": found.valid_to,
         "as_of": found.as_of,
-        "learned_at": learned_at,
+        "learned_at": found.learned_at,
     }
     return {
         **sealed,
         "id": evidence_id,
-        "agent_id": scope.agent(),
         thing.column: thing.id,
         "step_id": scope.step_id,
         "seal": seals.of_evidence(evidence_id=evidence_id, thing_id=thing.id, **sealed),

@@ -1,0 +1,94 @@
+"""What whole iterations write rests on the pages they read, every property of it, to the byte."""
+
+from uuid import UUID
+
+import pytest
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.proof import seals
+from shared.graph.proof.fold import Claim, folded
+from shared.graph.types import RESERVED_TYPES
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source
+from shared.store.words import Phase
+from shared.tools import Json
+from tests.integration.cluster import ended_iteration, running
+from tests.integration.making import make_agent
+
+
+@pytest.fixture
+async def agent(database: Database, sandbox_settings: Settings) -> Agent:
+    """Who has been through an iteration."""
+    made = await make_agent(database, mission="Watch battery makers and their lithium supply")
+    async with running(sandbox_settings):
+        await ended_iteration(database, made, 1)
+    return made
+
+
+async def test_all_that_is_written_rests_on_pages(agent: Agent, database: Database) -> None:
+    async with database.transaction() as session:
+        nodes = [
+            node
+            for node in await session.scalars(select(GraphNode))
+            if node.type not in RESERVED_TYPES
+        ]
+        edges = [edge for edge in await session.scalars(select(GraphEdge)) if edge.type != "about"]
+        assert len(nodes) >= 5
+        assert len(edges) >= 3
+        for node in nodes:
+            ids = await _proved(session, Evidence.node_id == node.id, node.properties)
+            assert node.seal == seals.of_node(
+                node_id=node.id,
+                agent_id=agent.id,
+                type_name=node.type,
+                name=node.name,
+                properties=node.properties,
+                evidence=ids,
+            )
+        for edge in edges:
+            ids = await _proved(session, Evidence.edge_id == edge.id, edge.properties)
+            assert edge.seal == seals.of_edge(
+                edge_id=edge.id,
+                agent_id=agent.id,
+                type_name=edge.type,
+                source_id=edge.source_id,
+                target_id=edge.target_id,
+                properties=edge.properties,
+                evidence=ids,
+            )
+
+
+async def test_the_sandbox_is_refused_nothing(agent: Agent, database: Database) -> None:
+    async with database.transaction() as session:
+        runs = await session.scalars(
+            select(Interaction.events).where(Interaction.phase == Phase.GRAPH_CONSTRUCTION)
+        )
+        results: list[Json] = [
+            event["result"] for events in runs for event in events if "result" in event
+        ]
+    assert len(results) > 10
+    assert [each["error"] for each in results if "error" in each] == []
+
+
+async def _proved(
+    session: AsyncSession, of_thing: ColumnElement[bool], properties: Json
+) -> list[UUID]:
+    """The ids of its evidence, whose quotes stand in their pages, and from which alone its properties follow."""
+    rows = (
+        await session.execute(
+            select(Evidence, Source).join(Source, Source.id == Evidence.source_id).where(of_thing)
+        )
+    ).all()
+    assert rows
+    for evidence, source in rows:
+        quote = source.text.encode()[evidence.first_byte : evidence.end_byte]
+        assert seals.sha256(quote) == evidence.quote_sha256
+        assert seals.sha256(source.text) == source.sha256
+    claims = [
+        Claim(evidence.id, evidence.claims, evidence.as_of, evidence.learned_at)
+        for evidence, _ in rows
+    ]
+    assert folded({}, claims) == properties
+    return [evidence.id for evidence, _ in rows]
