@@ -64,7 +64,7 @@ def values_of_words(asked_for: Asked) -> dict[str, Any]:
     """What the statements of `shared.graph.search` call by these names."""
     return {
         "whole": asked_for.whole,
-        "patterns": [f"%{_literally(word)}%" for word in asked_for.words],
+        "patterns": _patterns(asked_for.words),
         "all_words": " & ".join(_quoted(word, as_beginning=False) for word in asked_for.words),
     }
 
@@ -75,7 +75,7 @@ def values_of_rare(asked_for: Asked, few: Rare) -> dict[str, Any]:
     return {
         "any_in_names": " | ".join(_in_names(word) for word in few.in_names),
         "any_in_properties": " | ".join(_in_properties(word) for word in few.in_properties),
-        "common_in_properties": " | ".join(map(_in_properties, common)),
+        "common_in_properties": _patterns(common),
     }
 
 
@@ -111,5 +111,6 @@ def _quoted(word: str, *, as_beginning: bool) -> str:
     return f"{quoted}:*" if as_beginning else quoted
 
 
-def _literally(word: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", word)
+def _patterns(words: Sequence[str]) -> list[str]:
+    """Of texts that hold such a word anywhere; its signs mean themselves."""
+    return ["%" + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in words]
