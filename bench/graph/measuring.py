@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -87,7 +87,7 @@ def _lookups(filled: Filled) -> Iterator[_Measure]:
     yield by("neighbourhood, depth 2", 0.010, ids=[[each] for each in ids], neighbours=[2])
     yield by("neighbourhood of a hub, depth 1", 0.010, ids=[hub], neighbours=[1])
     yield by("neighbourhood of a hub, depth 2", 0.010, ids=[hub], neighbours=[2])
-    pairs = list(zip(ids, ids[1:], strict=False))
+    pairs = list(pairwise(ids))
     yield by("paths between two", None, between=pairs)
 
 

@@ -14,7 +14,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class Way(IntEnum):
-    """How a node was found; of two that hold as many words in their names, the one that was found by the first is likelier."""
+    """How a node was found: of two whose names hold as many words, the one found by the first of these is likelier."""
 
     NAMED = 0
     ALL_IN_NAME = 1
