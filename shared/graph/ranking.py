@@ -19,10 +19,11 @@ class Way(IntEnum):
     NAMED = 0
     ALL_IN_NAME = 1
     ANY_IN_NAME = 2
-    ALIKE = 3
-    ALL_IN_PROPERTIES = 4
-    ANY_IN_PROPERTIES = 5
-    NEWEST = 6
+    BEGINS = 3
+    ALIKE = 4
+    ALL_IN_PROPERTIES = 5
+    ANY_IN_PROPERTIES = 6
+    NEWEST = 7
 
 
 @dataclass(frozen=True)

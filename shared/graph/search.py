@@ -62,7 +62,7 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
     values |= values_of_rare(words, few)
     found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
     if _may_be_misspelled(found, few):
-        ways = [(Way.ALIKE, _looked_up(_ALIKE))]
+        ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
         found += await _candidates(session, scope, sought, ways, values)
     return await _best(session, scope, ranked(found, words), limit, few.common)
 
@@ -124,32 +124,39 @@ async def _candidates(
 
 
 def _ways(words: Asked, few: Rare) -> Iterator[tuple[Way, str]]:
+    def looked_up(condition: str) -> str:
+        return _looked_up(condition, by_agent=not few.owns_many)
+
     yield Way.NAMED, _looked_up(_IS_NAMED)
     if few.in_names or len(words.words) > 1:
-        yield Way.ALL_IN_NAME, _looked_up(_ALL_IN_NAME)
+        yield Way.ALL_IN_NAME, looked_up(_ALL_IN_NAME)
     if few.in_names:
-        yield Way.ANY_IN_NAME, _looked_up(_ANY_IN_NAME)
+        yield Way.ANY_IN_NAME, looked_up(_ANY_IN_NAME)
+    if few.beginnings:
+        yield Way.BEGINS, looked_up(_BEGINS)
     if few.in_properties:
-        yield Way.ALL_IN_PROPERTIES, _looked_up(_ALL_IN_PROPERTIES)
-        yield Way.ANY_IN_PROPERTIES, _looked_up(_ANY_IN_PROPERTIES)
+        yield Way.ALL_IN_PROPERTIES, looked_up(_ALL_IN_PROPERTIES)
+        yield Way.ANY_IN_PROPERTIES, looked_up(_ANY_IN_PROPERTIES)
     yield Way.NEWEST, _NEWEST_NAMED
     if len(few.in_properties) < len(words.words):
         yield Way.NEWEST, _NEWEST_THAT_TELL
 
 
-def _looked_up(condition: str) -> str:
+def _looked_up(condition: str, *, by_agent: bool = True) -> str:
+    """`by_agent` where the index is to tell whose a node is, too."""
     # Planned as if all were wanted, so that it is the index that is asked, and yet fetched only as far as they are. With
     # the limit inside, PostgreSQL would at times rather go through the table until it has met enough.
     return (
-        "with found as materialized (select id, name, updated_at from graph_nodes"
-        f" where agent_id = {{agent}}{{of_types}} and {condition})"
-        f" select * from found limit {COMPARED}"
+        "with found as materialized (select id, name, updated_at, agent_id from graph_nodes"
+        f" where {'agent_id = {agent} and ' if by_agent else ''}{condition}{{of_types}})"
+        f" select id, name, updated_at from found where agent_id = {{agent}} limit {COMPARED}"
     )
 
 
 _IS_NAMED: Final = f"{NAME_IN_SMALL} = lower(:whole)"
 _ALL_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :all_words)"
 _ANY_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :any_in_names)"
+_BEGINS: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :any_begins)"
 _ALL_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :all_words)"
 _ANY_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :any_in_properties)"
 _ALIKE: Final = "name %> :whole"
