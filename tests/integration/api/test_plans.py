@@ -19,7 +19,7 @@ BY: Final = {
     f"/agents/{AGENT}/interactions": "llm_interactions_agent_idx",
     f"/agents/{AGENT}/nodes": "graph_nodes_agent_updated_idx",
     f"/agents/{AGENT}/nodes?type=Type3": "graph_nodes_agent_type_updated_idx",
-    f"/agents/{AGENT}/nodes?search=word777": "graph_nodes_name_words_idx",
+    f"/agents/{AGENT}/nodes?search=word777": "graph_nodes_search_idx",
     f"/agents/{AGENT}/edges": "graph_edges_agent_updated_idx",
     f"/agents/{AGENT}/edges?type=type_3": "graph_edges_agent_type_updated_idx",
     f"/agents/{AGENT}/analyses": "graph_nodes_agent_type_updated_idx",
