@@ -2,15 +2,15 @@
 
 Done again, a downgrade holds up writers while it makes them anew.
 
-Revision ID: 0106
-Revises: 0105
+Revision ID: 0107
+Revises: 0106
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0106"
-down_revision = "0105"
+revision = "0107"
+down_revision = "0106"
 branch_labels = None
 depends_on = None
 contracts = "no release names an index, and those before this one find the same"
