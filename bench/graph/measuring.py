@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -42,6 +42,8 @@ async def measure(url: str, filled: Filled, times: int) -> list[Measured]:
     """Each measure `times` times, in a transaction each."""
     database = Database(url, name="bench")
     try:
+        async with database.transaction() as session:
+            await writing.read(session, filled.scope)
         return [await _timed(database, each, times) for each in _measures(filled)]
     finally:
         await database.close()
@@ -87,7 +89,7 @@ def _lookups(filled: Filled) -> Iterator[_Measure]:
     yield by("neighbourhood, depth 2", 0.010, ids=[[each] for each in ids], neighbours=[2])
     yield by("neighbourhood of a hub, depth 1", 0.010, ids=[hub], neighbours=[1])
     yield by("neighbourhood of a hub, depth 2", 0.010, ids=[hub], neighbours=[2])
-    pairs = list(zip(ids, ids[1:], strict=False))
+    pairs = list(pairwise(ids))
     yield by("paths between two", None, between=pairs)
 
 

@@ -19,47 +19,11 @@ RARE_WORDS: Final = 1_000
 """They stand in one summary of twenty."""
 DAYS: Final = 60
 """Nodes were touched in the last of them; those of two types not for 90 days more."""
-FORMS: Final = [
-    "Corporation",
-    "Group",
-    "Holdings",
-    "Institute",
-    "Works",
-    "Agency",
-    "Port",
-    "Mine",
-    "Council",
-    "Bank",
-    "Union",
-    "Ltd",
-]
-_SYLLABLES: Final = [
-    "ba",
-    "ce",
-    "di",
-    "fo",
-    "gu",
-    "ha",
-    "ke",
-    "li",
-    "mo",
-    "nu",
-    "pa",
-    "re",
-    "si",
-    "to",
-    "vu",
-    "wa",
-    "xe",
-    "zi",
-    "cho",
-    "dra",
-    "gle",
-    "pri",
-    "sta",
-    "tri",
-    "ven",
-]
+_FORMS: Final = "Corporation Group Holdings Institute Works Agency Port Mine Council Bank Union Ltd"
+"""The last word of a name, the first of these more often than the last."""
+_SYLLABLES: Final = (
+    "ba ce di fo gu ha ke li mo nu pa re si to vu wa xe zi cho dra gle pri sta tri ven"
+)
 
 Row = tuple[UUID, UUID, str, str, Jsonb, datetime, datetime]
 
@@ -97,7 +61,8 @@ def _name(words: list[str], number: int, chance: random.Random) -> str:
     """Of a few words that others have too, yet no two names are the same."""
     first = words[number % (COMMON_WORDS - 1)]
     second = words[(number // (COMMON_WORDS - 1) * 37 + number) % (COMMON_WORDS - 3)]
-    form = FORMS[int(chance.random() ** 2 * len(FORMS))]
+    forms = _FORMS.split()
+    form = forms[int(chance.random() ** 2 * len(forms))]
     return f"{first.capitalize()} {second.capitalize()} {form}"
 
 
@@ -106,5 +71,5 @@ def _words() -> list[str]:
     chance = random.Random(6)
     found: dict[str, None] = {}
     while len(found) < COMMON_WORDS + RARE_WORDS:
-        found["".join(chance.choices(_SYLLABLES, k=chance.randint(2, 4)))] = None
+        found["".join(chance.choices(_SYLLABLES.split(), k=chance.randint(2, 4)))] = None
     return list(found)

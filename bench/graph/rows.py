@@ -47,10 +47,11 @@ def _types() -> Iterator[str]:
 def _conclusions(nodes: int) -> Iterator[str]:
     for name, word in ((ANALYSIS_TYPE, "pattern"), (ADVICE_TYPE, "HOLD")):
         yield (
-            "insert into graph_nodes (id, agent_id, type, name, properties)"
+            "insert into graph_nodes (id, agent_id, type, name, properties, updated_at)"
             f" select gen_random_uuid(), id, '{name}', '{name} ' || number, jsonb_build_object("
             f" 'type', '{word}', 'action', '{word}', 'summary', 'It goes on as it did.',"
-            " 'content', repeat('Because of what stands there. ', 40), 'confidence', 0.5)"
+            " 'content', repeat('Because of what stands there. ', 40), 'confidence', 0.5),"
+            " now() - interval '1 hour' * number"
             f" from agents, generate_series(1, {min(nodes // 100 + 1, MOST_CONCLUSIONS)}) number"
         )
 

@@ -72,7 +72,8 @@ def show_agent(
 def _knows(counts: CountsView) -> str:
     kinds = ((counts.nodes, "node"), (counts.edges, "edge"), (counts.analyses, "analysis"))
     told = [counted(number, noun) for number, noun in kinds]
-    return ", ".join([*told, counted(counts.advice, "advice")])
+    whole = ", ".join([*told, counted(counts.advice, "advice")])
+    return f"at least {whole}" if counts.has_more else whole
 
 
 def _asked(calls: CallTotals) -> str:

@@ -15,7 +15,8 @@ from shared.store.reading.shapes import AgentDetails, EdgeView, GraphView, Json,
 def show_graph(console: Console, agent: AgentDetails, graph: GraphView) -> None:
     counts = graph.counts
     console.print(
-        f"[agent]{escape(agent.name)}[/]  {counted(counts.nodes, 'node')}, {counted(counts.edges, 'edge')}, "
+        f"[agent]{escape(agent.name)}[/]  {'at least ' if counts.has_more else ''}"
+        f"{counted(counts.nodes, 'node')}, {counted(counts.edges, 'edge')}, "
         f"{counted(counts.analyses, 'analysis')}, {counted(counts.advice, 'advice')}\n",
         soft_wrap=True,
     )

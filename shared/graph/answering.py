@@ -45,27 +45,37 @@ def bounded(
 
     `cuts` are sentences about what was left out before; `more` stands beside nodes and edges, whole.
     """
-    things = [*map(node, nodes), *map(edge, edges)]
-    shown = [_brief(thing) for thing in things]
-    frame_bytes = _FRAME_BYTES + sum(map(_size_bytes, (*cuts, more)))
-    left_bytes = MAX_BYTES - frame_bytes - sum(map(_size_bytes, shown))
-    while left_bytes < 0:
-        left_bytes += _size_bytes(shown.pop())
-    for index, brief in enumerate(shown):
-        more_bytes = _size_bytes(things[index]) - _size_bytes(brief)
-        if more_bytes <= left_bytes:
-            left_bytes -= more_bytes
-            shown[index] = things[index]
-    answer: Json = {**more, "nodes": shown[: len(nodes)], "edges": shown[len(nodes) :]}
-    left_out = len(things) - len(shown)
-    shortened_count = sum(each is not whole for each, whole in zip(shown, things, strict=False))
+    wholes = [*map(node, nodes), *map(edge, edges)]
+    left_bytes = MAX_BYTES - _FRAME_BYTES - sum(map(_size_bytes, (*cuts, more)))
+    shown = _fitted(wholes, left_bytes)
+    left_out = len(wholes) - len(shown)
+    shortened_count = sum(each is not whole for each, whole in zip(shown, wholes, strict=False))
     if left_out or shortened_count:
         cuts = [
             f"For length, {left_out} nodes or edges are left out and {shortened_count} are shortened; ask for fewer, "
             "by nodeIds, to see them in full.",
             *cuts,
         ]
+    answer: Json = {**more, "nodes": shown[: len(nodes)], "edges": shown[len(nodes) :]}
     return answer | ({"cut": " ".join(cuts)} if cuts else {})
+
+
+def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:
+    whole_bytes = list(map(_size_bytes, wholes))
+    if sum(whole_bytes) <= left_bytes:
+        return list(wholes)
+    shown = list(map(_brief, wholes))
+    brief_bytes = list(map(_size_bytes, shown))
+    left_bytes -= sum(brief_bytes)
+    while left_bytes < 0:
+        left_bytes += brief_bytes.pop()
+        shown.pop()
+    for index, size_bytes in enumerate(brief_bytes):
+        more_bytes = whole_bytes[index] - size_bytes
+        if more_bytes <= left_bytes:
+            left_bytes -= more_bytes
+            shown[index] = wholes[index]
+    return shown
 
 
 def _true(fact: NodeFact | EdgeFact) -> Json:

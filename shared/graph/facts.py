@@ -12,11 +12,9 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED_SQL, Scope
 from shared.tools import Json
 
-AGENT: Final = "(select id from agents where id = :agent_id and owner_id = :owner_id)"
-"""The agent's id; null where it is not the owner's. As `Scope.agent`; `values_of` has the values."""
 STANDS: Final = "unsupported_since is null"
 """What rests on retracted pages alone is not shown. As `shared.graph.standing.is_supported`."""
 
@@ -46,13 +44,9 @@ class EdgeFact:
     until: datetime | None
 
 
-def values_of(scope: Scope) -> dict[str, Any]:
-    return {"agent_id": scope.agent_id, "owner_id": scope.owner_id}
-
-
 async def nodes(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> list[NodeFact]:
     """Those of `ids` that the agent has, in this order."""
-    rows = await session.execute(text(_NODES), {**values_of(scope), "ids": list(ids)})
+    rows = await session.execute(text(_NODES), {**scope.bound, "ids": list(ids)})
     by_id = {row[0]: NodeFact(*row) for row in rows}
     return [by_id[each] for each in dict.fromkeys(ids) if each in by_id]
 
@@ -62,7 +56,7 @@ async def edges(
 ) -> list[EdgeFact]:
     """Those whose ids the SQL `of` finds, those touched last first."""
     statement = _EDGES.format(of=of)
-    rows = await session.execute(text(statement), {**values_of(scope), **values, "most": limit})
+    rows = await session.execute(text(statement), {**scope.bound, **values, "most": limit})
     return [EdgeFact(*row) for row in rows]
 
 
@@ -77,11 +71,11 @@ def _with_truth(columns: str, table: str, thing: str) -> str:
 
 _NODES: Final = (
     _with_truth("graph_nodes.id, type, name, properties, updated_at", "graph_nodes", "node")
-    + f" where graph_nodes.id = any(cast(:ids as uuid[])) and agent_id = {AGENT} and {STANDS}"
+    + f" where graph_nodes.id = any(cast(:ids as uuid[])) and agent_id = {OWNED_SQL} and {STANDS}"
 )
 _EDGES: Final = (
     "with wanted as materialized (select graph_edges.* from graph_edges"
-    f" where id in ({{of}}) and agent_id = {AGENT} and {STANDS}"
+    f" where id in ({{of}}) and agent_id = {OWNED_SQL} and {STANDS}"
     " order by updated_at desc, id limit :most) "
     + _with_truth("wanted.id, type, source_id, target_id, properties, updated_at", "wanted", "edge")
     + " order by updated_at desc, wanted.id"

@@ -49,11 +49,14 @@ def shortened(properties: Mapping[str, Any]) -> Json:
     """`properties` for a first look: the summary first, long texts cut, and no more than fit on a line or two."""
     ordered = sorted(properties.items(), key=lambda item: item[0] != "summary")
     kept: Json = {}
+    characters = 0
     for key, value in ordered:
-        candidate = {**kept, key: _cut(value)}
-        if len(_json(candidate)) > _SHORT_PROPERTIES_CHARACTERS:
+        cut = _cut(value)
+        # What its own braces take, the comma before it does.
+        characters += len(_json({key: cut}))
+        if characters > _SHORT_PROPERTIES_CHARACTERS:
             return {**kept, _LEFT_OUT: f"{len(ordered) - len(kept)} more"}
-        kept = candidate
+        kept[key] = cut
     return kept
 
 

@@ -4,9 +4,10 @@ from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.around import leading, touching
 from shared.graph.pages import edge_view, edges_of
 from shared.graph.scope import Scope
 from shared.store.reading.graph_shapes import NeighbourhoodView
@@ -28,7 +29,7 @@ async def around(
         return None
     found, seen, cut = {node_id: nodes[0]}, {node_id}, False
     for _ in range(depth):
-        edges = await _touching(session, scope, seen, limit * EDGES_A_NODE + 1)
+        edges = await touching(session, scope, seen, limit * EDGES_A_NODE + 1)
         ends = dict.fromkeys(end for each in edges for end in (each.source_id, each.target_id))
         new = [end for end in ends if end not in found]
         room = limit - len(found)
@@ -54,19 +55,10 @@ async def _nodes(session: AsyncSession, scope: Scope, wanted: Collection[UUID]) 
     return [by_id[each] for each in wanted if each in by_id]
 
 
-async def _touching(
-    session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
-) -> list[EdgeView]:
-    at_them = or_(GraphEdge.source_id.in_(ids), GraphEdge.target_id.in_(ids))
-    newest = GraphEdge.updated_at.desc(), GraphEdge.id.desc()
-    rows = await session.execute(edges_of(scope).where(at_them).order_by(*newest).limit(limit))
-    return [edge_view(*row) for row in rows]
-
-
 async def _among(
     session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
 ) -> list[EdgeView]:
-    within = GraphEdge.source_id.in_(ids) & GraphEdge.target_id.in_(ids)
+    within = await leading(session, scope, ids, ids, limit)
     newest = GraphEdge.updated_at.desc(), GraphEdge.id.desc()
-    rows = await session.execute(edges_of(scope).where(within).order_by(*newest).limit(limit))
-    return [edge_view(*row) for row in rows]
+    statement = edges_of(scope).where(GraphEdge.id.in_([edge.id for edge in within]))
+    return [edge_view(*row) for row in await session.execute(statement.order_by(*newest))]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
@@ -12,13 +13,25 @@ from shared.graph.words import Asked
 _WORD: Final = re.compile(r"\w+")
 
 
+class Way(IntEnum):
+    """How a node was found: of two whose names hold as many words, the one found by the first of these is likelier."""
+
+    NAMED = 0
+    ALL_IN_NAME = 1
+    ANY_IN_NAME = 2
+    BEGINS = 3
+    ALIKE = 4
+    ALL_IN_PROPERTIES = 5
+    ANY_IN_PROPERTIES = 6
+    NEWEST = 7
+
+
 @dataclass(frozen=True)
 class Candidate:
     id: UUID
     name: str
     updated_at: datetime
     way: int
-    """By which way it was found first: the fewer, the likelier."""
 
 
 def ranked(candidates: Collection[Candidate], words: Asked | None = None) -> list[Candidate]:
@@ -31,8 +44,9 @@ def ranked(candidates: Collection[Candidate], words: Asked | None = None) -> lis
     return newest if words is None else sorted(newest, key=lambda each: _place(each, words))
 
 
-def holds_a_word(candidate: Candidate, words: Asked) -> bool:
-    return any(word in candidate.name.lower() for word in words.words)
+def holds_any(name: str, words: Collection[str]) -> bool:
+    small = name.lower()
+    return any(word in small for word in words)
 
 
 def _place(candidate: Candidate, words: Asked) -> tuple[bool, int, int]:

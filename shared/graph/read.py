@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import counting
+from shared.graph.counting import TypeCounts
 from shared.graph.pages import edge_view, edges_of
 from shared.graph.scope import Scope
 from shared.graph.types import EdgeType, NodeType, edge_types, node_types
@@ -23,6 +25,8 @@ class Counts:
     edges: int
     analyses: int
     advice: int
+    has_more: bool = False
+    """Of some type there are more than were counted."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +36,16 @@ class Types:
 
 
 async def counts(session: AsyncSession, scope: Scope) -> Counts:
-    by_type = await session.execute(
-        select(GraphNode.type, func.count())
-        .where(GraphNode.agent_id == scope.agent())
-        .group_by(GraphNode.type)
-    )
-    nodes: dict[str, int] = {row.type: row[1] for row in by_type}
-    edges = await session.scalar(
-        select(func.count()).select_from(GraphEdge).where(GraphEdge.agent_id == scope.agent())
-    )
+    return summed(await counting.by_type(session, scope))
+
+
+def summed(counted: TypeCounts) -> Counts:
     return Counts(
-        nodes=sum(nodes.values()),
-        edges=edges or 0,
-        analyses=nodes.get(ANALYSIS_TYPE, 0),
-        advice=nodes.get(ADVICE_TYPE, 0),
+        nodes=sum(counted.nodes.values()),
+        edges=sum(counted.edges.values()),
+        analyses=counted.nodes.get(ANALYSIS_TYPE, 0),
+        advice=counted.nodes.get(ADVICE_TYPE, 0),
+        has_more=counted.has_more,
     )
 
 

@@ -1,8 +1,7 @@
 """Whose graph, and on whose behalf: every query of the graph is bound by it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import ScalarSelect, bindparam, select
@@ -17,6 +16,8 @@ OWNED: Final = (
 """As `Scope.agent`, for statements that are made once and given `Scope.bound` each time: to make one takes longer than
 PostgreSQL takes to answer it.
 """
+OWNED_SQL: Final = "(select id from agents where id = :of_agent and owner_id = :of_owner)"
+"""Likewise, for those that are written out."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Scope:
     step_id: UUID | None = None
 
     @property
-    def bound(self) -> Mapping[str, UUID]:
+    def bound(self) -> dict[str, Any]:
         return {"of_agent": self.agent_id, "of_owner": self.owner_id}
 
     def agent(self) -> ScalarSelect[UUID]:

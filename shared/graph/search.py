@@ -4,7 +4,7 @@ The statements are written out for the same reason as those of `shared.graph.fac
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -13,9 +13,9 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import facts
-from shared.graph.facts import AGENT, STANDS, NodeFact, values_of
-from shared.graph.ranking import Candidate, holds_a_word, ranked
-from shared.graph.scope import Scope
+from shared.graph.facts import STANDS, NodeFact
+from shared.graph.ranking import Candidate, Way, holds_any, ranked
+from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
 from shared.store.tables.graph import NAME_IN_SMALL, NAME_WORDS, PROPERTY_WORDS
 
@@ -51,20 +51,32 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
     """At most `limit` nodes: by how well they match the text, and then those touched last first."""
     words = asked(sought.text or "")
     if words is None:
-        ways = [_GIVEN if sought.ids else _NEWEST]
+        ways = [(Way.NEWEST, _GIVEN if sought.ids else _NEWEST)]
         found = await _candidates(session, scope, sought, ways, {})
         return await _best(session, scope, ranked(found), limit)
     values = values_of_words(words)
     if sought.ids:
-        found = await _candidates(session, scope, sought, [_GIVEN_THAT_HOLD], values)
+        found = await _candidates(session, scope, sought, [(Way.NEWEST, _GIVEN_THAT_HOLD)], values)
         return await _best(session, scope, ranked(found, words), limit)
     few = await rare(session, scope, words)
     values |= values_of_rare(words, few)
     found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
-    if few.is_spelling and not any(holds_a_word(each, words) for each in found):
-        alike = await _candidates(session, scope, sought, [_looked_up(_ALIKE)], values)
-        found = [*(replace(each, way=-1) for each in alike), *found]
+    if _may_be_misspelled(found, few):
+        ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
+        found += await _candidates(session, scope, sought, ways, values)
     return await _best(session, scope, ranked(found, words), limit, few.common)
+
+
+def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
+    """No name has a word of the text that would tell one from another, and nothing holds it all."""
+    return (
+        few.is_spelling
+        and bool(few.in_names)
+        and not any(
+            each.way == Way.ALL_IN_PROPERTIES or holds_any(each.name, few.in_names)
+            for each in found
+        )
+    )
 
 
 async def _best(
@@ -82,25 +94,25 @@ async def _candidates(
     session: AsyncSession,
     scope: Scope,
     sought: Sought,
-    ways: Sequence[str],
+    ways: Sequence[tuple[Way, str]],
     values: Mapping[str, Any],
 ) -> list[Candidate]:
     """What the ways find, until there is enough: the likeliest and cheapest come first, the rest is not even begun then."""
     of_types = _OF_TYPES if sought.types else ""
     since = _SINCE if sought.updated_since else ""
-    newest = (_NEWEST_OF_TYPES if sought.types else _NEWEST_OF_ALL).format(agent=AGENT, since=since)
-    branches = [
-        f"(select *, {number} as way from ({way}) by_{number})" for number, way in enumerate(ways)
-    ]
+    newest = (_NEWEST_OF_TYPES if sought.types else _NEWEST_OF_ALL).format(
+        agent=OWNED_SQL, since=since
+    )
+    branches = [f"(select *, {int(way)} as way from ({sql}) found)" for way, sql in ways]
     statement = (
         f"select id, name, updated_at, way from ({' union all '.join(branches)}) candidates"
         f" where true{since}{_AS_OF if sought.as_of else ''}"
         f" limit {COMPARED}"
     )
     rows = await session.execute(
-        text(statement.format(agent=AGENT, of_types=of_types, newest=newest)),
+        text(statement.format(agent=OWNED_SQL, of_types=of_types, newest=newest)),
         {
-            **values_of(scope),
+            **scope.bound,
             **values,
             "ids": list(sought.ids),
             "types": list(sought.types),
@@ -111,33 +123,40 @@ async def _candidates(
     return [Candidate(*row) for row in rows]
 
 
-def _ways(words: Asked, few: Rare) -> Iterator[str]:
-    yield _looked_up(_IS_NAMED)
+def _ways(words: Asked, few: Rare) -> Iterator[tuple[Way, str]]:
+    def looked_up(condition: str) -> str:
+        return _looked_up(condition, by_agent=not few.owns_many)
+
+    yield Way.NAMED, _looked_up(_IS_NAMED)
     if few.in_names or len(words.words) > 1:
-        yield _looked_up(_ALL_IN_NAME)
+        yield Way.ALL_IN_NAME, looked_up(_ALL_IN_NAME)
     if few.in_names:
-        yield _looked_up(_ANY_IN_NAME)
+        yield Way.ANY_IN_NAME, looked_up(_ANY_IN_NAME)
+    if few.beginnings:
+        yield Way.BEGINS, looked_up(_BEGINS)
     if few.in_properties:
-        yield _looked_up(_ALL_IN_PROPERTIES)
-        yield _looked_up(_ANY_IN_PROPERTIES)
-    yield _NEWEST_NAMED
+        yield Way.ALL_IN_PROPERTIES, looked_up(_ALL_IN_PROPERTIES)
+        yield Way.ANY_IN_PROPERTIES, looked_up(_ANY_IN_PROPERTIES)
+    yield Way.NEWEST, _NEWEST_NAMED
     if len(few.in_properties) < len(words.words):
-        yield _NEWEST_THAT_TELL
+        yield Way.NEWEST, _NEWEST_THAT_TELL
 
 
-def _looked_up(condition: str) -> str:
+def _looked_up(condition: str, *, by_agent: bool = True) -> str:
+    """`by_agent` where the index is to tell whose a node is, too."""
     # Planned as if all were wanted, so that it is the index that is asked, and yet fetched only as far as they are. With
     # the limit inside, PostgreSQL would at times rather go through the table until it has met enough.
     return (
-        "with found as materialized (select id, name, updated_at from graph_nodes"
-        f" where agent_id = {{agent}} and {STANDS}{{of_types}} and {condition})"
-        f" select * from found limit {COMPARED}"
+        "with found as materialized (select id, name, updated_at, agent_id from graph_nodes"
+        f" where {'agent_id = {agent} and ' if by_agent else ''}{condition} and {STANDS}{{of_types}})"
+        f" select id, name, updated_at from found where agent_id = {{agent}} limit {COMPARED}"
     )
 
 
 _IS_NAMED: Final = f"{NAME_IN_SMALL} = lower(:whole)"
 _ALL_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :all_words)"
 _ANY_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :any_in_names)"
+_BEGINS: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :any_begins)"
 _ALL_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :all_words)"
 _ANY_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :any_in_properties)"
 _ALIKE: Final = "name %> :whole"
@@ -145,21 +164,21 @@ _ALIKE: Final = "name %> :whole"
 _OF_TYPES: Final = " and type = any(cast(:types as text[]))"
 _NEWEST_OF_ALL: Final = (
     f"select * from graph_nodes where agent_id = {{agent}} and {STANDS}{{since}}"
-    f" order by updated_at desc, id limit {COMPARED}"
+    f" order by updated_at desc limit {COMPARED}"
 )
 # Each type through its own part of the index: one after the other, they could lie far apart.
 _NEWEST_OF_TYPES: Final = (
     "select newest.* from unnest(cast(:types as text[])) given (type) cross join lateral"
     f" (select * from graph_nodes where agent_id = {{agent}} and {STANDS} and graph_nodes.type = given.type{{since}}"
-    f" order by updated_at desc, id limit {COMPARED}) newest"
-    f" order by updated_at desc, id limit {COMPARED}"
+    f" order by updated_at desc limit {COMPARED}) newest"
+    f" order by updated_at desc limit {COMPARED}"
 )
 _SHOWN: Final = "select id, name, updated_at from"
 _NEWEST: Final = f"{_SHOWN} ({{newest}}) newest"
 _NEWEST_NAMED: Final = f"{_NEWEST} where name ilike any(cast(:patterns as text[]))"
 _NEWEST_THAT_TELL: Final = (
     f"{_SHOWN} (select * from ({{newest}}) newest limit {_READ}) newest"
-    f" where {PROPERTY_WORDS} @@ to_tsquery('simple', :common_in_properties)"
+    " where properties::text ilike any(cast(:common_in_properties as text[]))"
 )
 _GIVEN: Final = (
     f"{_SHOWN} graph_nodes where agent_id = {{agent}} and {STANDS}{{of_types}}"

@@ -16,6 +16,9 @@ from shared.store.tables.graph import NAME_WORDS, PROPERTY_WORDS
 MAX_WORDS: Final = 8
 COMMON_NODES: Final = 5_000
 """A word of more nodes than this tells little, and to fetch them would cost more than the answer is worth."""
+_LOOKS_A_WORD: Final = 3
+_MANY_ARE_ONE_OF: Final = 4
+"""An agent has many nodes where it has one of so many of all agents'."""
 _MAX_CHARACTERS: Final = 200
 """Of a text, as of a name."""
 _SHORTEST_BEGINNING: Final = 4
@@ -36,10 +39,14 @@ class Rare:
 
     in_names: tuple[str, ...]
     in_properties: tuple[str, ...]
+    beginnings: tuple[str, ...]
+    """Those of some length that few words of names begin with."""
     is_spelling: bool
     """Few nodes have a name that is spelt much like all of the text."""
     common: tuple[str, ...]
     """Those that are rare in neither."""
+    owns_many: bool
+    """The agent has so many of all nodes that the index need not tell whose each is, which costs more than to look."""
 
 
 def asked(given: str) -> Asked | None:
@@ -56,7 +63,7 @@ def asked(given: str) -> Asked | None:
 
 def all_of(words: Sequence[str]) -> ColumnElement[str]:
     """The query for all of them, each as the beginning of a word."""
-    joined = " & ".join(_quoted(word, as_beginning=True) for word in words)
+    joined = " & ".join(map(_beginning, words))
     return func.to_tsquery("simple", joined, type_=TSQUERY)
 
 
@@ -64,8 +71,8 @@ def values_of_words(asked_for: Asked) -> dict[str, Any]:
     """What the statements of `shared.graph.search` call by these names."""
     return {
         "whole": asked_for.whole,
-        "patterns": [f"%{_literally(word)}%" for word in asked_for.words],
-        "all_words": " & ".join(_quoted(word, as_beginning=False) for word in asked_for.words),
+        "patterns": _patterns(asked_for.words),
+        "all_words": " & ".join(map(_quoted, asked_for.words)),
     }
 
 
@@ -73,43 +80,45 @@ def values_of_rare(asked_for: Asked, few: Rare) -> dict[str, Any]:
     """Likewise."""
     common = [word for word in asked_for.words if word not in few.in_properties]
     return {
-        "any_in_names": " | ".join(_in_names(word) for word in few.in_names),
-        "any_in_properties": " | ".join(_in_properties(word) for word in few.in_properties),
-        "common_in_properties": " | ".join(map(_in_properties, common)),
+        "any_in_names": " | ".join(map(_quoted, few.in_names)),
+        "any_begins": " | ".join(map(_beginning, few.beginnings)),
+        "any_in_properties": " | ".join(map(_quoted, few.in_properties)),
+        "common_in_properties": _patterns(common),
     }
 
 
 async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
     """By how many nodes the planner expects of each: a figure that is kept anyway, so that nothing is counted."""
-    looks = ["name %> :whole"]
+    looks = ["true", "name %> :whole"]
     values: dict[str, Any] = {"agent": scope.agent_id, "whole": words.whole}
     for place, word in enumerate(words.words):
-        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :name{place})"]
-        looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :property{place})"]
-        values[f"name{place}"] = _in_names(word)
-        values[f"property{place}"] = _in_properties(word)
-    each = (f"select from graph_nodes where agent_id = :agent and {look}" for look in looks)
+        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :word{place})"]
+        looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :word{place})"]
+        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :beginning{place})"]
+        values |= {f"word{place}": _quoted(word), f"beginning{place}": _beginning(word)}
+    own = (f"select from graph_nodes where agent_id = :agent and {look}" for look in looks)
+    each = ["select from graph_nodes", *own]
     plan = await session.scalar(text(f"explain (format json) {' union all '.join(each)}"), values)
-    few = [part["Plan Rows"] <= COMMON_NODES for part in plan[0]["Plan"]["Plans"]]
-    in_names = tuple(compress(words.words, few[1::2]))
-    in_properties = tuple(compress(words.words, few[2::2]))
+    of_all, of_agent, alike, *of_words = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
+    few = [nodes <= COMMON_NODES for nodes in of_words]
+    in_names, in_properties, beginnings = (
+        tuple(compress(words.words, few[look::_LOOKS_A_WORD])) for look in range(_LOOKS_A_WORD)
+    )
+    long = tuple(word for word in beginnings if len(word) >= _SHORTEST_BEGINNING)
     either = {*in_names, *in_properties}
     common = tuple(word for word in words.words if word not in either)
-    return Rare(in_names, in_properties, few[0], common)
+    owns_many = of_agent * _MANY_ARE_ONE_OF >= of_all
+    return Rare(in_names, in_properties, long, alike <= COMMON_NODES, common, owns_many)
 
 
-def _in_names(word: str) -> str:
-    return _quoted(word, as_beginning=len(word) >= _SHORTEST_BEGINNING)
+def _quoted(word: str) -> str:
+    return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def _in_properties(word: str) -> str:
-    return _quoted(word, as_beginning=False)
+def _beginning(word: str) -> str:
+    return f"{_quoted(word)}:*"
 
 
-def _quoted(word: str, *, as_beginning: bool) -> str:
-    quoted = "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
-    return f"{quoted}:*" if as_beginning else quoted
-
-
-def _literally(word: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", word)
+def _patterns(words: Sequence[str]) -> list[str]:
+    """Of texts that hold such a word anywhere; its signs mean themselves."""
+    return ["%" + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in words]

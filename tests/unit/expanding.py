@@ -27,8 +27,8 @@ REMOVES: Final = (ops.DropTableOp, ops.DropColumnOp, ops.DropConstraintOp, ops.D
 VOLATILE: Final = re.compile(r"clock_timestamp|random|uuid|nextval", re.IGNORECASE)
 LOWERED: Final = re.compile(r"^lower\((\w+)\)$")
 FILLS: Final = re.compile(r"update (?P<table>\w+) set (?P<column>\w+)\b", re.IGNORECASE)
-EXTENDS: Final = re.compile(r"create extension if not exists \w+", re.IGNORECASE)
-"""Which nobody has to know of."""
+UNNOTICED: Final = re.compile(r"create extension if not exists \w+|analyze \w+", re.IGNORECASE)
+"""What nobody has to know of, and nobody waits for."""
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
 )
@@ -158,7 +158,7 @@ class _Judge:
             made = {each.index_name for each in self._done if isinstance(each, ops.CreateIndexOp)}
             if beside["index"] is None or beside["index"] in made:
                 return
-        if EXTENDS.fullmatch(sql):
+        if UNNOTICED.fullmatch(sql):
             return
         filled = FILLS.match(sql)
         if filled is None or (filled["table"], filled["column"]) not in self._new_columns:

@@ -67,8 +67,9 @@ def column_with_default() -> None:
     op.add_column("calls", sa.Column("n", sa.Integer(), server_default="0", nullable=False))
 
 
-def extension() -> None:
+def unnoticed() -> None:
     op.execute("create extension if not exists pg_trgm")
+    op.execute("analyze calls")
 
 
 def small_index() -> None:
@@ -174,7 +175,7 @@ def overwrite() -> None:
         table,
         nullable_column,
         column_with_default,
-        extension,
+        unnoticed,
         small_index,
         index_beside_writers,
         unique_index_of_what_nobody_writes,

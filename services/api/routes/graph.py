@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from services.api.access import OwnedAgent
-from shared.graph import read
-from shared.store.reading import graph
+from shared.graph import counting, read
 from shared.store.reading.shapes import (
     CountsView,
     EdgeTypeView,
@@ -25,12 +24,15 @@ async def show(
     limit: Limit = 100,
     type_name: Annotated[str | None, Query(alias="type")] = None,
 ) -> GraphView:
-    """Counts and types of all; the nodes (of one type, where asked for) and edges touched last, `limit` of each."""
+    """Counts and types of all; the nodes (of one type, where asked for) and edges touched last, `limit` of each.
+
+    Of a type no more than some thousands are counted; `has_more` says where that is so.
+    """
     session, scope = access.session, access.scope
     found = await read.types(session, scope)
-    by_type = await graph.counts_by_type(session, scope.owner_id, scope.agent_id)
+    by_type = await counting.by_type(session, scope)
     return GraphView(
-        counts=CountsView.model_validate(await read.counts(session, scope)),
+        counts=CountsView.model_validate(read.summed(by_type)),
         node_types=[
             NodeTypeView(
                 name=each.name, description=each.description, nodes=by_type.nodes.get(each.name, 0)

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, or_
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.context import survey
-from shared.graph.context.survey import EdgeFacts, NodeFacts
+from shared.graph import around
+from shared.graph.context import listed
+from shared.graph.context.listed import EdgeFacts, NodeFacts
 from shared.graph.layout import within
 from shared.graph.lines import edge_line, node_line, shortened
 from shared.graph.moves import followed
 from shared.graph.scope import Scope
-from shared.store.tables import GraphEdge, GraphNode
 from shared.store.words import ANALYSIS_TYPE
 from shared.tools import Json
 
@@ -28,13 +27,12 @@ async def describe_nodes(session: AsyncSession, scope: Scope, ids: Sequence[UUID
 
     Ids that are not this agent's nodes are passed over. Empty where none is.
     """
-    ids = await followed(session, scope, ids)
-    nodes = await _given(session, scope, ids, GraphNode.id.in_(ids))
+    nodes = await _given(session, scope, await followed(session, scope, ids))
     if not nodes:
         return ""
     known = [node.id for node in nodes]
-    touching = or_(GraphEdge.source_id.in_(known), GraphEdge.target_id.in_(known))
-    edges = await survey.edges_where(session, scope, touching, _MAX_EDGES)
+    touching = await around.touching(session, scope, known, _MAX_EDGES)
+    edges = await listed.edges_by_ids(session, scope, [edge.id for edge in touching])
     neighbours = await _neighbours(session, scope, known, edges)
     lines = [
         *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),
@@ -46,8 +44,8 @@ async def describe_nodes(session: AsyncSession, scope: Scope, ids: Sequence[UUID
 
 async def describe_analyses(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> str:
     """The lines for `<analyses>`, in the order of `ids`; ids that are not this agent's analyses are passed over."""
-    chosen = GraphNode.id.in_(ids) & (GraphNode.type == ANALYSIS_TYPE)
-    analyses = await _given(session, scope, ids, chosen)
+    given = await _given(session, scope, ids)
+    analyses = [each for each in given if each.type == ANALYSIS_TYPE]
     lines = [
         node_line(each.id, each.type, each.name, _only(_SHOWN_OF_ANALYSES, each.properties))
         for each in analyses
@@ -59,14 +57,10 @@ def _only(keys: Sequence[str], properties: Json) -> Json:
     return {key: properties[key] for key in keys if key in properties}
 
 
-async def _given(
-    session: AsyncSession, scope: Scope, ids: Sequence[UUID], condition: ColumnElement[bool]
-) -> list[NodeFacts]:
-    """The nodes under `condition`, in the order of `ids`."""
-    found = {
-        node.id: node for node in await survey.nodes_where(session, scope, condition, MAX_NODES)
-    }
-    return [found[each] for each in dict.fromkeys(ids) if each in found]
+async def _given(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> list[NodeFacts]:
+    """In the order of `ids`, MAX_NODES at most."""
+    found = await listed.nodes_by_ids(session, scope, ids)
+    return [found[each] for each in dict.fromkeys(ids) if each in found][:MAX_NODES]
 
 
 async def _neighbours(
@@ -74,5 +68,4 @@ async def _neighbours(
 ) -> list[NodeFacts]:
     """The nodes at the other ends of `edges`."""
     ends = dict.fromkeys(end for edge in edges for end in (edge.source_id, edge.target_id))
-    others = [end for end in ends if end not in set(ids)][:_MAX_NEIGHBOURS]
-    return await _given(session, scope, others, GraphNode.id.in_(others))
+    return await _given(session, scope, [end for end in ends if end not in ids][:_MAX_NEIGHBOURS])

@@ -5,8 +5,14 @@ from datetime import datetime, timedelta
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.context import asked, survey
-from shared.graph.context.survey import COUNT_LIMIT, EdgeTypeFacts, NodeFacts, NodeTypeFacts
+from shared.graph.context import asked, listed, survey
+from shared.graph.context.listed import NodeFacts
+from shared.graph.context.survey import (
+    COUNT_LIMIT,
+    DEGREE_LIMIT,
+    EdgeTypeFacts,
+    NodeTypeFacts,
+)
 from shared.graph.layout import Section, fit
 from shared.graph.lines import (
     ago,
@@ -38,10 +44,10 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
     now: datetime = await clock(session)
     node_types = await survey.node_types(session, scope)
     edge_types = await survey.edge_types(session, scope)
-    analyses = await survey.newest_of_type(session, scope, ANALYSIS_TYPE, _ANALYSES)
-    advice = await survey.newest_of_type(session, scope, ADVICE_TYPE, _ADVICE)
-    nodes = await survey.newest_facts(session, scope, _NEWEST_NODES)
-    edges = await survey.newest_edges(session, scope, _NEWEST_EDGES)
+    analyses = await listed.newest_of_type(session, scope, ANALYSIS_TYPE, _ANALYSES)
+    advice = await listed.newest_of_type(session, scope, ADVICE_TYPE, _ADVICE)
+    nodes = await listed.newest_facts(session, scope, _NEWEST_NODES)
+    edges = await listed.newest_edges(session, scope, _NEWEST_EDGES)
     connected = await survey.best_connected(session, scope, _BEST_CONNECTED)
     requests = await asked.request_lines(session, scope)
     recently = await asked.asked_lines(session, scope, _ITERATIONS_OF_QUERIES)
@@ -51,7 +57,7 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
         Section("Newest nodes", [_newest_line(node) for node in nodes], rank=5, keep=10),
         Section(
             "Best connected nodes",
-            [f"{node_line(n.id, n.type, n.name)} ({n.edges} edges)" for n in connected],
+            [f"{node_line(n.id, n.type, n.name)} ({_degree(n.edges)} edges)" for n in connected],
             rank=8,
         ),
         Section("Stale regions", _stale_lines(node_types, now), rank=6, keep=5),
@@ -89,6 +95,10 @@ def _total(counts: Sequence[int]) -> str:
 
 def _count(count: int) -> str:
     return _total([count])
+
+
+def _degree(edges: int) -> str:
+    return f"{edges}+" if edges >= DEGREE_LIMIT else str(edges)
 
 
 def _node_type_lines(types: Sequence[NodeTypeFacts]) -> list[str]:

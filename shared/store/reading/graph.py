@@ -1,10 +1,10 @@
-"""What the graph's own reader does not tell: how many there are of each type, and what citations name."""
+"""What the graph's own reader does not tell: what citations name."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ScalarSelect, func, select
+from sqlalchemy import ScalarSelect, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -18,27 +18,6 @@ class Named:
 
     type: str
     name: str
-
-
-@dataclass(frozen=True)
-class TypeCounts:
-    nodes: dict[str, int]
-    edges: dict[str, int]
-
-
-async def counts_by_type(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> TypeCounts:
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    nodes = await session.execute(
-        select(GraphNode.type, func.count())
-        .where(GraphNode.agent_id == owned.scalar_subquery())
-        .group_by(GraphNode.type)
-    )
-    edges = await session.execute(
-        select(GraphEdge.type, func.count())
-        .where(GraphEdge.agent_id == owned.scalar_subquery())
-        .group_by(GraphEdge.type)
-    )
-    return TypeCounts(dict(nodes.all()), dict(edges.all()))
 
 
 async def named(

@@ -202,12 +202,13 @@ class InboxItemView(CommitmentView):
 
 
 class CountsView(View):
-    """`nodes` counts them all, analyses and advice too."""
+    """`nodes` counts them all, analyses and advice too. `has_more`: of some type there are more than were counted."""
 
     nodes: int
     edges: int
     analyses: int
     advice: int
+    has_more: bool = False
 
 
 class NodeTypeView(View):

@@ -2,15 +2,15 @@
 
 Done again, a downgrade holds up writers while it makes them anew.
 
-Revision ID: 0032
-Revises: 0031
+Revision ID: 0033
+Revises: 0032
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0032"
-down_revision = "0031"
+revision = "0033"
+down_revision = "0032"
 branch_labels = None
 depends_on = None
 contracts = "no release names an index, and those before this one find the same"

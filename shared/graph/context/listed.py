@@ -1,0 +1,169 @@
+"""Nodes and edges as prompts show them: those touched last, and those of given ids.
+
+What rests on retracted pages alone is not shown.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Select,
+    Subquery,
+    Uuid,
+    any_,
+    bindparam,
+    literal,
+    select,
+    true,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
+
+from shared.graph.scope import OWNED, Scope
+from shared.graph.standing import is_supported
+from shared.graph.types import RESERVED_TYPES
+from shared.store.tables import GraphEdge, GraphNode
+from shared.tools import Json
+
+_NODES_PASSED: Final = 1_000
+"""Facts touched last are looked for among so many of the newest nodes: conclusions lie between them."""
+MOST: Final = bindparam("most", type_=Integer)
+_NODE: Final = (
+    GraphNode.id,
+    GraphNode.type,
+    GraphNode.name,
+    GraphNode.properties,
+    GraphNode.updated_at,
+)
+"""The columns of NodeFacts."""
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    id: UUID
+    type: str
+    name: str
+    properties: Json
+    updated_at: datetime
+
+
+@dataclass(frozen=True)
+class EdgeFacts:
+    id: UUID
+    type: str
+    source_id: UUID
+    source: str
+    target_id: UUID
+    target: str
+    properties: Json
+
+
+async def newest_facts(session: AsyncSession, scope: Scope, limit: int) -> list[NodeFacts]:
+    """The nodes touched last, conclusions apart."""
+    rows = await session.execute(_newest_facts(), {**scope.bound, "most": limit})
+    return [NodeFacts(*row) for row in rows]
+
+
+async def newest_of_type(
+    session: AsyncSession, scope: Scope, type_name: str, limit: int
+) -> list[NodeFacts]:
+    values = {**scope.bound, "type_name": type_name, "most": limit}
+    return [NodeFacts(*row) for row in await session.execute(_newest_of_type(), values)]
+
+
+async def nodes_by_ids(
+    session: AsyncSession, scope: Scope, ids: Sequence[UUID]
+) -> dict[UUID, NodeFacts]:
+    """Those that the agent has."""
+    rows = await session.execute(_nodes_by_ids(), {**scope.bound, "ids": list(ids)})
+    return {row[0]: NodeFacts(*row) for row in rows}
+
+
+@cache
+def _newest_facts() -> Select[Any]:
+    newest = _newest_nodes(true(), literal(_NODES_PASSED))
+    return _in_order(newest).where(newest.c.type.not_in(RESERVED_TYPES)).limit(MOST)
+
+
+@cache
+def _newest_of_type() -> Select[Any]:
+    return _in_order(_newest_nodes(GraphNode.type == bindparam("type_name"), MOST))
+
+
+@cache
+def _nodes_by_ids() -> Select[UUID, str, str, Json, datetime]:
+    given = any_(bindparam("ids", type_=ARRAY(Uuid())))
+    return select(*_NODE).where(
+        GraphNode.agent_id == OWNED, is_supported(GraphNode), GraphNode.id == given
+    )
+
+
+def _newest_nodes(condition: ColumnElement[bool], limit: ColumnElement[int]) -> Subquery:
+    # By nothing but the time, as the index has it: of very many of one moment, others would all be put in order first.
+    return (
+        select(*_NODE)
+        .where(GraphNode.agent_id == OWNED, is_supported(GraphNode), condition)
+        .order_by(GraphNode.updated_at.desc())
+        .limit(limit)
+        .subquery()
+    )
+
+
+def _in_order(nodes: Subquery) -> Select[Any]:
+    return select(nodes).order_by(nodes.c.updated_at.desc(), nodes.c.id)
+
+
+async def newest_edges(session: AsyncSession, scope: Scope, limit: int) -> list[EdgeFacts]:
+    rows = await session.execute(_newest_edges(), {**scope.bound, "most": limit})
+    return [EdgeFacts(*row) for row in rows]
+
+
+async def edges_by_ids(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> list[EdgeFacts]:
+    """Those that the agent has, those touched last first."""
+    rows = await session.execute(_edges_by_ids(), {**scope.bound, "ids": list(ids)})
+    return [EdgeFacts(*row) for row in rows]
+
+
+@cache
+def _newest_edges() -> Select[Any]:
+    newest = (
+        select(GraphEdge)
+        .where(GraphEdge.agent_id == OWNED, is_supported(GraphEdge))
+        .order_by(GraphEdge.updated_at.desc())
+        .limit(MOST)
+    )
+    return _with_ends(newest.subquery())
+
+
+@cache
+def _edges_by_ids() -> Select[Any]:
+    given = any_(bindparam("ids", type_=ARRAY(Uuid())))
+    wanted = select(GraphEdge).where(
+        GraphEdge.agent_id == OWNED, is_supported(GraphEdge), GraphEdge.id == given
+    )
+    return _with_ends(wanted.subquery())
+
+
+def _with_ends(edges: Subquery) -> Select[Any]:
+    source, target = aliased(GraphNode), aliased(GraphNode)
+    return (
+        select(
+            edges.c.id,
+            edges.c.type,
+            source.id,
+            source.name,
+            target.id,
+            target.name,
+            edges.c.properties,
+        )
+        .join(source, source.id == edges.c.source_id)
+        .join(target, target.id == edges.c.target_id)
+        .order_by(edges.c.updated_at.desc(), edges.c.id)
+    )

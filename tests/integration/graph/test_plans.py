@@ -1,0 +1,122 @@
+"""Looks at a graph of 20,000 nodes are answered by indexes: by what Postgres says of the very statements that are sent."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, event
+
+from bench.graph.filling import Filled, fill
+from bench.graph.measuring import Measured, measure
+from shared.graph import context, counting, query
+from shared.graph.context import resolve
+from shared.store.database import Database
+from tests.conftest import cloned
+from tests.engines import Postgres
+
+NODES = 20_000
+SMALL_BY_NATURE = ("agents", "graph_node_types", "graph_edge_types", "iterations", "steps")
+
+Sent = list[tuple[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def full(postgres: Postgres) -> Iterator[tuple[str, Filled]]:
+    """A database with such a graph, and what of it is looked for."""
+    with cloned(postgres) as url:
+        yield url, fill(url, NODES)
+
+
+@contextmanager
+def _listened() -> Iterator[Sent]:
+    sent: Sent = []
+
+    def hear(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
+        if not statement.startswith(("explain", "set")):
+            sent.append((statement, values))
+
+    event.listen(Engine, "before_cursor_execute", hear)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", hear)
+
+
+def _plan(url: str, statement: str, values: Any) -> str:
+    with psycopg.connect(url) as connection:
+        if "_id = given.id" in statement:
+            connection.execute("set local enable_sort = off")
+        rows = connection.execute(f"explain {statement}".encode(), values)
+        return "\n".join(row[0] for row in rows)
+
+
+async def _plans(full: tuple[str, Filled], **conditions: Any) -> str:
+    url, filled = full
+    database = Database(url, name="test")
+    with _listened() as sent:
+        async with database.transaction() as session:
+            await query.query(session, filled.scope, **conditions)
+    await database.close()
+    return "\n".join(_plan(url, *each) for each in sent)
+
+
+def _assert_nothing_is_gone_through(plans: str) -> None:
+    for table in ("graph_nodes", "graph_edges", "evidence"):
+        assert f"Seq Scan on {table}" not in plans, plans
+
+
+@pytest.mark.parametrize(
+    ("asked", "indexes"),
+    [
+        ("name", {"graph_nodes_agent_name_idx", "graph_nodes_search_idx"}),
+        ("misspelled", {"graph_nodes_search_idx"}),
+        ("word", {"graph_nodes_search_idx"}),
+        ("types", {"graph_nodes_agent_type_updated_idx"}),
+        ("nothing", {"graph_nodes_agent_updated_idx"}),
+        ("hub", {"graph_edges_source_updated_idx", "graph_edges_target_updated_idx"}),
+        ("paths", {"graph_edges_ends_idx", "graph_edges_target_updated_idx"}),
+    ],
+)
+async def test_each_way_to_look_has_its_index(
+    full: tuple[str, Filled], asked: str, indexes: set[str]
+) -> None:
+    filled = full[1]
+    conditions: dict[str, dict[str, Any]] = {
+        "name": {"text": filled.names[0]},
+        "misspelled": {"text": filled.names[0][:4] + "q" + filled.names[0][4:].split()[0]},
+        "word": {"text": filled.rare_words[0]},
+        "types": {"type_names": ["Type1", "Type19"]},
+        "nothing": {},
+        "hub": {"ids": [filled.hub], "neighbours": 2},
+        "paths": {"between": filled.ids[:2]},
+    }
+    plans = await _plans(full, **conditions[asked])
+    for index in indexes:
+        assert index in plans, plans
+    _assert_nothing_is_gone_through(plans)
+
+
+async def test_the_context_goes_through_no_table(full: tuple[str, Filled]) -> None:
+    url, filled = full
+    database = Database(url, name="test")
+    with _listened() as sent:
+        async with database.transaction() as session:
+            text = await context.build(session, filled.scope)
+            await counting.by_type(session, filled.scope)
+            await resolve(session, filled.scope, filled.names[:3])
+            await context.describe_nodes(session, filled.scope, [filled.hub])
+    await database.close()
+    assert f"{len(filled.ids)}" != "0"
+    assert "1000+ nodes" in text
+    _assert_nothing_is_gone_through("\n".join(_plan(url, *each) for each in sent))
+
+
+async def test_the_measurement_measures_all_that_it_says(full: tuple[str, Filled]) -> None:
+    """Its short form: what it does, without its figures."""
+    found = await measure(*full, times=2)
+    assert [each.name for each in found][:2] == ["context", "by name"]
+    assert [each.name for each in found][-2:] == ["add a node", "add an edge"]
+    assert len({each.name for each in found}) == len(found) == 14
+    assert all(isinstance(each, Measured) and each.p50_seconds > 0 for each in found)
