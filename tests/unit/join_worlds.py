@@ -1,6 +1,6 @@
 """Iterations as they may go, drawn at random: what was planned, how each step ends, and the ticks that tell of it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -144,51 +144,56 @@ class Round:
 def _course(world: World) -> Sequence[Round]:
     """The rounds after the plan's, as they must come where all that was planned has ended."""
     rounds: list[Round] = []
-    planned = {insight: insight for insight in world.insights}
-    waiting: dict[str, list[tuple[UUID, UUID]]] = {}
     done: set[str] = set()
-    queries, fresh = len(world.queries), [*world.insights]
+    planned = {insight: insight for insight in world.insights}
+    queries = iter(enumerate(QUERIES[len(world.queries) :], len(world.queries)))
     for number in range(1, 1 + (0 if world.rests else world.feedback_rounds)):
-        for insight in fresh:
-            for lack in world.ends[insight].lacks:
-                told = (lack.request_id, planned[insight])
-                waiting.setdefault(lack.objective.lower(), []).append(told)
-        chosen = [each for each in waiting if each not in done][:QUERIES_A_ROUND]
+        lacking = _lacking(world, planned)
+        chosen = [each for each in lacking if each not in done][:QUERIES_A_ROUND]
         if not chosen:
             break
         done |= set(chosen)
         asked: list[NewQuery] = []
-        answered: dict[UUID, list[UUID]] = {}
-        for objective in chosen:
-            requests = tuple(request for request, _ in waiting[objective])
-            part = Part(QUERIES[queries], StepKind.QUERY, round=number, answers=requests)
-            asked.append(NewQuery(part, queries))
-            if world.ends[QUERIES[queries]].error is None and world.ends[QUERIES[queries]].found:
-                for request, insight in waiting[objective]:
-                    answered.setdefault(insight, []).append(request)
-            queries += 1
-        again: list[NewInsight] = []
-        for insight in sorted(
-            answered, key=lambda each: _first_lack(world, planned, answered[each])
-        ):
-            step_id = INSIGHTS[len(planned)]
-            part = Part(step_id, StepKind.INSIGHT, round=number, again_of=insight)
-            in_order = sorted(answered[insight], key=lambda each: _rank(world, planned, each))
-            again.append(NewInsight(part, len(planned), tuple(in_order)))
-            planned[step_id] = insight
-        fresh = [insight.part.step_id for insight in again]
-        rounds.append(Round(tuple(asked), tuple(again)))
+        answered: list[tuple[UUID, UUID]] = []
+        for objective, (index, step_id) in zip(chosen, queries, strict=False):
+            requests = tuple(request for request, _ in lacking[objective])
+            part = Part(step_id, StepKind.QUERY, round=number, answers=requests)
+            asked.append(NewQuery(part, index))
+            if world.ends[step_id].error is None and world.ends[step_id].found:
+                answered += lacking[objective]
+        # In the order of the insights, whichever query found it.
+        told = [lack.request_id for insight in planned for lack in world.ends[insight].lacks]
+        again = _again(number, planned, sorted(answered, key=lambda each: told.index(each[0])))
+        planned |= {each.part.step_id: each.part.planned_id for each in again}
+        rounds.append(Round(tuple(asked), again))
     return rounds
 
 
-def _rank(world: World, insights: Iterable[UUID], request_id: UUID) -> int:
-    """Where the request stands among all, in the order of the insights."""
-    told = [lack.request_id for insight in insights for lack in world.ends[insight].lacks]
-    return told.index(request_id)
+def _lacking(
+    world: World, planned: Mapping[UUID, UUID]
+) -> Mapping[str, Sequence[tuple[UUID, UUID]]]:
+    """Requests by what they ask for, each with the insight of the plan that lacks it, in the order of the insights."""
+    found: dict[str, list[tuple[UUID, UUID]]] = {}
+    for insight, of_plan in planned.items():
+        for lack in world.ends[insight].lacks:
+            found.setdefault(lack.objective.lower(), []).append((lack.request_id, of_plan))
+    return found
 
 
-def _first_lack(world: World, insights: Iterable[UUID], request_ids: Sequence[UUID]) -> int:
-    return min(_rank(world, insights, each) for each in request_ids)
+def _again(
+    number: int, planned: Mapping[UUID, UUID], answered: Sequence[tuple[UUID, UUID]]
+) -> tuple[NewInsight, ...]:
+    by_insight: dict[UUID, list[UUID]] = {}
+    for request_id, of_plan in answered:
+        by_insight.setdefault(of_plan, []).append(request_id)
+    return tuple(
+        NewInsight(
+            Part(INSIGHTS[index], StepKind.INSIGHT, round=number, again_of=of_plan),
+            index,
+            tuple(request_ids),
+        )
+        for index, (of_plan, request_ids) in enumerate(by_insight.items(), len(planned))
+    )
 
 
 def _errors(world: World, kind: StepKind, step_ids: Sequence[UUID]) -> list[str]:

@@ -81,7 +81,8 @@ async def test_what_is_anothers_is_not_there(
     iteration = await an_iteration(database, "Lithium")
     async with client_of(Settings(database_url=database_url), user="stranger") as other:
         assert (await other.get("/agents")).json()["items"] == []
-        for path in ("", "/iterations", "/graph", "/analyses", "/advice", "/calls"):
+        lists = ("/analyses", "/advice", "/calls", "/investigation-requests")
+        for path in ("", "/iterations", "/graph", *lists):
             assert_problem(await other.get(f"/agents/{agent['id']}{path}"), 404)
         for order in ("pause", "resume", "run"):
             assert_problem(await other.post(f"/agents/{agent['id']}/{order}"), 404)
@@ -91,3 +92,15 @@ async def test_what_is_anothers_is_not_there(
             await other.post("/agents", json={"mission": MISSION, "name": "Lithium"})
         ).is_success
     assert (await api.get(f"/iterations/{iteration}")).json()["agent_name"] == "Lithium"
+
+
+async def test_feedback_rounds_are_none_to_two(api: httpx.AsyncClient) -> None:
+    agent = await created(api, name="Lithium")
+    assert agent["feedback_rounds"] == 0
+    path = f"/agents/{agent['id']}"
+    changed = await api.patch(path, json={"feedback_rounds": 2})
+    assert changed.json()["feedback_rounds"] == 2
+    for beyond in (-1, 3, None):
+        assert_problem(await api.patch(path, json={"feedback_rounds": beyond}), 422)
+    made = await api.post("/agents", json={"mission": "Watch lithium mines", "feedback_rounds": 1})
+    assert made.json()["feedback_rounds"] == 1

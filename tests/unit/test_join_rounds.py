@@ -1,0 +1,193 @@
+"""The join's rounds of feedback, as a table of cases."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from services.aggregator.join import (
+    AbandonSteps,
+    Command,
+    Complete,
+    DeadlinePassed,
+    Fail,
+    PlanMade,
+    RequestAdvice,
+    RequestAgain,
+    RequestInsights,
+    RequestQueries,
+    StepEnded,
+    Tick,
+    join,
+)
+from services.aggregator.state import Ended, Lack, NewInsight, NewQuery, Part
+from shared.store.words import Stage, StepKind
+from tests.unit.join_worlds import ADVISE, INSIGHTS, OBSERVE, QUERIES, START, named
+
+Q1, Q2, Q3, Q4 = QUERIES[:4]
+I1, I2, I3 = INSIGHTS[:3]
+A1, A2 = named("analysis 1"), named("analysis 2")
+L1, L2, L3, L4, L5 = (Lack(named(f"lack {each}"), f"objective {each}") for each in "12345")
+SAME_AS_1 = Lack(named("lack 1 again"), "Objective 1")
+
+
+def plan(insights: tuple[UUID, ...] = (I1,)) -> PlanMade:
+    return PlanMade(OBSERVE, (), insights)
+
+
+def lacking(step_id: UUID, *lacks: Lack, analyses: tuple[UUID, ...] = ()) -> StepEnded:
+    return StepEnded(step_id, Ended(None, analyses, lacks))
+
+
+def found(step_id: UUID, *, anything: bool = True) -> StepEnded:
+    return StepEnded(step_id, Ended(found=anything))
+
+
+def failed(step_id: UUID) -> StepEnded:
+    return StepEnded(step_id, Ended("broke"))
+
+
+def asks(index: int, number: int, *lacks: Lack) -> NewQuery:
+    answers = tuple(lack.request_id for lack in lacks)
+    return NewQuery(Part(QUERIES[index], StepKind.QUERY, round=number, answers=answers), index)
+
+
+def again(index: int, number: int, of: UUID, *lacks: Lack) -> NewInsight:
+    part = Part(INSIGHTS[index], StepKind.INSIGHT, round=number, again_of=of)
+    return NewInsight(part, index, tuple(lack.request_id for lack in lacks))
+
+
+CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
+    "without rounds nothing is looked for": (
+        0,
+        [plan(), lacking(I1, L1)],
+        Stage.ENDED,
+        [Complete(())],
+    ),
+    "what is lacking is looked for": (
+        1,
+        [plan(), lacking(I1, L1, L2)],
+        Stage.RESEARCHING,
+        [RequestQueries((asks(0, 1, L1), asks(1, 1, L2)))],
+    ),
+    "a round waits for every insight": (2, [plan((I1, I2)), lacking(I1, L1)], Stage.ANALYZING, []),
+    "whoever lacks it is asked again, when all has been looked for": (
+        1,
+        [plan((I1, I2)), lacking(I1, L1), lacking(I2, L2), found(Q1), found(Q2)],
+        Stage.ANALYZING,
+        [
+            RequestQueries((asks(0, 1, L1), asks(1, 1, L2))),
+            RequestAgain((again(2, 1, I1, L1), again(3, 1, I2, L2))),
+        ],
+    ),
+    "what several lack is one query": (
+        1,
+        [plan((I1, I2)), lacking(I1, L1), lacking(I2, SAME_AS_1), found(Q1)],
+        Stage.ANALYZING,
+        [
+            RequestQueries((asks(0, 1, L1, SAME_AS_1),)),
+            RequestAgain((again(2, 1, I1, L1), again(3, 1, I2, SAME_AS_1))),
+        ],
+    ),
+    "nobody is asked again for what was not found": (
+        1,
+        [plan((I1, I2)), lacking(I1, L1), lacking(I2, L2), found(Q1, anything=False), found(Q2)],
+        Stage.ANALYZING,
+        [
+            RequestQueries((asks(0, 1, L1), asks(1, 1, L2))),
+            RequestAgain((again(2, 1, I2, L2),)),
+        ],
+    ),
+    "where all of a round's queries fail the iteration goes on with what there is": (
+        1,
+        [plan(), lacking(I1, L1, analyses=(A1,)), failed(Q1)],
+        Stage.ADVISING,
+        [RequestQueries((asks(0, 1, L1),)), RequestAdvice(ADVISE, (A1,))],
+    ),
+    "where whoever is asked again fails, too": (
+        1,
+        [plan(), lacking(I1, L1, analyses=(A1,)), found(Q1), failed(I2), found(ADVISE)],
+        Stage.ENDED,
+        [
+            RequestQueries((asks(0, 1, L1),)),
+            RequestAgain((again(1, 1, I1, L1),)),
+            RequestAdvice(ADVISE, (A1,)),
+            Complete(("insight: broke",)),
+        ],
+    ),
+    "the Adviser is given the analyses of all rounds": (
+        1,
+        [plan(), lacking(I1, L1, analyses=(A1,)), found(Q1), lacking(I2, L2, analyses=(A2,))],
+        Stage.ADVISING,
+        [
+            RequestQueries((asks(0, 1, L1),)),
+            RequestAgain((again(1, 1, I1, L1),)),
+            RequestAdvice(ADVISE, (A1, A2)),
+        ],
+    ),
+    "a second round looks for what is lacking then, and asks the same insight again": (
+        2,
+        [plan(), lacking(I1, L1), found(Q1), lacking(I2, SAME_AS_1, L2), found(Q2)],
+        Stage.ANALYZING,
+        [
+            RequestQueries((asks(0, 1, L1),)),
+            RequestAgain((again(1, 1, I1, L1),)),
+            RequestQueries((asks(1, 2, L2),)),
+            RequestAgain((again(2, 2, I1, L2),)),
+        ],
+    ),
+    "three a round": (
+        2,
+        [
+            plan(),
+            lacking(I1, L1, L2, L3, L4, L5),
+            *(found(each, anything=False) for each in (Q3, Q1, Q2)),
+        ],
+        Stage.RESEARCHING,
+        [
+            RequestQueries((asks(0, 1, L1), asks(1, 1, L2), asks(2, 1, L3))),
+            RequestQueries((asks(3, 2, L4), asks(4, 2, L5))),
+        ],
+    ),
+    "what fails lacks nothing": (
+        1,
+        [plan((I1, I2)), failed(I1), lacking(I2, analyses=(A1,))],
+        Stage.ADVISING,
+        [RequestAdvice(ADVISE, (A1,))],
+    ),
+    "doubled and late words begin nothing twice": (
+        1,
+        [plan(), lacking(I1, L1), plan(), lacking(I1, L2), found(Q1), found(Q1), lacking(I1, L1)],
+        Stage.ANALYZING,
+        [RequestQueries((asks(0, 1, L1),)), RequestAgain((again(1, 1, I1, L1),))],
+    ),
+    "the deadline abandons a round": (
+        1,
+        [plan(), lacking(I1, L1, L2), found(Q1), DeadlinePassed()],
+        Stage.ENDED,
+        [
+            RequestQueries((asks(0, 1, L1), asks(1, 1, L2))),
+            AbandonSteps((Q2,), "the iteration's deadline passed while researching"),
+            Fail(("the iteration's deadline passed while researching",)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(case: str) -> None:
+    feedback_rounds, ticks, stage, wanted = CASES[case]
+    state, commands = replace(START, feedback_rounds=feedback_rounds), list[Command]()
+    for tick in ticks:
+        state, following = join(state, tick)
+        commands.extend(following)
+    assert isinstance(commands[0], RequestInsights)
+    assert (state.stage, commands[1:]) == (stage, wanted)
+
+
+def test_who_rests_begins_no_round() -> None:
+    state = replace(START, feedback_rounds=2, rests=True)
+    for tick in (plan(), lacking(I1, L1)):
+        state, commands = join(state, tick)
+    assert (state.stage, list(commands)) == (Stage.ENDED, [Complete(())])
