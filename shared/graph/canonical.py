@@ -12,9 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from shared.graph.citations import Citation, Kind, replaced
+from shared.graph.moves import current_ids
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
-from shared.store.tables import GraphEdge, GraphNode
+from shared.store.tables import GraphEdge, GraphMove, GraphNode
 from shared.tools import Json
 
 _GENERATED_AT = "generated_at"
@@ -43,11 +44,26 @@ async def canonical(session: AsyncSession, scope: Scope) -> Json:
     names = {Citation(Kind.NODE, node.id): node.called for node in nodes} | {
         Citation(Kind.EDGE, edge.id): edge.called for edge in edges
     }
+    names |= await _moved(session, scope, names)
     return {
         "node_types": [_node_type(each) for each in await node_types(session, scope)],
         "edge_types": [_edge_type(each) for each in await edge_types(session, scope)],
         "nodes": [node.told(names) for node in sorted(nodes, key=_called)],
         "edges": [edge.told(names) for edge in sorted(edges, key=_called)],
+    }
+
+
+async def _moved(session: AsyncSession, scope: Scope, names: Names) -> Names:
+    """What is cited under an id that a merge has moved is named as it is now."""
+    gone = await session.scalars(
+        select(GraphMove.gone_id).where(GraphMove.agent_id == scope.agent())
+    )
+    current = await current_ids(session, scope, list(gone))
+    return {
+        Citation(kind, moved): names[Citation(kind, to)]
+        for moved, to in current.items()
+        for kind in Kind
+        if Citation(kind, to) in names
     }
 
 
