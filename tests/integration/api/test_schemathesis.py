@@ -51,6 +51,8 @@ SPOILING: Final = frozenset({"PATCH /api/v1/destinations/{destination_id}"})
 """Besides the deletes, what leaves less for others to be asked about: nothing is sent where it is not active."""
 OF_BROWSERS: Final = "POST /api/v1/sign-out"
 """It ends the session that asks, so it is asked with one."""
+IN_BODIES: Final = ("address", "kept", "gone")
+"""Where a body says what it is about."""
 OTHERWISE: Final = {
     ("POST /api/v1/agents/{agent}/conversation/messages/{message_id}/retry", "message_id"): (
         "failed_message_id"
@@ -185,8 +187,8 @@ def _be_about_what_there_is(case: AnyCase, known: Known) -> None:
     spoils = case.method == "DELETE" or case.operation.label in SPOILING
     wanted = known.doomed if spoils else known.kept
     given = [case.path_parameters, case.query]
-    if isinstance(case.body, dict) and "address" in case.body:
-        case.body["address"] = wanted["address"]
+    if isinstance(case.body, dict):
+        case.body |= {name: wanted[name] for name in IN_BODIES if name in case.body}
     for parameters in given:
         for name in parameters:
             name_of_it = OTHERWISE.get((case.operation.label, name), name)
