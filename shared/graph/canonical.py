@@ -12,12 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from shared.graph.citations import Citation, Kind, parse, replaced
+from shared.graph.moves import current_ids
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
 from shared.graph.unordered import UnorderedHash
 from shared.graph.verify.load import EDGES_IN_ORDER, NODES_IN_ORDER
 from shared.store.reading.keyset import slices_of
-from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.store.tables import Evidence, GraphEdge, GraphMove, GraphNode, Source
 from shared.tools import Json
 
 BATCH_ROWS: Final = 2000
@@ -59,11 +60,20 @@ async def _lines(
 
 
 async def _names(session: AsyncSession, scope: Scope, cited: set[Citation]) -> Names:
-    by_kind = {kind: {each.id for each in cited if each.kind is kind} for kind in Kind}
+    current = await current_ids(session, scope, [each.id for each in cited])
+    by_kind = {
+        kind: {current.get(each.id, each.id) for each in cited if each.kind is kind}
+        for kind in Kind
+    }
     nodes = await session.execute(_all_nodes(scope).where(GraphNode.id.in_(by_kind[Kind.NODE])))
     edges = await session.execute(_all_edges(scope).where(GraphEdge.id.in_(by_kind[Kind.EDGE])))
     called = {Citation(Kind.NODE, row.id): _Node(*row).called for row in nodes}
-    return called | {Citation(Kind.EDGE, row.id): _Edge(*row).called for row in edges}
+    called |= {Citation(Kind.EDGE, row.id): _Edge(*row).called for row in edges}
+    return called | {
+        each: called[now]
+        for each in cited
+        if (now := Citation(each.kind, current.get(each.id, each.id))) in called
+    }
 
 
 def _cited(value: Any) -> Iterator[Citation]:
@@ -88,12 +98,27 @@ async def canonical(session: AsyncSession, scope: Scope) -> Json:
     names = {Citation(Kind.NODE, node.id): node.called for node in nodes} | {
         Citation(Kind.EDGE, edge.id): edge.called for edge in edges
     }
+    names |= await _moved(session, scope, names)
     grounds = await _grounds(session, scope)
     return {
         "node_types": [_node_type(each) for each in await node_types(session, scope)],
         "edge_types": [_edge_type(each) for each in await edge_types(session, scope)],
         "nodes": [_with_grounds(each, grounds, names) for each in sorted(nodes, key=_called)],
         "edges": [_with_grounds(each, grounds, names) for each in sorted(edges, key=_called)],
+    }
+
+
+async def _moved(session: AsyncSession, scope: Scope, names: Names) -> Names:
+    """What is cited under an id that a merge has moved is named as it is now."""
+    gone = await session.scalars(
+        select(GraphMove.gone_id).where(GraphMove.agent_id == scope.agent())
+    )
+    current = await current_ids(session, scope, list(gone))
+    return {
+        Citation(kind, moved): names[Citation(kind, to)]
+        for moved, to in current.items()
+        for kind in Kind
+        if Citation(kind, to) in names
     }
 
 

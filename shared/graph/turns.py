@@ -12,13 +12,18 @@ from shared.graph.scope import Scope
 
 async def write_beside_others(session: AsyncSession, scope: Scope) -> None:
     """Until the transaction ends. For whoever writes nodes, edges or evidence."""
-    await session.execute(select(func.pg_advisory_xact_lock_shared(_number(scope))))
+    await session.execute(select(func.pg_advisory_xact_lock_shared(_number(scope, "graph"))))
 
 
 async def write_alone(session: AsyncSession, scope: Scope) -> None:
     """Waits for all who write, and has those who come wait, until the transaction ends."""
-    await session.execute(select(func.pg_advisory_xact_lock(_number(scope))))
+    await write_one_by_one(session, scope, "graph")
 
 
-def _number(scope: Scope) -> ColumnElement[int]:
-    return func.hashtextextended(f"graph {scope.agent_id}", 0)
+async def write_one_by_one(session: AsyncSession, scope: Scope, what: str) -> None:
+    """Waits for who writes `what` of the agent, and has those who come wait, until the transaction ends."""
+    await session.execute(select(func.pg_advisory_xact_lock(_number(scope, what))))
+
+
+def _number(scope: Scope, what: str) -> ColumnElement[int]:
+    return func.hashtextextended(f"{what} {scope.agent_id}", 0)

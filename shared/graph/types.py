@@ -7,11 +7,12 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Final, TypeVar
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import OWNED, Scope
+from shared.graph.turns import write_one_by_one
 from shared.graph.type_names import folded
 from shared.graph.validation import Validators, refuse_bad_schema
 from shared.graph.values import one_line, refuse_unstorable
@@ -130,7 +131,8 @@ async def create_node_type(
     """The type and whether it is new; one whose name folds to the same is the same type, and stays as it is."""
     refuse_node_type_name(name)
     refuse_bad_properties(validators, name, properties_schema, example_properties)
-    await _lock(session, scope, "node types")
+    # Two may not each find nothing and make Country and COUNTRY.
+    await write_one_by_one(session, scope, "node types")
     known = await node_types(session, scope)
     if existing := _same(name, known):
         return existing, False
@@ -171,7 +173,7 @@ async def create_edge_type(
     for wanted in (*source_types, *target_types):
         if wanted not in known_node_types:
             raise ToolRefusalError(_unknown("node type", wanted, known_node_types))
-    await _lock(session, scope, "edge types")
+    await write_one_by_one(session, scope, "edge types")
     known = await edge_types(session, scope)
     if existing := _same(name, known):
         return existing, False
@@ -228,12 +230,6 @@ def refuse_bad_edge_properties(
         missing = "propertiesSchema" if schema is None else "exampleProperties"
         raise ToolRefusalError(f"{name}: {missing} is missing; give both, or neither.")
     refuse_bad_properties(validators, name, schema, example)
-
-
-async def _lock(session: AsyncSession, scope: Scope, what: str) -> None:
-    """One writer at a time, until its transaction ends: two may not each find nothing and make Country and COUNTRY."""
-    key = func.hashtextextended(f"{what} {scope.agent_id}", 0)
-    await session.execute(select(func.pg_advisory_xact_lock(key)))
 
 
 def _same(name: str, known: Iterable[_Type]) -> _Type | None:

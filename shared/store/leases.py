@@ -171,11 +171,14 @@ async def _why_not(
 
 
 async def ensure_held(session: AsyncSession, lease: Lease) -> None:
-    """Locks the step's row for this transaction, or raises LeaseLostError."""
+    """Locks the step's row for this transaction, or raises LeaseLostError.
+
+    Who writes rows that name the step does not wait for that: a merge moves what running steps have made.
+    """
     epoch = await session.scalar(
         select(Step.epoch)
         .where(Step.id == lease.step_id, Step.status == StepStatus.RUNNING)
-        .with_for_update()
+        .with_for_update(key_share=True)
     )
     if epoch != lease.epoch:
         raise LeaseLostError(lease)

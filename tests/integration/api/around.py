@@ -26,7 +26,7 @@ from shared.store.secrets import digest_of
 from shared.store.tables import Agent, BrowserSession, Interaction, Step
 from shared.store.words import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
 from shared.webhooks.signing import new_secret
-from tests.integration.api.rows import merged
+from tests.integration.api.rows import doubled, merged
 
 ADDRESS: Final = "https://hooks.example.org/vigil"
 
@@ -49,6 +49,9 @@ class Around:
     failed_message_id: UUID
     memory_id: UUID
     merge_id: UUID
+    kept: UUID
+    """With `gone`: nodes that can be made one."""
+    gone: UUID
 
 
 async def around(database: Database, agent_id: UUID) -> Around:
@@ -61,6 +64,7 @@ async def around(database: Database, agent_id: UUID) -> Around:
             session, agent.owner_id, name="spare", scopes=[AccessScope.READ]
         )
         destination_id, delivery_id = await _sent(session, agent)
+        kept, gone = await doubled(session, agent, "Cell", "Cells")
         complete, failed = await _answered(session, agent), await _unanswered(session, agent)
         return Around(
             user_id=user_id,
@@ -73,6 +77,8 @@ async def around(database: Database, agent_id: UUID) -> Around:
             message_id=complete,
             failed_message_id=failed,
             merge_id=await merged(session, agent),
+            kept=kept,
+            gone=gone,
             memory_id=await memories.remember(session, agent.id, MemoryKind.WISH, "Watch nickel."),
         )
 

@@ -131,15 +131,22 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
 
 async def merged(session: AsyncSession, agent: Agent) -> UUID:
     """A merge of two nodes, whose names are the agent's own; its id. There is the type Thing already."""
-    kept, gone = uuid4(), uuid4()
-    for node_id, name in ((kept, f"Battery of {agent.name}"), (gone, f"Batteries of {agent.name}")):
-        session.add(
-            GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=name, properties={})
-        )
-    await session.flush()
+    kept, gone = await doubled(session, agent, "Battery", "Batteries")
     scope = Scope(agent.owner_id, agent.id)
     made = await merging.merge(
         session, scope, kept_id=kept, gone_id=gone, reason="One.", made_by=agent.owner_id
     )
     assert made is not None
     return made.id
+
+
+async def doubled(session: AsyncSession, agent: Agent, *names: str) -> list[UUID]:
+    """Nodes that can be made one; their ids."""
+    found = [uuid4() for _ in names]
+    for node_id, name in zip(found, names, strict=True):
+        called = f"{name} of {agent.name}"
+        session.add(
+            GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=called, properties={})
+        )
+    await session.flush()
+    return found

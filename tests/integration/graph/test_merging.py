@@ -1,6 +1,7 @@
 """Two nodes made one and two again: names, evidence, edges and citations, to the last byte."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -14,8 +15,9 @@ from shared.graph.merging import MergeRefusedError
 from shared.graph.merging.rows import EDGES, EVIDENCE, NAMES, NODES
 from shared.graph.moves import current_ids
 from shared.graph.proof import seals
-from shared.store import ids
-from shared.store.tables import GraphMerge
+from shared.store import ids, leases
+from shared.store.tables import GraphMerge, Step
+from shared.store.words import StepStatus
 from shared.tools import ToolRefusalError
 from tests.committing import SURE
 from tests.integration.graph.said import LEARNED, said
@@ -357,3 +359,25 @@ async def test_a_merge_beside_writers_loses_nothing_and_holds_up_nobody(
     async with world.database.transaction() as session:
         told = await names.of_node(session, world.scope, doubled.kept)
     assert told == ["Ivory Coast", "Côte d’Ivoire"]
+
+
+async def test_what_a_running_step_has_made_is_merged_while_it_writes_on(world: World) -> None:
+    """The step's own transaction holds its row, and would wait for the merge where that waited for it."""
+    await world.iteration(1, queries=["Who is who?"])
+    async with world.database.transaction() as session:
+        await session.execute(update(Step).values(status=StepStatus.PENDING))
+        step = (await session.scalars(select(Step))).one()
+        claimed = await leases.claim(session, step.id, "worker")
+    assert isinstance(claimed, leases.Claimed)
+    made_by = replace(world, scope=replace(world.scope, step_id=step.id))
+    kept, gone = await made_by.node("Ivory Coast"), await made_by.node("Côte d’Ivoire")
+    ghana = await made_by.node("Ghana")
+    await made_by.edge(gone, ghana)
+    async with (
+        asyncio.timeout(20),
+        leases.leased_transaction(world.database, claimed.lease) as session,
+    ):
+        made = await _merge(world, kept, gone)
+        await _undo(world, made.id)
+        await names.settle(session, made_by.scope, [names.Called("Country", "Togo")])
+        await session.rollback()
