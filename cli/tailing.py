@@ -14,6 +14,7 @@ from cli.errors import BadInputError, CommandError
 from cli.installation import api_url, nats_credentials, nats_url
 from cli.show.console import err, out
 from cli.show.events import line_of, short
+from cli.show.harmless import harmless_json
 from cli.streaming import Begin, Streaming
 from shared.events.subjects import pattern_of
 from shared.events.tail import Told, follow, listening
@@ -120,7 +121,7 @@ class Tail:
 
     def _print(self, told: Told, names: Names) -> None:
         if self.as_json:
-            print(told.payload.decode(errors="replace"), flush=True)
+            print(harmless_json(told.payload.decode(errors="replace")), flush=True)
             return
         name = names.of(told.event.agent_id) if told.event else "?"
         out().print(line_of(told, name), soft_wrap=True)

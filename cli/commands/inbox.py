@@ -69,6 +69,7 @@ def mark(
     from cli.client import Client
     from cli.errors import BadInputError
     from cli.installation import api_url
+    from cli.show.harmless import harmless
     from cli.show.json import print_json
     from cli.show.words import counted
     from shared.store.reading.work_shapes import Marked
@@ -82,4 +83,4 @@ def mark(
     elif isinstance(told, Marked):
         typer.echo(f"{counted(told.marked, 'item')} marked as read.")
     else:
-        typer.echo(f"{told.title} is marked as {'not ' if unread else ''}read.")
+        typer.echo(f"{harmless(told.title)} is marked as {'not ' if unread else ''}read.")

@@ -6,6 +6,7 @@ from typing import Final, Protocol
 from rich.console import Console
 from rich.markup import escape
 
+from cli.show.harmless import harmless_json
 from cli.show.json import print_json
 from cli.show.words import ago, cited
 from shared.store.reading.conversation_shapes import LookView, MessageView
@@ -115,7 +116,7 @@ class _ForPrograms:
         print_json(message)
 
     def message(self, message: MessageView) -> None:
-        print(json.dumps(message.model_dump(mode="json"), ensure_ascii=False))
+        print(harmless_json(json.dumps(message.model_dump(mode="json"), ensure_ascii=False)))
 
     def hint(self, text: str) -> None: ...
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
+from cli.show.harmless import harmless_json
+
 
 def print_json(what: BaseModel | Sequence[BaseModel]) -> None:
     """One value, indented, on stdout."""
@@ -13,4 +15,4 @@ def print_json(what: BaseModel | Sequence[BaseModel]) -> None:
         if isinstance(what, BaseModel)
         else [each.model_dump(mode="json") for each in what]
     )
-    print(json.dumps(plain, indent=2, ensure_ascii=False))
+    print(harmless_json(json.dumps(plain, indent=2, ensure_ascii=False)))

@@ -84,16 +84,16 @@ async def _assert_follows(library: Library) -> None:
         for source in shaken.get(thing, ())
     }
     async with library.world.database.transaction() as session:
-        things = [
+        things: list[GraphNode | GraphEdge] = [
             *await session.scalars(select(GraphNode)),
             *await session.scalars(select(GraphEdge)),
         ]
-        for thing in things:
-            known = claims.get(thing.id, [])
-            if known:
-                assert thing.properties == folded({}, known)
-            alone = bool(known) and all(claim.is_retracted for claim in known)
-            assert (thing.unsupported_since is not None) == alone
+    for thing in things:
+        known = claims.get(thing.id, [])
+        if known:
+            assert thing.properties == folded({}, known)
+        alone = bool(known) and all(claim.is_retracted for claim in known)
+        assert (thing.unsupported_since is not None) == alone
 
 
 async def _evidence(library: Library) -> tuple[Mapping[UUID, list[Claim]], Mapping[UUID, UUID]]:
@@ -105,9 +105,9 @@ async def _evidence(library: Library) -> tuple[Mapping[UUID, list[Claim]], Mappi
         )
         for row, retracted_at in rows:
             claim = Claim(row.id, row.claims, row.as_of, row.learned_at, retracted_at is not None)
-            thing = row.node_id or row.edge_id
-            assert thing is not None
-            claims[thing].append(claim)
+            thing_id = row.node_id or row.edge_id
+            assert thing_id is not None
+            claims[thing_id].append(claim)
             source_of[row.id] = row.source_id
     return claims, source_of
 

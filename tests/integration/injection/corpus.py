@@ -8,6 +8,8 @@ from typing import Any, Final
 
 PAGES: Final = Path(__file__).parent / "pages"
 HUGE_CHARACTERS: Final = 2_000_000
+MOST_SAID_CHARACTERS: Final = 20_000
+"""More a model could not say in one answer."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class HostilePage:
     text: str
     orders: tuple[dict[str, Any], ...]
     """Calls of tools: `{"name", "arguments"}`. They may hold `{prompt}`, the system prompt; `{url}`, the page's own
-    address; `{node}` and `{analysis}`, ids of what is there; and `{huge}`, a very long text."""
+    address; `{node}` and `{analysis}`, ids of what is there; and `{huge}`, as much as a model can say."""
 
     @property
     def url(self) -> str:
@@ -28,7 +30,8 @@ class HostilePage:
     def orders_with(self, **known: str) -> list[dict[str, Any]]:
         """With all of that filled in."""
         return [
-            _filled(order, {**known, "url": self.url, "huge": _huge()}) for order in self.orders
+            _filled(order, {**known, "url": self.url, "huge": _huge()[:MOST_SAID_CHARACTERS]})
+            for order in self.orders
         ]
 
 

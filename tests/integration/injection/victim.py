@@ -10,14 +10,14 @@ from sqlalchemy import select, text
 from shared.graph import conclusions, seed_types, types
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
-from shared.store import iterations, leases, prompts
+from shared.store import ids, leases, prompts
 from shared.store.database import Database
 from shared.store.leases import Claimed, Lease
 from shared.store.tables import Agent, GraphEdge, GraphNode, Interaction, Step
 from shared.store.words import Phase, PromptMaker, StepKind, StepStatus
 from tests.committing import SURE
 from tests.integration.graph.world import COUNTRY_SCHEMA
-from tests.integration.making import PROMPTS, make_agent
+from tests.integration.making import PROMPTS, make_agent, make_iteration
 
 MISSION: Final = (
     "Watch the lithium of Ghana, and read https://ministry.example/lithium where it is new"
@@ -40,6 +40,7 @@ def prompt_of(phase: Phase) -> str:
 class Victim:
     database: Database
     agent: Agent
+    iteration_id: UUID
     node_id: UUID
     analysis_id: UUID
 
@@ -48,14 +49,12 @@ class Victim:
         return Scope(self.agent.owner_id, self.agent.id)
 
     async def step(self, kind: StepKind, given: dict[str, Any]) -> tuple[Lease, Step]:
-        """A step of an iteration of its own, leased."""
+        """A step of the iteration, leased."""
         async with self.database.transaction() as session:
-            agent = await session.get_one(Agent, self.agent.id)
-            started = await iterations.start(session, agent, why="due", deadline_seconds=600)
             step = Step(
                 id=uuid4(),
-                iteration_id=started.iteration.id,
-                agent_id=agent.id,
+                iteration_id=self.iteration_id,
+                agent_id=self.agent.id,
                 kind=kind,
                 index=0,
                 input=given,
@@ -98,7 +97,7 @@ async def make_victim(database: Database) -> Victim:
     """With long prompts, the type Country, a node and an analysis that cites it."""
     agent = await make_agent(database, name="victim", mission=MISSION)
     scope = Scope(agent.owner_id, agent.id)
-    node_id = uuid4()
+    node_id = ids.node_id(agent.id, "Country", "Ghana")
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)
         told = {phase: prompt_of(phase) for phase in PROMPTS}
@@ -126,4 +125,5 @@ async def make_victim(database: Database) -> Victim:
             content=f"It digs [node:{node_id}].",
             **SURE,
         )
-    return Victim(database, agent, node_id, analysis_id)
+    started = await make_iteration(database, agent)
+    return Victim(database, agent, started.iteration.id, node_id, analysis_id)

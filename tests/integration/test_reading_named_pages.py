@@ -1,0 +1,92 @@
+"""Pages that nobody named are not read, also by a run that goes on where another was killed."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from services.researcher.acquire import acquire
+from services.researcher.situation import Situation
+from shared.events.models import Query
+from shared.llm.phase import Model
+from shared.runtime.model import model_of, search_of
+from shared.runtime.settings import Settings
+from shared.search.client import SearchClient
+from shared.store.database import Database
+from shared.store.words import Phase, StepKind
+from tests.integration.injection.corpus import HostilePage
+from tests.integration.injection.victim import Victim, make_victim
+from tests.integration.injection.web import Web
+from tests.integration.levers import Sandbox
+from tests.integration.sandbox.serving import serving_app
+
+PAGE = HostilePage(
+    "found", "en", "none", "Found", "Lithium, and a link: https://linked.example", ()
+)
+HINTED = "https://hinted.example/report"
+QUERY = Query(objective="Lithium", reasoning="Unknown.", search_hints=[f"see {HINTED}."])
+
+
+@dataclass(frozen=True)
+class Desk:
+    victim: Victim
+    web: Web
+    levers: Sandbox
+    model: Model
+    search: SearchClient
+
+    async def situation(self) -> Situation:
+        lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
+        return Situation(lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.")
+
+
+@pytest.fixture
+async def desk(sandbox_settings: Settings, database: Database, sandbox: str) -> AsyncIterator[Desk]:
+    web = Web()
+    web.serves(PAGE)
+    async with serving_app(web.app()) as url:
+        settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
+        model, search = model_of(settings, database), search_of(settings)
+        yield Desk(await make_victim(database), web, Sandbox(sandbox), model, search)
+        await model.provider.close()
+        await search.close()
+
+
+def _says(*calls: dict[str, Any], content: str = "") -> dict[str, Any]:
+    return {"phase": Phase.KNOWLEDGE_ACQUISITION, "tool_calls": list(calls), "content": content}
+
+
+def _reads(*urls: str) -> dict[str, Any]:
+    return {"name": "tavilyExtract", "arguments": {"urls": list(urls)}}
+
+
+SEARCHES = {"name": "tavilySearch", "arguments": {"query": "lithium"}}
+
+
+async def test_only_what_an_earlier_round_found_is_read(desk: Desk) -> None:
+    desk.levers.script(
+        _says(SEARCHES, _reads(PAGE.url)),
+        _says(_reads("https://linked.example")),
+        _says(_reads(PAGE.url), _reads(HINTED)),
+        _says(content="Lithium."),
+    )
+    await acquire(desk.model, desk.search, await desk.situation())
+    assert sorted(desk.web.read) == sorted([PAGE.url, HINTED])
+
+
+async def test_a_run_that_is_resumed_decides_the_same(desk: Desk) -> None:
+    """Its search is in the ledger, and makes readable what it made readable then; nothing is asked or paid for twice."""
+    situation = await desk.situation()
+    desk.levers.script(
+        _says(SEARCHES), _says(_reads(PAGE.url)), _says(_reads("https://evil.example"))
+    )
+    desk.levers.script({"phase": Phase.KNOWLEDGE_ACQUISITION, "status": 401})
+    with pytest.raises(Exception, match="scripted error"):
+        await acquire(desk.model, desk.search, situation)
+    assert desk.web.read == [PAGE.url]
+    desk.levers.script(_says(content="Lithium."))
+    await acquire(desk.model, desk.search, situation)
+    assert desk.web.read == [PAGE.url]
+    assert desk.web.searched == ["lithium"]
+    assert desk.levers.repeated("llm") == 0

@@ -1,0 +1,146 @@
+"""Whatever a page holds, a terminal shows it and obeys nothing of it."""
+
+import io
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+from rich.console import Console
+
+from cli.show.conclusions import show_conclusions
+from cli.show.console import THEME, SafeConsole
+from cli.show.graph import show_edges, show_nodes
+from cli.show.harmless import harmless, harmless_json
+from cli.show.inbox import show_inbox
+from cli.show.json import print_json
+from cli.show.memory import show_memories
+from cli.show.sources import show_retractions, show_sources
+from shared.store.reading.conversation_shapes import MemoryView
+from shared.store.reading.retraction_shapes import RetractionView, SourceView
+from shared.store.reading.shapes import (
+    CitationView,
+    ConclusionView,
+    EdgeView,
+    InboxItemView,
+    NodeView,
+)
+from tests.integration.injection.corpus import pages
+
+THEN: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
+ID: Final = uuid4()
+HOSTILE: Final = "".join(page.title + page.text for page in pages() if page.name != "huge")
+OWN_STYLE: Final = re.compile(r"\x1b\[[0-9;]*m")
+OBEYED: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+NODE: Final = NodeView(
+    id=ID,
+    type=HOSTILE,
+    name=HOSTILE,
+    properties={"summary": HOSTILE},
+    created_at=THEN,
+    updated_at=THEN,
+)
+EDGE: Final = EdgeView(
+    id=ID,
+    type=HOSTILE,
+    source_id=ID,
+    source_name=HOSTILE,
+    target_id=ID,
+    target_name=HOSTILE,
+    properties={},
+    created_at=THEN,
+    updated_at=THEN,
+)
+CONCLUSION: Final = ConclusionView(
+    id=ID,
+    word="BUY",
+    name=HOSTILE,
+    summary=HOSTILE,
+    content=f"{HOSTILE} [node:{ID}]",
+    confidence=1,
+    generated_at="2026",
+    iteration_id=None,
+    citations=[CitationView(kind="node", id=ID, type="Country", name=HOSTILE)],
+)
+ITEM: Final = InboxItemView(
+    id=ID,
+    kind="notice",
+    agent_id=ID,
+    agent_name=HOSTILE,
+    node_id=None,
+    action=None,
+    title=HOSTILE,
+    summary=HOSTILE,
+    content=HOSTILE,
+    read_at=None,
+    created_at=THEN,
+)
+MEMORY: Final = MemoryView(
+    id=ID, kind="wish", content=HOSTILE, message_id=None, created_at=THEN, forgotten_at=None
+)
+SOURCE: Final = SourceView(
+    id=ID,
+    url=HOSTILE,
+    title=HOSTILE,
+    published=None,
+    fetched_at=THEN,
+    sha256="",
+    retracted_at=THEN,
+    retracted_because=HOSTILE,
+)
+RETRACTION: Final = RetractionView(
+    id=ID,
+    url=HOSTILE,
+    source_id=None,
+    because=HOSTILE,
+    created_at=THEN,
+    restored_at=None,
+    is_pending=False,
+    sources=1,
+    analyses=1,
+    advice=1,
+)
+SHOWN: Final[dict[str, Callable[[Console], None]]] = {
+    "nodes": lambda console: show_nodes(console, [NODE], limit=1),
+    "edges": lambda console: show_edges(console, [EDGE], limit=1),
+    "conclusions": lambda console: show_conclusions(console, [CONCLUSION], noun="advice", limit=1),
+    "inbox": lambda console: show_inbox(console, [ITEM], everything=True),
+    "memories": lambda console: show_memories(console, [MEMORY], forgotten=False),
+    "sources": lambda console: show_sources(console, [SOURCE], limit=1),
+    "retractions": lambda console: show_retractions(console, [RETRACTION]),
+}
+
+
+def test_the_corpus_would_be_obeyed() -> None:
+    assert "\x1b" in HOSTILE
+    assert "\x9b" in HOSTILE
+    assert "\u202e" in HOSTILE
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_nothing_that_is_shown_is_obeyed(what: str) -> None:
+    file = io.StringIO()
+    SHOWN[what](SafeConsole(file=file, theme=THEME, width=200, force_terminal=True))
+    told = OWN_STYLE.sub("", file.getvalue())
+    assert "Halden" in told or "owned" in told
+    assert OBEYED.findall(told) == []
+
+
+def test_json_says_the_same_and_is_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json(CONCLUSION)
+    told = capsys.readouterr().out
+    assert OBEYED.findall(told) == []
+    read: Any = json.loads(told)
+    assert read["summary"] == HOSTILE
+
+
+def test_what_is_harmless_stays() -> None:
+    text = "Two lines\n\tand a tab: Lomé, 日本, नमस्ते, 👩\u200d🔬."
+    assert harmless(text) == text
+    assert json.loads(harmless_json(json.dumps(text, ensure_ascii=False))) == text
