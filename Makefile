@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations bench-makespan bench-api bench-events check format lock asyncapi clean
+	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-round-trip check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ bench-api: $(VENV)/.installed-dev  ## pages of lists over HTTP, with 100,000 nod
 
 bench-events: $(VENV)/.installed-dev  ## 200 listeners of one api's event stream, over its death: all told, in order, in how little memory
 	@$(BIN)/python -m bench.event_stream
+
+bench-round-trip: $(VENV)/.installed-dev  ## a graph of 100,000 nodes imported, verified, exported and imported again: in what time and memory (ARGS=1000000 for a million)
+	@$(BIN)/python -m bench.round_trip $(ARGS)
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
 	@$(BIN)/ruff format --check .
