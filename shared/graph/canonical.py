@@ -1,31 +1,28 @@
 """What an agent knows in one form, free of ids and of time: two agents that know the same are seen to."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from shared.graph.citations import Citation, Kind, parse, replaced
+from shared.graph.canonical_grounds import grounds_of, listed
+from shared.graph.citations import Citation, Kind, parse
 from shared.graph.scope import Scope
+from shared.graph.spelling import Name, Names, one_json, plain
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
 from shared.graph.unordered import UnorderedHash
-from shared.graph.verify.load import EDGES_IN_ORDER, NODES_IN_ORDER
+from shared.graph.verify.load import EDGES_IN_ORDER, NODES_IN_ORDER, current_ids
 from shared.store.reading.keyset import slices_of
-from shared.store.tables import GraphEdge, GraphNode
+from shared.store.tables import Evidence, GraphEdge, GraphNode
 from shared.tools import Json
 
 BATCH_ROWS: Final = 2000
 _GENERATED_AT = "generated_at"
 """The one property of a conclusion that says when and not what."""
-
-Name = list[Any]
-"""What stands for an id: a node's type and name, an edge's type and the names of its two ends."""
-Names = Mapping[Citation, Name]
 
 
 async def canonical_hash(session: AsyncSession, scope: Scope) -> str:
@@ -34,34 +31,95 @@ async def canonical_hash(session: AsyncSession, scope: Scope) -> str:
     It is made batch by batch, so that it takes no more memory for a million nodes than for ten. Where others write
     meanwhile, give it a transaction of repeatable reads.
     """
-    told = UnorderedHash()
-    for node_type in await node_types(session, scope):
-        told.add(_json(["node type", _node_type(node_type)]))
-    for edge_type in await edge_types(session, scope):
-        told.add(_json(["edge type", _edge_type(edge_type)]))
-    async for nodes in slices_of(session, _all_nodes(scope), NODES_IN_ORDER, BATCH_ROWS):
-        for line in await _lines(session, scope, "node", [_Node(*row) for row in nodes]):
-            told.add(line)
-    async for edges in slices_of(session, _all_edges(scope), EDGES_IN_ORDER, BATCH_ROWS):
-        for line in await _lines(session, scope, "edge", [_Edge(*row) for row in edges]):
-            told.add(line)
-    return told.hexdigest()
+    hashed = UnorderedHash()
+    for kind, types in (await _types(session, scope)).items():
+        for told in types:
+            hashed.add(one_json([kind, told]))
+    async for node in _nodes(session, scope):
+        hashed.add(one_json(["nodes", node.told]))
+    async for edge in _edges(session, scope):
+        hashed.add(one_json(["edges", edge.told]))
+    return hashed.hexdigest()
 
 
-async def _lines(
-    session: AsyncSession, scope: Scope, kind: str, known: "Sequence[_Node | _Edge]"
-) -> list[str]:
-    cited = {each for row in known for each in _cited(row.properties)}
-    names = await _names(session, scope, cited) if cited else {}
-    return [_json([kind, row.told(names)]) for row in known]
+async def canonical(session: AsyncSession, scope: Scope) -> Json:
+    """The agent's types, nodes and edges, sorted: equal where two agents know the same, whoever wrote it, and when.
+
+    A node is named by its type and name, an edge by its type and ends, where texts cite them too. What they rest on
+    counts: which bytes of which page, what they say and for which time. Left out are ids, when anything was fetched,
+    learned or written, and by which phase, step or iteration. Numbers that PostgreSQL holds to be equal read the same.
+
+    Reads the whole graph into memory. Where others write meanwhile, give it a transaction of repeatable reads.
+    """
+    nodes = [each async for each in _nodes(session, scope)]
+    edges = [each async for each in _edges(session, scope)]
+    return {
+        **await _types(session, scope),
+        "nodes": [each.told for each in sorted(nodes, key=_called)],
+        "edges": [each.told for each in sorted(edges, key=_called)],
+    }
+
+
+@dataclass(frozen=True)
+class _Told:
+    called: Name
+    told: Json
+
+
+def _called(each: _Told) -> Name:
+    return each.called
+
+
+async def _types(session: AsyncSession, scope: Scope) -> dict[str, list[Json]]:
+    return {
+        "node_types": [_node_type(each) for each in await node_types(session, scope)],
+        "edge_types": [_edge_type(each) for each in await edge_types(session, scope)],
+    }
+
+
+async def _nodes(session: AsyncSession, scope: Scope) -> AsyncIterator[_Told]:
+    async for rows in slices_of(session, _all_nodes(scope), NODES_IN_ORDER, BATCH_ROWS):
+        known = [_Node(*row) for row in rows]
+        for each in await _with_grounds(session, scope, Evidence.node_id, known):
+            yield each
+
+
+async def _edges(session: AsyncSession, scope: Scope) -> AsyncIterator[_Told]:
+    async for rows in slices_of(session, _all_edges(scope), EDGES_IN_ORDER, BATCH_ROWS):
+        known = [_Edge(*row) for row in rows]
+        for each in await _with_grounds(session, scope, Evidence.edge_id, known):
+            yield each
+
+
+async def _with_grounds(
+    session: AsyncSession,
+    scope: Scope,
+    thing: InstrumentedAttribute[UUID | None],
+    known: "Sequence[_Node | _Edge]",
+) -> list[_Told]:
+    names = await _names(session, scope, {each for row in known for each in _cited(row.properties)})
+    grounds = await grounds_of(session, scope, thing, [row.id for row in known])
+    return [
+        _Told(
+            row.called,
+            row.told(names) | {"evidence": listed(grounds.get(row.id, ()), names)},
+        )
+        for row in known
+    ]
 
 
 async def _names(session: AsyncSession, scope: Scope, cited: set[Citation]) -> Names:
-    by_kind = {kind: {each.id for each in cited if each.kind is kind} for kind in Kind}
-    nodes = await session.execute(_all_nodes(scope).where(GraphNode.id.in_(by_kind[Kind.NODE])))
-    edges = await session.execute(_all_edges(scope).where(GraphEdge.id.in_(by_kind[Kind.EDGE])))
+    """Of what is cited and there, as it is now."""
+    if not cited:
+        return {}
+    current = await current_ids(session, scope, {each.id for each in cited})
+    wanted = set(current.values())
+    nodes = await session.execute(_all_nodes(scope).where(GraphNode.id.in_(wanted)))
+    edges = await session.execute(_all_edges(scope).where(GraphEdge.id.in_(wanted)))
     called = {Citation(Kind.NODE, row.id): _Node(*row).called for row in nodes}
-    return called | {Citation(Kind.EDGE, row.id): _Edge(*row).called for row in edges}
+    called |= {Citation(Kind.EDGE, row.id): _Edge(*row).called for row in edges}
+    now = {each: Citation(each.kind, current[each.id]) for each in cited}
+    return {each: called[there] for each, there in now.items() if there in called}
 
 
 def _cited(value: Any) -> Iterator[Citation]:
@@ -70,27 +128,6 @@ def _cited(value: Any) -> Iterator[Citation]:
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _cited(inner)
-
-
-async def canonical(session: AsyncSession, scope: Scope) -> Json:
-    """The agent's types, nodes and edges, sorted: equal where two agents know the same, whoever wrote it, and when.
-
-    A node is named by its type and name, an edge by its type and ends, where texts cite them too. Left out are ids,
-    times, and which phase, step or iteration wrote what. Numbers that PostgreSQL holds to be equal read the same.
-
-    Reads the whole graph into memory. Where others write meanwhile, give it a transaction of repeatable reads.
-    """
-    edges = await _edges(session, scope)
-    nodes = await _nodes(session, scope)
-    names = {Citation(Kind.NODE, node.id): node.called for node in nodes} | {
-        Citation(Kind.EDGE, edge.id): edge.called for edge in edges
-    }
-    return {
-        "node_types": [_node_type(each) for each in await node_types(session, scope)],
-        "edge_types": [_edge_type(each) for each in await edge_types(session, scope)],
-        "nodes": [node.told(names) for node in sorted(nodes, key=_called)],
-        "edges": [edge.told(names) for edge in sorted(edges, key=_called)],
-    }
 
 
 @dataclass(frozen=True)
@@ -108,7 +145,7 @@ class _Node:
         known = self.properties
         if self.type in RESERVED_TYPES:
             known = {key: value for key, value in known.items() if key != _GENERATED_AT}
-        return {"type": self.type, "name": self.name, "properties": _plain(known, names)}
+        return {"type": self.type, "name": self.name, "properties": plain(known, names)}
 
 
 @dataclass(frozen=True)
@@ -135,20 +172,8 @@ class _Edge:
             "type": type_name,
             "source": source,
             "target": target,
-            "properties": _plain(self.properties, names),
+            "properties": plain(self.properties, names),
         }
-
-
-def _called(known: _Node | _Edge) -> Name:
-    return known.called
-
-
-async def _nodes(session: AsyncSession, scope: Scope) -> list[_Node]:
-    return [_Node(*row) for row in await session.execute(_all_nodes(scope))]
-
-
-async def _edges(session: AsyncSession, scope: Scope) -> list[_Edge]:
-    return [_Edge(*row) for row in await session.execute(_all_edges(scope))]
 
 
 def _all_nodes(scope: Scope) -> Select[UUID, str, str, Json]:
@@ -179,8 +204,8 @@ def _node_type(known: NodeType) -> Json:
     return {
         "name": known.name,
         "description": known.description,
-        "properties_schema": _plain(known.properties_schema, {}),
-        "example_properties": _plain(known.example_properties, {}),
+        "properties_schema": plain(known.properties_schema, {}),
+        "example_properties": plain(known.example_properties, {}),
     }
 
 
@@ -188,35 +213,8 @@ def _edge_type(known: EdgeType) -> Json:
     return {
         "name": known.name,
         "description": known.description,
-        "properties_schema": _plain(known.properties_schema, {}),
-        "example_properties": _plain(known.example_properties, {}),
+        "properties_schema": plain(known.properties_schema, {}),
+        "example_properties": plain(known.example_properties, {}),
         "source_types": sorted(known.source_types),
         "target_types": sorted(known.target_types),
     }
-
-
-def _plain(value: Any, names: Names) -> Any:
-    """`value` with names in its citations, and each number in one spelling."""
-    if isinstance(value, dict):
-        return {key: _plain(inner, names) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_plain(inner, names) for inner in value]
-    if isinstance(value, str):
-        return _with_names(value, names)
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
-
-
-def _with_names(text: str, names: Names) -> str:
-    """`text` with what its citations name in place of ids: `[node:["Country","Ghana"]]`. What names nothing stays."""
-
-    def name_of(citation: Citation) -> str | None:
-        known = names.get(citation)
-        return None if known is None else f"[{citation.kind}:{_json(known)}]"
-
-    return replaced(text, name_of)
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

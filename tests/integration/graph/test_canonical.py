@@ -81,6 +81,7 @@ async def test_the_form_names_what_is_cited_and_holds_neither_ids_nor_times(worl
             "source": ghana,
             "target": togo,
             "properties": {"lengths_km": [1098, {"since": "1914"}], "open": True},
+            "evidence": [],
         }
     ]
     advice, analysis, first, second = form["nodes"]
@@ -95,6 +96,7 @@ async def test_the_form_names_what_is_cited_and_holds_neither_ids_nor_times(worl
             '[edge:["borders",["Country","Ghana"],["Country","Togo"]]].',
             "confidence": 0.5,
         },
+        "evidence": [],
     }
     assert advice["type"] == ADVICE_TYPE
     assert advice["properties"]["content"] == 'Nothing moves [node:["AgentAnalysis","Neighbours"]].'

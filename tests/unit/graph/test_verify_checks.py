@@ -100,7 +100,7 @@ def test_an_edge_needs_its_ends_and_a_page_or_an_analysis() -> None:
         type="about",
         source_id=uuid4(),
         target_id=uuid4(),
-        properties={},
+        properties={"strength": 1},
         seal=None,
         created_at=WHEN,
         updated_at=WHEN,
@@ -109,8 +109,8 @@ def test_an_edge_needs_its_ends_and_a_page_or_an_analysis() -> None:
     ends = {row.source_id: ANALYSIS_TYPE, row.target_id: "Country"}
     assert broken(checks.of_edge(AGENT, row, [], ends)) == []
     ends[row.source_id] = "Country"
-    assert broken(checks.of_edge(AGENT, row, [], ends)) == ["unproven"]
-    assert broken(checks.of_edge(AGENT, row, [], {})) == ["end", "end", "unproven"]
+    assert broken(checks.of_edge(AGENT, row, [], ends)) == ["unproven", "unproven"]
+    assert broken(checks.of_edge(AGENT, row, [], {})) == ["end", "end", "unproven", "unproven"]
 
 
 def test_advice_cites_analyses_that_are_there_and_not_retracted() -> None:
