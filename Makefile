@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-graph check format lock asyncapi clean
+	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-graph bench-round-trip check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ bench-events: $(VENV)/.installed-dev  ## 200 listeners of one api's event stream
 
 bench-graph: $(VENV)/.installed-dev  ## context, looks and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; others by ARGS="1000 20000")
 	@$(BIN)/python -m bench.graph $(ARGS)
+
+bench-round-trip: $(VENV)/.installed-dev  ## a graph of 100,000 nodes imported, verified, exported and imported again: in what time and memory (ARGS=1000000 for a million)
+	@$(BIN)/python -m bench.round_trip $(ARGS)
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
 	@$(BIN)/ruff format --check .

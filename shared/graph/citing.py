@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph.citations import parse
 from shared.graph.scope import Scope
 from shared.graph.types import RESERVED_TYPES
+from shared.store.reading import moves
 from shared.store.reading.retraction_shapes import CitingView
 from shared.store.tables import Citation, GraphNode
 from shared.tools import Json
@@ -47,11 +48,13 @@ def cited_in(told: Json) -> list[UUID]:
 
 
 async def citing(session: AsyncSession, scope: Scope, cited_id: UUID) -> list[CitingView]:
-    """The agent's conclusions that cite it, the newest MOST_TOLD of them."""
+    """The agent's conclusions that cite it, or what was merged into it; the newest MOST_TOLD of them."""
+    earlier = (await moves.earlier_ids(session, [cited_id])).get(cited_id, [])
     rows = await session.execute(
-        select(GraphNode.id, GraphNode.type, GraphNode.name)
+        select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.created_at)
         .join(Citation, Citation.conclusion_id == GraphNode.id)
-        .where(GraphNode.agent_id == scope.agent(), Citation.cited_id == cited_id)
+        .where(GraphNode.agent_id == scope.agent(), Citation.cited_id.in_([cited_id, *earlier]))
+        .distinct()
         .order_by(GraphNode.created_at.desc(), GraphNode.id)
         .limit(MOST_TOLD)
     )

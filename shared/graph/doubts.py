@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph.proof.fold import Claim
 from shared.graph.proof.shaken import shaken_by
 from shared.store import ids
+from shared.store.reading import moves
 from shared.store.tables import Citation, Doubt, Evidence, GraphNode, Source
 
 Shaken = Mapping[UUID, Collection[UUID]]
@@ -102,12 +103,14 @@ async def _shaken(session: AsyncSession, things: Collection[UUID]) -> Shaken:
 
 
 async def _resting_on(session: AsyncSession, things: Collection[UUID]) -> list[tuple[UUID, UUID]]:
-    """Each thing with each conclusion that cites it, or cites one that does."""
+    """Each thing with each conclusion that cites it, or what was merged into it, or cites one that does."""
     if not things:
         return []
+    earlier = await moves.earlier_ids(session, things)
+    now = {each: thing for thing, gone in earlier.items() for each in gone}
     direct = (
         select(Citation.cited_id.label("thing"), Citation.conclusion_id.label("conclusion"))
-        .where(Citation.cited_id.in_(things))
+        .where(Citation.cited_id.in_([*things, *now]))
         .cte("resting", recursive=True)
     )
     onwards = select(direct.c.thing, Citation.conclusion_id).join(
@@ -115,4 +118,4 @@ async def _resting_on(session: AsyncSession, things: Collection[UUID]) -> list[t
     )
     resting = direct.union(onwards)
     rows = await session.execute(select(resting.c.thing, resting.c.conclusion))
-    return [(row.thing, row.conclusion) for row in rows]
+    return sorted({(now.get(row.thing, row.thing), row.conclusion) for row in rows})

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph import citing, doubts, standing, telling_doubts
 from shared.graph.refold import refold_edge, refold_node
 from shared.graph.scope import Scope
+from shared.graph.turns import write_beside_others
 from shared.store.database import Database
 from shared.store.tables import (
     Agent,
@@ -105,6 +106,7 @@ async def _go_on(
         )
     ).all()
     if spans:
+        await write_beside_others(session, scope)
         await standing.make_move(session, scope.agent_id)
         await _refold(session, scope, await _locked(session, spans))
         source.through = spans[-1]

@@ -107,10 +107,10 @@ class Arrival:
         ends = await self._arrived.new_ids(
             {end for _, line in lines for end in (line.source_id, line.target_id)}
         )
+        there = dict.fromkeys(ends, "")
         edges, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID]]()
         for (number, line), of_it in zip(lines, quoted, strict=True):
             self._refuse_evidence(number, of_it)
-            there = dict.fromkeys(ends, "")
             _refuse(number, checks.of_edge(self._old_agent, line, of_it, there))
             row = anew.edge(self._agent_id, line, ends[line.source_id], ends[line.target_id])
             pairs += [(old, row.id) for old in (line.id, *line.earlier_ids)]

@@ -16,6 +16,7 @@ from shared.graph.types import EdgeType, NodeType, edge_types, node_types
 from shared.graph.verify import load
 from shared.graph.verify.checks import Spanned
 from shared.store import agents, prompts
+from shared.store.reading import moves
 from shared.store.reading.keyset import Keyset, slices_of
 from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Source, Step
 
@@ -120,7 +121,7 @@ class Content:
     ) -> list[ThingTold]:
         ids = [row.id for row, _ in known]
         evidence = await load.evidence_of(self._session, self._scope, kind, ids)
-        earlier = await load.earlier_ids(self._session, self._scope, ids)
+        earlier = await moves.earlier_ids(self._session, ids)
         found = [each.row.id for of_thing in evidence.values() for each in of_thing]
         steps = await self._steps_of(found)
         return [

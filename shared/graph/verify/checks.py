@@ -79,24 +79,21 @@ def _of_span(spanned: Spanned) -> Faults:
         yield Fault(Broken.QUOTE, "what stands at its span is not what was quoted")
 
 
-def of_thing(agent_id: UUID, row: ThingRow, evidence: Sequence[Spanned]) -> Faults:
-    """Its seal and its properties; conclusions have no evidence, and their properties are their own."""
+def _of_seal(agent_id: UUID, row: ThingRow, evidence: Sequence[Spanned]) -> Faults:
     if row.seal is None:
         yield Fault(Broken.UNPROVEN, "it was written before evidence was kept, and has no seal")
     elif row.sealed(agent_id, [each.row.id for each in evidence]) != row.seal:
         yield Fault(Broken.SEAL, "it, or the list of its evidence, was changed since it was sealed")
-    if not is_conclusion(row):
-        yield from _of_properties(row.properties, [each.claim for each in evidence])
 
 
 def of_node(agent_id: UUID, row: NodeRow, evidence: Sequence[Spanned]) -> Faults:
     """Not of its id: that may have been made of an earlier spelling of its name."""
-    yield from of_thing(agent_id, row, evidence)
+    yield from _of_seal(agent_id, row, evidence)
     if is_conclusion(row):
         if ids.node_id(agent_id, row.type, row.name) != row.id:
             yield Fault(Broken.ID, "its id does not follow from its type and name")
-    elif not evidence:
-        yield Fault(Broken.UNPROVEN, "no page speaks of it")
+    else:
+        yield from _of_facts(row, evidence)
 
 
 def of_edge(
@@ -104,14 +101,14 @@ def of_edge(
 ) -> Faults:
     """`ends` are the types of those of its ends that are there.
 
-    Not of its id: its ends may have been others, before they were merged. An edge of an analysis rests on that.
+    Not of its id: its ends may have been others, before they were merged. An edge of an analysis rests on that alone.
     """
-    yield from of_thing(agent_id, row, evidence)
+    yield from _of_seal(agent_id, row, evidence)
     for word, end in (("begins", row.source_id), ("ends", row.target_id)):
         if end not in ends:
             yield Fault(Broken.END, f"the node that it {word} at is not there")
-    if not evidence and ANALYSIS_TYPE not in ends.values():
-        yield Fault(Broken.UNPROVEN, "no page speaks of it")
+    if evidence or ANALYSIS_TYPE not in ends.values():
+        yield from _of_facts(row, evidence)
 
 
 def of_conclusion(row: NodeRow, support: Support) -> Faults:
@@ -135,6 +132,12 @@ def cited_by(row: NodeRow) -> Cited:
 
 def is_conclusion(row: ThingRow) -> bool:
     return isinstance(row, NodeRow) and row.type in (ANALYSIS_TYPE, ADVICE_TYPE)
+
+
+def _of_facts(row: ThingRow, evidence: Sequence[Spanned]) -> Faults:
+    if not evidence:
+        yield Fault(Broken.UNPROVEN, "no page speaks of it")
+    yield from _of_properties(row.properties, [each.claim for each in evidence])
 
 
 def _of_properties(properties: Mapping[str, Any], claims: Sequence[Claim]) -> Faults:

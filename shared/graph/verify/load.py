@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, LargeBinary, Select, and_, case, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import moves
 from shared.graph.citations import Found, Kind
 from shared.graph.proof.rows import EdgeRow, EvidenceRow, Json, NodeRow, SourceRow
 from shared.graph.scope import Scope
@@ -188,15 +189,9 @@ async def node_types(
 async def current_ids(
     session: AsyncSession, scope: Scope, cited: Collection[UUID]
 ) -> dict[UUID, UUID]:
-    """What each cited id stands for now: itself, as long as nothing is merged."""
-    return {each: each for each in cited}
-
-
-async def earlier_ids(
-    session: AsyncSession, scope: Scope, things: Collection[UUID]
-) -> dict[UUID, list[UUID]]:
-    """The other way round: by the ids of now those that stand for them in older texts. None, as above."""
-    return {}
+    """What each cited id stands for now: itself, or what it was merged into."""
+    moved = await moves.current_ids(session, scope, cited)
+    return {each: moved.get(each, each) for each in cited}
 
 
 async def support_of(

@@ -1,10 +1,11 @@
 """Under which id a node or edge is found that a merge has moved."""
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import exists, literal, or_, select
+from sqlalchemy import ColumnElement, exists, literal, or_, select
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
@@ -25,26 +26,17 @@ async def current_ids(
     agent = (
         select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id).scalar_subquery()
     )
-    # A thing of that id may have been written again since.
-    is_gone = ~or_(
-        exists().where(GraphNode.id == GraphMove.gone_id),
-        exists().where(GraphEdge.id == GraphMove.gone_id),
-    )
     chain = (
         select(GraphMove.gone_id.label("asked"), GraphMove.kept_id, literal(1).label("length"))
-        .where(GraphMove.agent_id == agent, GraphMove.gone_id.in_(asked), is_gone)
+        .where(GraphMove.agent_id == agent, GraphMove.gone_id.in_(asked), _is_gone(GraphMove))
         .cte("chain", recursive=True)
     )
     further = aliased(GraphMove)
-    is_further_gone = ~or_(
-        exists().where(GraphNode.id == further.gone_id),
-        exists().where(GraphEdge.id == further.gone_id),
-    )
     chain = chain.union_all(
         select(chain.c.asked, further.kept_id, chain.c.length + 1).where(
             further.agent_id == agent,
             further.gone_id == chain.c.kept_id,
-            is_further_gone,
+            _is_gone(further),
             chain.c.length < LONGEST_CHAIN,
         )
     )
@@ -54,3 +46,33 @@ async def current_ids(
         .order_by(chain.c.asked, chain.c.length.desc())
     )
     return {row.asked: row.kept_id for row in rows}
+
+
+async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
+    """The other way round: by nodes and edges the ids of those that were moved into them; none are left out."""
+    if not ids:
+        return {}
+    chain = (
+        select(GraphMove.kept_id.label("asked"), GraphMove.gone_id, literal(1).label("length"))
+        .where(GraphMove.kept_id.in_(ids), _is_gone(GraphMove))
+        .cte("chain", recursive=True)
+    )
+    further = aliased(GraphMove)
+    chain = chain.union_all(
+        select(chain.c.asked, further.gone_id, chain.c.length + 1).where(
+            further.kept_id == chain.c.gone_id, _is_gone(further), chain.c.length < LONGEST_CHAIN
+        )
+    )
+    found: defaultdict[UUID, list[UUID]] = defaultdict(list)
+    for row in await session.execute(
+        select(chain.c.asked, chain.c.gone_id).order_by(chain.c.gone_id)
+    ):
+        found[row.asked].append(row.gone_id)
+    return found
+
+
+def _is_gone(move: type[GraphMove]) -> ColumnElement[bool]:
+    """A thing of that id may have been written again since."""
+    return ~or_(
+        exists().where(GraphNode.id == move.gone_id), exists().where(GraphEdge.id == move.gone_id)
+    )

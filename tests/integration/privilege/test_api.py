@@ -45,12 +45,17 @@ async def test_everything_that_is_told_may_be_read(closed: Guarded, ours: Databa
             "",
             *("/iterations", "/iterations/1", "/interactions", "/graph", "/nodes", "/edges"),
             *("/node-types", "/edge-types", "/analyses", "/advice", "/calls", "/calls/summary"),
-            *("/investigation-requests?open=true", "/doubles", "/merges"),
+            *("/investigation-requests?open=true", "/doubles", "/merges", "/verification"),
+            *(f"/export?format={each}" for each in ("jsonl", "graphml", "prov")),
             *(f"/nodes/{full.node_id}", f"/nodes/{full.node_id}/neighbourhood?depth=2"),
         ):
             answer = await api.get(f"/agents/{AGENT}{path}")
             assert answer.status_code == 200, answer.text
-        for path in (f"/interactions/{full.interaction_id}/events", "/inbox", "/dead-letters"):
+        chain = f"/conclusions/{full.advice_id}/verification"
+        for path in (
+            *(chain, f"/interactions/{full.interaction_id}/events"),
+            *("/inbox", "/dead-letters"),
+        ):
             assert (await api.get(path)).status_code == 200
         for path in (f"/inbox/{full.item_id}/read", f"/inbox/{full.item_id}/unread", "/inbox/read"):
             assert (await api.post(path)).status_code == 200
