@@ -4,7 +4,6 @@ from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import facts
@@ -18,15 +17,10 @@ FEWEST_A_NODE: Final = 5
 async def touching(
     session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
 ) -> list[EdgeFact]:
-    """At most `limit` of those that begin or end at `ids`, those touched last first: of each node the newest.
-
-    For the rest of the transaction PostgreSQL sorts only where no index has the order.
-    """
+    """At most `limit` of those that begin or end at `ids`, those touched last first: of each node the newest."""
     if not ids:
         return []
     share = max(FEWEST_A_NODE, -(-limit // len(ids)))
-    # Most nodes have few edges, so PostgreSQL would as soon fetch all that one has and sort them: of a hub, very many.
-    await session.execute(text("set local enable_sort = off"))
     values = {"ids": list(ids), "share": share}
     return await facts.edges(session, scope, _TOUCHING, values, limit)
 
@@ -47,10 +41,12 @@ async def leading(
 
 def _newest_at(end: str) -> str:
     """As `shared.graph.pages` does it: an `or` of both ends would read all that a hub has."""
+    # A range of one: PostgreSQL takes it for many and reads them in the index's order, as far as they are wanted. Of
+    # equals it would expect the few that most nodes have, and fetch and sort them all: of a hub, very many.
     return (
         f"(select {end}.id from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
-        f" (select graph_edges.id from graph_edges where {end}_id = given.id"
-        f"  order by updated_at desc limit :share) {end})"
+        f" (select graph_edges.id from graph_edges where {end}_id >= given.id"
+        f"  and {end}_id <= given.id order by {end}_id desc, updated_at desc limit :share) {end})"
     )
 
 

@@ -34,7 +34,7 @@ def _listened() -> Iterator[Sent]:
     sent: Sent = []
 
     def hear(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
-        if not statement.startswith(("explain", "set")):
+        if not statement.startswith("explain"):
             sent.append((statement, values))
 
     event.listen(Engine, "before_cursor_execute", hear)
@@ -46,8 +46,6 @@ def _listened() -> Iterator[Sent]:
 
 def _plan(url: str, statement: str, values: Any) -> str:
     with psycopg.connect(url) as connection:
-        if "_id = given.id" in statement:
-            connection.execute("set local enable_sort = off")
         rows = connection.execute(f"explain {statement}".encode(), values)
         return "\n".join(row[0] for row in rows)
 
