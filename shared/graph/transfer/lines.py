@@ -42,6 +42,7 @@ class NodeTypeLine(_Line):
     description: str
     properties_schema: dict[str, Any]
     example_properties: dict[str, Any]
+    justification: str | None = None
     created_by: str
     created_at: datetime
 

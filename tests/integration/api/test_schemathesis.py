@@ -51,8 +51,6 @@ SPOILING: Final = frozenset({"PATCH /api/v1/destinations/{destination_id}"})
 """Besides the deletes, what leaves less for others to be asked about: nothing is sent where it is not active."""
 OF_BROWSERS: Final = "POST /api/v1/sign-out"
 """It ends the session that asks, so it is asked with one."""
-IN_BODIES: Final = ("address", "kept", "gone")
-"""Where a body says what it is about."""
 OTHERWISE: Final = {
     ("POST /api/v1/agents/{agent}/conversation/messages/{message_id}/retry", "message_id"): (
         "failed_message_id"
@@ -60,7 +58,7 @@ OTHERWISE: Final = {
 }
 """Where a parameter of an operation is about something else than elsewhere: only what failed is retried."""
 
-IN_BODIES: Final = ("address", "source")
+IN_BODIES: Final = ("address", "kept", "gone", "source")
 """What names something in a body."""
 
 NOT_CHECKED: Final = {

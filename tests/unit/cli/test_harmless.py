@@ -20,7 +20,8 @@ from cli.show.json import print_json
 from cli.show.memory import show_memories
 from cli.show.sources import show_retractions, show_sources
 from shared.store.reading.conversation_shapes import MemoryView
-from shared.store.reading.retraction_shapes import RetractionView, SourceView
+from shared.store.reading.evidence_shapes import SourceView
+from shared.store.reading.retraction_shapes import RetractionView
 from shared.store.reading.shapes import (
     CitationView,
     ConclusionView,
