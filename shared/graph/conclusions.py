@@ -133,7 +133,7 @@ async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
     stands: dict[UUID, bool] = {}
     for node_id, type_name, does_stand in node_rows:
         types[node_id], stands[node_id] = type_name, does_stand
-    stands |= dict(edge_rows.tuples().all())
+    stands |= dict(edge_rows.all())
     # What a merge has moved is cited by either id.
     types |= {gone: types[kept] for gone, kept in moved.items() if kept in types}
     stands |= {gone: stands[kept] for gone, kept in moved.items() if kept in stands}

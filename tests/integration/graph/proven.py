@@ -15,6 +15,7 @@ from shared.graph.proof.rows import EvidenceRow, SourceRow
 from shared.graph.scope import Scope
 from shared.store import ids
 from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
+from tests.committing import COMMITTED, SURE
 from tests.integration.graph.world import World
 
 FETCHED: Final = datetime(2026, 3, 1, 8, tzinfo=UTC)
@@ -97,10 +98,10 @@ class Proven:
 
     async def analysis(self, name: str, content: str) -> None:
         """`content` is formatted with what is known by name: `[node:{Ghana}]`."""
-        await self._conclude(name, content, conclusions.add_analysis, kind="observation")
+        await self._conclude(name, content, conclusions.add_analysis, kind="observation", **SURE)
 
     async def advice(self, name: str, content: str) -> None:
-        await self._conclude(name, content, conclusions.add_advice, action="HOLD")
+        await self._conclude(name, content, conclusions.add_advice, action="HOLD", **COMMITTED)
 
     async def about(self, analysis: str, node: str) -> None:
         """The analyzer's own edge, which no page speaks of."""

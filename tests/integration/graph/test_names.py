@@ -12,7 +12,9 @@ from shared.graph.doubles import LIKENESS
 from shared.store.reading.page import Wanted
 from shared.store.tables import GraphName, GraphNode
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.world import COUNTRY, GROUNDS, World
+from tests.integration.graph.world import COUNTRY, GROUNDS, PAGE, World
+
+EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
 
 async def _add(world: World, name: str, **asked: Any) -> UUID:
@@ -126,7 +128,9 @@ async def test_names_of_older_nodes_are_taken_once_and_doubles_among_them_told(
 
 async def _tool(world: World, **given: Any) -> Json:
     tool = tools.add_graph_node(world.scope, world.validators)
-    arguments = tool.arguments.model_validate({"type": "Company", "properties": COUNTRY, **given})
+    arguments = tool.arguments.model_validate(
+        {"type": "Company", "properties": COUNTRY, "evidence": EVIDENCE, **given}
+    )
     async with world.database.transaction() as session:
         return await tool.run(session, arguments)
 

@@ -84,7 +84,7 @@ async def test_several_types_and_times(world: World) -> None:
 async def test_what_was_true_at_other_times_only_is_left_out_where_that_is_asked(
     world: World,
 ) -> None:
-    ghana, togo, benin = [await world.node(name) for name in ("Ghana", "Togo", "Benin")]
+    ghana, togo, benin = [await world.unproven(name) for name in ("Ghana", "Togo", "Benin")]
     await _evidence(world, ghana, valid_from=LONG_AGO, valid_to=LONG_AGO + timedelta(days=365))
     await _evidence(world, togo, valid_from=LONG_AGO)
 

@@ -113,6 +113,7 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
             "sourceId": volta["nodeId"],
             "targetId": ghana["nodeId"],
             "properties": {},
+            "asOf": "2024-05-01T00:00:00Z",
         }
     ]
 
@@ -176,7 +177,11 @@ async def test_edges_satisfy_the_schema_that_their_type_was_given(world: World) 
     assert again["propertiesSchema"] == schema
     listed = await _call(world, _named(offered, "listEdgeTypes"))
     assert [each.get("propertiesSchema") for each in listed["edgeTypes"]] == [None, None, schema]
-    ends = {"sourceId": await world.node("Ghana"), "targetId": await world.node("Togo")}
+    ends = {
+        "sourceId": await world.node("Ghana"),
+        "targetId": await world.node("Togo"),
+        "evidence": EVIDENCE,
+    }
     with pytest.raises(ToolRefusalError, match="do not satisfy the schema of owns: percent"):
         await _call(world, add, type="owns", **ends, properties={"percent": 101})
     assert (await _call(world, add, type="owns", **ends, properties={"percent": 3}))["created"]
@@ -319,6 +324,7 @@ async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
         type="observation",
         summary="It grows.",
         content=f"It grows [node:{ghana}].",
+        confidence=0.5,
     )
     for properties in ({"share": 1}, {"why": "both grow"}):
         tied = await _call(

@@ -171,7 +171,7 @@ async def test_what_speaks_of_what_is_not_there_is_refused(proven: Proven) -> No
 
 
 async def test_what_has_no_proof_comes_back_without_one(proven: Proven) -> None:
-    benin = await proven.world.node("Benin")
+    benin = await proven.world.unproven("Benin")
     scope = await imported(proven, await exported(proven))
     async with proven.world.database.snapshot() as session:
         assert {each.broken for each in await breaks(session, scope)} == {"unproven"}

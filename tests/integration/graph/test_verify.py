@@ -120,7 +120,7 @@ async def test_a_page_among_others_that_is_retracted_breaks_nothing(proven: Prov
 
 
 async def test_what_was_written_before_evidence_was_kept_is_unproven(proven: Proven) -> None:
-    await proven.world.node("Benin")
+    await proven.world.unproven("Benin")
     _, breaks = await swept(proven)
     assert {(each.name, each.broken) for each in breaks} == {("Benin", "unproven")}
     told = {each.told for each in breaks}

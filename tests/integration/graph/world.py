@@ -12,7 +12,7 @@ from shared.graph.grounds import Ground
 from shared.graph.scope import Scope
 from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
-from shared.store import agents, investigations
+from shared.store import agents, ids, investigations
 from shared.store.database import Database
 from shared.store.tables import GraphNode, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
@@ -64,6 +64,15 @@ class World:
                 grounds=GROUNDS,
             )
         return added.id
+
+    async def unproven(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
+        """A node as it was written before evidence was kept: no page speaks of it, and nothing seals it."""
+        node_id = ids.node_id(self.scope.agent_id, type_name, name)
+        known = {**COUNTRY, **properties}
+        of = {"agent_id": self.scope.agent_id, "type": type_name, "name": name}
+        async with self.database.transaction() as session:
+            session.add(GraphNode(id=node_id, properties=known, **of))
+        return node_id
 
     async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
         async with self.database.transaction() as session:
