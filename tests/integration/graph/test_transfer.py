@@ -224,7 +224,7 @@ async def test_prov_leads_from_advice_to_the_page(proven: Proven) -> None:
     document = json.loads(await exported(proven, prov.written))
     assert document["@context"]["wasQuotedFrom"] == {"@id": "prov:wasQuotedFrom", "@type": "@id"}
     by_id = {each["@id"]: each for each in document["@graph"]}
-    assert len(by_id) == len(document["@graph"]) == 1 + 4 + 7 + 5 + 2
+    assert len(by_id) == len(document["@graph"]) == 1 + 5 + 7 + 5 + 2
 
     def derived(each: str) -> list[str]:
         return [*by_id[each].get("wasDerivedFrom", []), *_listed(by_id[each].get("wasQuotedFrom"))]
@@ -267,4 +267,4 @@ async def test_an_export_is_of_one_moment_whoever_writes_meanwhile(proven: Prove
             )
             for table in (Source, GraphNode, GraphEdge, Evidence)
         ]
-    assert counts == [4, 5, 2, 7]
+    assert counts == [5, 5, 2, 7]

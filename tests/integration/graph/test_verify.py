@@ -70,7 +70,7 @@ async def test_all_of_it_is_looked_at_whatever_the_size_of_a_page(
     proven: Proven, rows: int
 ) -> None:
     assert await swept(proven, rows) == (
-        CheckedView(sources=4, evidence=7, nodes=5, edges=2),
+        CheckedView(sources=5, evidence=7, nodes=5, edges=2),
         [],
     )
 
