@@ -125,5 +125,5 @@ async def make_victim(database: Database) -> Victim:
             content=f"It digs [node:{node_id}].",
             **SURE,
         )
-    started = await make_iteration(database, agent)
-    return Victim(database, agent, started.iteration.id, node_id, analysis_id)
+    started = await make_iteration(database, attached)
+    return Victim(database, attached, started.iteration.id, node_id, analysis_id)
