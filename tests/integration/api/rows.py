@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import select
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import conclusions, edges, merging, nodes, retracting, seed_types
@@ -14,7 +14,15 @@ from shared.graph.scope import Scope
 from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
 from shared.store.database import Database
-from shared.store.tables import Agent, GraphEdge, GraphEdgeType, GraphNode, GraphNodeType, Source
+from shared.store.tables import (
+    Agent,
+    Evidence,
+    GraphEdge,
+    GraphEdgeType,
+    GraphNode,
+    GraphNodeType,
+    Source,
+)
 from tests.committing import COMMITTED, SURE
 from tests.integration.graph.evidence_rows import make_source
 from tests.integration.making import make_iteration
@@ -150,3 +158,14 @@ async def doubled(session: AsyncSession, agent: Agent, *names: str) -> list[UUID
         )
     await session.flush()
     return found
+
+
+async def forget_pages(database: Database, agent: Agent) -> None:
+    """As if no page had said a word of anything: nothing is known but that things are."""
+    async with database.transaction() as session:
+        await session.execute(delete(Evidence).where(Evidence.agent_id == agent.id))
+        await session.execute(delete(Source).where(Source.agent_id == agent.id))
+        facts = GraphNode.agent_id == agent.id, GraphNode.type == "Thing"
+        await session.execute(update(GraphNode).where(*facts).values(properties={}, seal=None))
+        edges = update(GraphEdge).where(GraphEdge.agent_id == agent.id)
+        await session.execute(edges.values(properties={}, seal=None))

@@ -16,6 +16,7 @@ from shared.store.database import Database
 from shared.store.tables import Agent
 from tests.integration.api.asking import assert_problem
 from tests.integration.api.full import AGENT, Full, full_agent
+from tests.integration.api.rows import forget_pages, row_of
 
 
 @pytest.fixture
@@ -25,8 +26,9 @@ async def full(api: httpx.AsyncClient, database: Database) -> Full:
 
 
 async def test_what_was_made_without_evidence_is_told_to_be_unproven(
-    api: httpx.AsyncClient, full: Full
+    api: httpx.AsyncClient, database: Database, full: Full
 ) -> None:
+    await forget_pages(database, await row_of(database, AGENT))
     told = (await api.get(f"/agents/{AGENT}/verification", params={"limit": 3})).json()
     assert (told["checked"]["sources"], told["breaks"]) == (0, [])
     found, pages = list[Any](), 1

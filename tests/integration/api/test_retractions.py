@@ -11,7 +11,7 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from tests.integration.api.asking import assert_problem
 from tests.integration.api.full import AGENT, Full, full_agent
-from tests.integration.api.rows import row_of
+from tests.integration.api.rows import forget_pages, row_of
 from tests.integration.api.serving import served
 from tests.integration.api.signed_in import token_of
 from tests.integration.graph.library import Library
@@ -32,6 +32,7 @@ async def full(database: Database) -> Full:
 async def library(database: Database, full: Full) -> Library:
     """The full agent's node and edge rest on PAGE, and so do its analysis and its advice."""
     agent = await row_of(database, AGENT)
+    await forget_pages(database, agent)
     library = Library(World(database, Scope(agent.owner_id, agent.id), Validators()))
     await library.says(PAGE, {"summary": "It buys."}, node_id=full.node_id)
     await library.says(PAGE, {}, edge_id=full.edge_id)

@@ -12,7 +12,7 @@ from shared.runtime.reaching import database_of
 from shared.store.database import Database
 from tests.integration.api.asking import MISSION, client_of
 from tests.integration.api.full import AGENT, full_agent
-from tests.integration.api.rows import advise, merged, row_of
+from tests.integration.api.rows import advise, forget_pages, merged, row_of
 from tests.integration.graph.library import Library
 from tests.integration.graph.world import World
 from tests.integration.guarded import Guarded
@@ -69,6 +69,7 @@ async def test_what_rests_on_a_retracted_page_is_gone_through(
 ) -> None:
     full = await full_agent(ours)
     agent, page = await row_of(ours, AGENT), "https://false.example"
+    await forget_pages(ours, agent)
     library = Library(World(ours, Scope(agent.owner_id, agent.id), Validators()))
     await library.says(page, {"summary": "It buys."}, node_id=full.node_id)
     await library.says(page, {}, edge_id=full.edge_id)
