@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from shared.store import graph_grants as graph
 from shared.store.rights import ALL, READ, Columns, Filled, Grant, Rows
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED, InboxKind, Phase, StepKind
 
@@ -42,10 +43,6 @@ _CONFIGURED: Final = (
     "updated_at",
 )
 """What is made of an agent's mission."""
-_CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
-_MERGED: Final = ("properties", "seal", "unsupported_since", "updated_at")
-
-
 _RESERVED: Final = ("reserved_usd", "reserved_on", "presumed_usd")
 _DAY: Final = ("scope", "day")
 _HELD: Final = ("reserved_usd", "reserved_calls")
@@ -110,75 +107,9 @@ def _asks(*phases: Phase) -> dict[str, Grant]:
     }
 
 
-_LOOKS: Final = {
-    "agents": READ,
-    "iterations": READ,
-    "graph_node_types": READ,
-    "graph_edge_types": READ,
-    "graph_nodes": READ,
-    "graph_edges": READ,
-    "graph_names": READ,
-    "graph_merges": READ,
-    "graph_moves": READ,
-    "sources": READ,
-    "evidence": READ,
-    "investigation_requests": READ,
-    "doubts": READ,
-}
+_LOOKS: Final = {"agents": READ, "iterations": READ, **graph.SEEN}
 """What every phase is shown of its agent."""
 
-
-def _concludes(type_name: str) -> dict[str, Grant]:
-    return {
-        "graph_nodes": Grant(ALL, insert=ALL, inserts=Rows("type", (type_name,))),
-        "citations": Grant(insert=ALL),
-    }
-
-
-_MAKES_TYPES: Final = {
-    "graph_node_types": Grant(ALL, insert=ALL),
-    "graph_edge_types": Grant(ALL, insert=ALL),
-}
-_MAKES_SYSTEM_TYPES: Final = {
-    **_MAKES_TYPES,
-    "graph_node_types": Grant(
-        ALL,
-        insert=ALL,
-        update=("properties_schema", "example_properties"),
-        updates=Rows("name", _CONCLUSIONS),
-    ),
-}
-"""And brings up to date what an older version gave the agent."""
-_WRITES_EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_MERGED)}
-_FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
-# Only people merge, through the api: what goes, and comes back when that is undone, are facts alone.
-_MERGES: Final = {
-    "graph_nodes": Grant(
-        ALL,
-        insert=ALL,
-        update=_MERGED,
-        delete=True,
-        inserts=_FACTS,
-        updates=_FACTS,
-        deletes=_FACTS,
-    ),
-    "graph_edges": Grant(ALL, insert=ALL, update=_MERGED, delete=True),
-    "graph_names": Grant(ALL, insert=ALL, update=("node_id",)),
-    "graph_merges": Grant(ALL, insert=ALL, update=("undone_at",)),
-    "graph_moves": Grant(ALL, insert=ALL, delete=True),
-    "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
-}
-
-# What a retraction changes is what follows from the evidence that is left; the evidence itself stays as it is.
-_RETRACTS: Final = {
-    "sources": Grant(ALL, update=("retracted_at", "retracted_because")),
-    "graph_nodes": Grant(ALL, update=_MERGED, updates=_FACTS),
-    "graph_edges": Grant(ALL, update=_MERGED),
-    "retractions": Grant(ALL, insert=ALL, update=("restored_at", "due_at")),
-    "retracted_sources": Grant(ALL, insert=ALL, update=("is_due", "through")),
-    "citations": Grant(ALL, insert=ALL),
-    "doubts": Grant(ALL, insert=ALL, update=("since", "cleared_at")),
-}
 
 _LETS_IN: Final = {
     "users": Grant(
@@ -234,7 +165,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "observer": {
         **_LOOKS,
-        **_MAKES_SYSTEM_TYPES,
+        **graph.SYSTEM_TYPES,
         "memories": READ,
         "investigation_requests": Grant(ALL, update=("dropped_at",)),
         "iterations": Grant(ALL, update=("observer_plan", "stage_changed_at")),
@@ -244,12 +175,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "researcher": {
         **_LOOKS,
-        **_MAKES_TYPES,
-        **_WRITES_EDGES,
-        "graph_nodes": Grant(ALL, insert=ALL, update=_MERGED, inserts=_FACTS, updates=_FACTS),
-        "graph_names": Grant(ALL, insert=ALL),
-        "sources": Grant(ALL, insert=ALL),
-        "evidence": Grant(ALL, insert=ALL),
+        **graph.TYPES,
+        **graph.FACTS,
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
         **_asks(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
@@ -282,8 +209,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "analyzer": {
         **_LOOKS,
-        **_WRITES_EDGES,
-        **_concludes(ANALYSIS_TYPE),
+        **graph.EDGES,
+        **graph.concludes(ANALYSIS_TYPE),
         "investigation_requests": Grant(ALL, insert=ALL),
         **_steps(StepKind.INSIGHT),
         **_asks(Phase.ANALYSIS_GENERATION),
@@ -291,7 +218,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "adviser": {
         **_LOOKS,
-        **_concludes(ADVICE_TYPE),
+        **graph.concludes(ADVICE_TYPE),
         "conversations": Grant(ALL, insert=ALL),
         "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),
@@ -303,7 +230,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "concierge": {
         **_LOOKS,
-        **_MAKES_SYSTEM_TYPES,
+        **graph.SYSTEM_TYPES,
         "prompt_versions": Grant(ALL, insert=ALL),
         **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, asks_for_more=True),
         "conversations": Grant(ALL, update=("summary", "summarized_turns")),
@@ -324,9 +251,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "api": {
         **_LOOKS,
-        **_MAKES_TYPES,
-        **_RETRACTS,
-        **_MERGES,
+        **graph.TYPES,
+        **graph.RETRACTED,
+        **graph.MERGED,
         **_LETS_IN,
         **_MAKES_DESTINATIONS,
         "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),
