@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from services.concierge.answers import Shape
-from shared.graph import types
+from shared.graph import type_names, types
 from shared.graph.seed_types import ABOUT
 from shared.graph.validation import Validators
 from shared.tools import Json, ToolRefusalError
@@ -134,9 +134,9 @@ def _count_faults(what: str, names: Sequence[str], wanted: tuple[int, int]) -> I
 def _type_faults(given: NewNodeType | NewEdgeType, validators: Validators) -> Iterator[str]:
     try:
         if isinstance(given, NewNodeType):
-            types.refuse_node_type_name(given.name)
+            type_names.refuse_node_type_name(given.name)
         else:
-            types.refuse_edge_type_name(given.name)
+            type_names.refuse_edge_type_name(given.name)
         types.folded_description(given.description)
         types.refuse_bad_properties(validators, given.name, given.json_schema, given.example)
     except ToolRefusalError as refusal:

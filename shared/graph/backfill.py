@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import naming
 from shared.graph.likeness import backwards, by_length
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.database import Database
 from shared.store.tables import GraphName, GraphNode
 

@@ -13,7 +13,8 @@ from shared.graph.canonical_grounds import grounds_of, listed
 from shared.graph.citations import Citation, Kind, parse
 from shared.graph.scope import Scope
 from shared.graph.spelling import Name, Names, one_json, plain
-from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
+from shared.graph.type_names import RESERVED_TYPES
+from shared.graph.types import EdgeType, NodeType, edge_types, node_types
 from shared.graph.unordered import UnorderedHash
 from shared.graph.verify.load import EDGES_IN_ORDER, NODES_IN_ORDER, current_ids
 from shared.store.reading.keyset import slices_of

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.citations import parse
 from shared.graph.scope import Scope
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.reading import moves
 from shared.store.reading.retraction_shapes import CitingView
 from shared.store.tables import Citation, GraphNode

@@ -19,7 +19,7 @@ from shared.graph import naming
 from shared.graph.likeness import alike, backwards, by_length
 from shared.graph.lines import quoted
 from shared.graph.scope import Scope
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.merge_shapes import DoubleView, NodeRef
 from shared.store.reading.page import Page, Wanted

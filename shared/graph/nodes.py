@@ -16,7 +16,8 @@ from shared.graph.grounds import Ground
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
 from shared.graph.scope import OWNED, Scope
-from shared.graph.types import RESERVED_TYPES, node_schema
+from shared.graph.type_names import RESERVED_TYPES
+from shared.graph.types import node_schema
 from shared.graph.validation import Validators
 from shared.graph.values import normal_name, refuse_unstorable
 from shared.graph.writing import Added, add_evidence

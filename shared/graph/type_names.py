@@ -1,8 +1,16 @@
-"""When two names of types are the same name."""
+"""What types may be called, and when two of their names are the same."""
 
 import re
 from typing import Final
 
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.tools import ToolRefusalError
+
+RESERVED_TYPES: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
+"""What the agent concludes; the types are the system's."""
+MAX_CHARACTERS: Final = 64
+_NODE_TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_EDGE_TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ENDINGS: Final = (
     (re.compile(r"(?<=\w\w)ies$"), "y"),
     (re.compile(r"(?<=ch|sh|ss|\wx|zz)es$"), ""),
@@ -18,3 +26,27 @@ def folded(name: str) -> str:
         if plural.search(plain):
             return plural.sub(singular, plain)
     return plain
+
+
+def refuse_node_type_name(name: str) -> None:
+    """Raises ToolRefusalError unless `name` may name a type of nodes that is not the system's."""
+    _refuse(name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")')
+    if name.lower() in {reserved.lower() for reserved in RESERVED_TYPES}:
+        raise ToolRefusalError(
+            f"{name} is reserved for what the agent concludes; take another name."
+        )
+
+
+def refuse_edge_type_name(name: str) -> None:
+    """Raises ToolRefusalError unless `name` may name a type of edges."""
+    _refuse(
+        name, _EDGE_TYPE_NAME, 'a small letter, then small letters, digits and _ ("is_part_of")'
+    )
+
+
+def _refuse(name: str, form: re.Pattern[str], in_words: str) -> None:
+    if not form.fullmatch(name) or len(name) > MAX_CHARACTERS:
+        raise ToolRefusalError(
+            f"name: {name[:MAX_CHARACTERS]!r} is no name of a type; it must be "
+            f"{in_words}, at most {MAX_CHARACTERS} characters."
+        )

@@ -1,6 +1,5 @@
 """The types of an agent's nodes and edges: what there are, and making new ones."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,23 +12,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import OWNED, Scope
 from shared.graph.turns import write_one_by_one
-from shared.graph.type_names import folded
+from shared.graph.type_names import (
+    MAX_CHARACTERS,
+    folded,
+    refuse_edge_type_name,
+    refuse_node_type_name,
+)
 from shared.graph.validation import Validators, refuse_bad_schema
 from shared.graph.values import one_line, refuse_unstorable
 from shared.store.tables import GraphEdgeType, GraphNodeType
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.tools import Json, ToolRefusalError
 
-RESERVED_TYPES = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
 SYSTEM = "system"
 
 MAX_TYPES = 200
 """Of nodes, and of edges, that an agent may have: beyond it a graph has words rather than types."""
-_MAX_TYPE_NAME_CHARACTERS = 64
 _MAX_DESCRIPTION_CHARACTERS = 500
 _MAX_NAMES_TOLD = 40
-_NODE_TYPE_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
-_EDGE_TYPE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
 _SCHEMA: Final = select(GraphNodeType.properties_schema).where(
@@ -196,24 +195,6 @@ async def create_edge_type(
     return await edge_type(session, scope, name), True
 
 
-def refuse_node_type_name(name: str) -> None:
-    """Raises ToolRefusalError unless `name` may name a type of nodes that is not the system's."""
-    _refuse_type_name(
-        name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")'
-    )
-    if name.lower() in {reserved.lower() for reserved in RESERVED_TYPES}:
-        raise ToolRefusalError(
-            f"{name} is reserved for what the agent concludes; take another name."
-        )
-
-
-def refuse_edge_type_name(name: str) -> None:
-    """Raises ToolRefusalError unless `name` may name a type of edges."""
-    _refuse_type_name(
-        name, _EDGE_TYPE_NAME, 'a small letter, then small letters, digits and _ ("is_part_of")'
-    )
-
-
 def refuse_bad_properties(validators: Validators, name: str, schema: Json, example: Json) -> None:
     """Raises ToolRefusalError unless `schema` may describe a type's properties, and `example` satisfies it."""
     refuse_bad_schema(schema)
@@ -240,14 +221,6 @@ def _same(name: str, known: Iterable[_Type]) -> _Type | None:
 
 def _justified(text: str | None) -> str | None:
     return None if text is None else _sentence(text, "justification")
-
-
-def _refuse_type_name(name: str, form: re.Pattern[str], in_words: str) -> None:
-    if not form.fullmatch(name) or len(name) > _MAX_TYPE_NAME_CHARACTERS:
-        raise ToolRefusalError(
-            f"name: {name[:_MAX_TYPE_NAME_CHARACTERS]!r} is no name of a type; it must be "
-            f"{in_words}, at most {_MAX_TYPE_NAME_CHARACTERS} characters."
-        )
 
 
 def _refuse_too_many(what: str, count: int) -> None:
@@ -277,7 +250,7 @@ def _unknown(what: str, name: str, known: Sequence[str]) -> str:
     listed = ", ".join(known[:_MAX_NAMES_TOLD]) or "none yet"
     maker = "createNodeType" if what == "node type" else "createEdgeType"
     return (
-        f"There is no {what} {name[:_MAX_TYPE_NAME_CHARACTERS]!r}.{meant} There are: {listed}. "
+        f"There is no {what} {name[:MAX_CHARACTERS]!r}.{meant} There are: {listed}. "
         f"Use one of these, or, where {maker} is offered, make it first."
     )
 

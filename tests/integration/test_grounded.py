@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.proof import seals
 from shared.graph.proof.fold import Claim, folded
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source

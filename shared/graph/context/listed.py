@@ -28,7 +28,7 @@ from sqlalchemy.orm import aliased
 
 from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import is_supported
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json
 

@@ -25,7 +25,7 @@ from shared.graph.lines import (
     utc,
 )
 from shared.graph.scope import Scope
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.iterations import clock
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 

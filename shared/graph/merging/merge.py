@@ -27,7 +27,7 @@ from shared.graph.names import row as name_row
 from shared.graph.refold import refold_node
 from shared.graph.scope import Scope
 from shared.graph.turns import write_alone
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.tables import GraphMerge, GraphMove
 
 MOST_MOVED: Final = 5_000

@@ -17,7 +17,7 @@ from shared.graph.transfer.lines import EdgeLine, NodeLine, SourceLine
 from shared.graph.transfer.map import Arrived
 from shared.graph.transfer.reading import BadFileError, Read
 from shared.graph.transfer.spans import Sources, spanned
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.graph.verify import checks, load
 from shared.graph.verify.checks import Spanned
 from shared.graph.verify.faults import Broken, Fault

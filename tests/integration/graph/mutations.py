@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.citations import Citation, Kind, parse
 from shared.graph.proof import seals
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.tables import Evidence, GraphEdge, GraphNode, GraphNodeType, Source
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 

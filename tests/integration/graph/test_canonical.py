@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from shared.graph import conclusions, edges
 from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.scope import Scope
-from shared.graph.types import RESERVED_TYPES
+from shared.graph.type_names import RESERVED_TYPES
 from shared.store.tables import (
     Evidence,
     GraphEdge,

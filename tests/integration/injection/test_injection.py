@@ -12,7 +12,8 @@ from services.analyzer.analyze import Analyze
 from services.concierge.converse import Converse
 from services.researcher.research import Research
 from shared.graph.citations import parse
-from shared.graph.types import RESERVED_TYPES, node_types
+from shared.graph.type_names import RESERVED_TYPES
+from shared.graph.types import node_types
 from shared.graph.validation import Validators
 from shared.llm.phase import Model
 from shared.llm.secrecy import Secret
