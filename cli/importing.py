@@ -15,6 +15,7 @@ from cli.errors import BadInputError, CommandError
 from cli.installation import running_on
 from cli.outside import read_settings
 from cli.show.console import err
+from shared.graph.backfill import take_names
 from shared.graph.transfer.importing import import_graph
 from shared.graph.transfer.reading import BadFileError, ExportedGraph
 from shared.runtime.identity import MIGRATE
@@ -38,6 +39,7 @@ async def import_file(
             async with database.transaction() as session:
                 owner = await user_named(session, settings, user)
                 agent = await import_graph(session, owner.id, exported, name)
+            await take_names(database)
             counts = ImportedCounts.model_validate(exported.counts)
             return ImportedAgent(agent_id=agent.id, name=agent.name, counts=counts)
     except BadFileError as error:

@@ -1,6 +1,7 @@
 """A graph that comes from a file into a new agent: every row is checked as it was, then written as the new agent's own."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -95,7 +96,8 @@ class Arrival:
             moved = self._moved(line.evidence, new_id, sources)
             evidence += [self._evidence(each, Kind.NODE) for each in moved]
             row = anew.node(self._agent_id, line, new_id, [each.id for each in moved])
-            nodes.append(self._thing(row.model_dump(exclude=_BESIDES)))
+            flag = _unsupported_since(line.updated_at, line.evidence, sources)
+            nodes.append(self._thing({**row.model_dump(exclude=_BESIDES), **flag}))
         await copy_rows(self._session, GraphNode.__tablename__, nodes)
         await copy_rows(self._session, EvidenceTable.__tablename__, evidence)
         await self._arrived.add(pairs)
@@ -117,7 +119,8 @@ class Arrival:
             moved = self._moved(line.evidence, row.id, sources)
             evidence += [self._evidence(each, Kind.EDGE) for each in moved]
             row = anew.sealed_edge(self._agent_id, row, [each.id for each in moved])
-            edges.append(self._thing(row.model_dump(exclude=_BESIDES)))
+            flag = _unsupported_since(line.updated_at, line.evidence, sources)
+            edges.append(self._thing({**row.model_dump(exclude=_BESIDES), **flag}))
         await copy_rows(self._session, GraphEdge.__tablename__, edges)
         await copy_rows(self._session, EvidenceTable.__tablename__, evidence)
         await self._arrived.add(pairs)
@@ -168,6 +171,14 @@ class Arrival:
                 changed.append({"id": node.id, "properties": told.properties, "seal": seal})
             if changed:
                 await self._session.execute(update(GraphNode), changed)
+
+
+def _unsupported_since(
+    moment: datetime, evidence: Sequence[EvidenceRow], sources: Sources
+) -> dict[str, datetime | None]:
+    """What rests on retracted pages alone was flagged when it was touched last."""
+    alone = bool(evidence) and all(sources[each.source_id][1] for each in evidence)
+    return {"unsupported_since": moment if alone else None}
 
 
 _BESIDES: Final = {"evidence", "earlier_ids"}

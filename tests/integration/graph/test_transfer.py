@@ -180,6 +180,19 @@ async def test_what_has_no_proof_comes_back_without_one(proven: Proven) -> None:
         assert row.id != benin
 
 
+async def test_what_rests_on_retracted_pages_alone_comes_back_with_its_flag(proven: Proven) -> None:
+    await proven.retract("https://a.example/togo")
+    await proven.retract("https://a.example/ghana")
+    scope = await imported(proven, await exported(proven))
+    flagged = GraphNode.unsupported_since.is_not(None)
+    async with proven.world.database.transaction() as session:
+        named = select(GraphNode.name).where(flagged, GraphNode.agent_id == scope.agent_id)
+        assert list(await session.scalars(named)) == ["Togo"]
+        edges = select(GraphEdge.type, GraphEdge.unsupported_since.is_not(None))
+        found = await session.execute(edges.where(GraphEdge.agent_id == scope.agent_id))
+        assert sorted(map(tuple, found)) == [("about", False), ("borders", True)]
+
+
 async def test_a_node_that_was_renamed_keeps_its_proof(proven: Proven) -> None:
     """Its id was made of the earlier spelling, and stays another than that of its name."""
     from shared.graph.refold import refold_node
