@@ -1,21 +1,33 @@
 """What whole iterations write rests on the pages they read, every property of it, to the byte."""
 
+from collections import Counter
+from random import Random
+from typing import Final
 from uuid import UUID
 
 import pytest
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import conclusions
 from shared.graph.proof import seals
 from shared.graph.proof.fold import Claim, folded
+from shared.graph.scope import Scope
 from shared.graph.type_names import RESERVED_TYPES
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source
 from shared.store.words import Phase
 from shared.tools import Json
+from tests.committing import COMMITTED, SURE
 from tests.integration.cluster import ended_iteration, running
+from tests.integration.graph.mutations import MUTATIONS, Chance, name_of
+from tests.integration.graph.test_mutations import breaks
 from tests.integration.making import make_agent
+from tests.seeds import repeatable
+
+ROUNDS: Final = 2
+"""Of one mutation of each kind, where $VIGIL_TEST_SEEDS asks for no others."""
 
 
 @pytest.fixture
@@ -58,6 +70,49 @@ async def test_all_that_is_written_rests_on_pages(agent: Agent, database: Databa
                 properties=edge.properties,
                 evidence=ids,
             )
+
+
+async def test_whatever_is_changed_in_it_behind_our_back_is_found(
+    agent: Agent, database: Database, seed: int, seeds_wanted: int | None
+) -> None:
+    scope, random = Scope(agent.owner_id, agent.id), Random(seed)
+    async with database.transaction() as session:
+        node = await session.scalar(select(GraphNode.id).where(GraphNode.agent_id == agent.id))
+        edge = await session.scalar(select(GraphEdge.id).where(GraphEdge.agent_id == agent.id))
+        analysis, _ = [
+            await conclusions.add_analysis(
+                session,
+                scope,
+                name=name,
+                kind="observation",
+                summary="It is so.",
+                content=f"It is so [node:{node}], as [edge:{edge}] says.",
+                **SURE,
+            )
+            for name in ("So it is", "And so it is, too")
+        ]
+        await conclusions.add_advice(
+            session,
+            scope,
+            name="Wait",
+            action="HOLD",
+            summary="Wait.",
+            content=f"As it is so [node:{analysis}].",
+            **COMMITTED,
+        )
+    made, found = Counter[str](), Counter[str]()
+    with repeatable(seed):
+        for mutation in [*MUTATIONS] * (seeds_wanted or ROUNDS):
+            async with database.transaction() as session:
+                assert await breaks(session, scope) == [], "intact"
+                undone = await session.begin_nested()
+                await mutation(Chance(session, random, agent.id))
+                session.expunge_all()
+                made[name_of(mutation)] += 1
+                found[name_of(mutation)] += bool(await breaks(session, scope))
+                await undone.rollback()
+    assert found == made
+    print(f"{found.total()} of {made.total()} mutations found, of {len(made)} kinds")
 
 
 async def test_the_sandbox_is_refused_nothing(agent: Agent, database: Database) -> None:

@@ -242,8 +242,9 @@ async def _turn_a_cited_id(chance: Chance) -> UUID:
     if old.kind is Kind.EDGE:
         other = await chance.one(GraphEdge, GraphEdge.id != old.id)
     else:
-        same = ANALYSIS_TYPE if row.type == ADVICE_TYPE else "Country"
-        other = await chance.one(GraphNode, GraphNode.id != old.id, GraphNode.type == same)
+        is_analysis = GraphNode.type == ANALYSIS_TYPE
+        kind = is_analysis if row.type == ADVICE_TYPE else GraphNode.type.not_in(RESERVED_TYPES)
+        other = await chance.one(GraphNode, GraphNode.id != old.id, kind)
     turned = content.replace(str(old), str(Citation(old.kind, other.id)))
     return await chance.set(row, properties={**row.properties, "content": turned})
 
