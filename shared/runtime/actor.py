@@ -139,6 +139,7 @@ class Actor:
                     f"NATS closed the connection: {self.bus.client.last_error!r}"
                 )
             fault_found = await self._consumer_fault()
+            heed_cancellation()
             if fault_found is not None and "is not on stream" in fault_found:
                 raise ConsumerLostError(fault_found)
 

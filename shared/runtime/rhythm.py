@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from shared.errors import TransientError
+from shared.runtime.ending import heed_cancellation
 from shared.runtime.logs import logger
 
 log = logger(__name__)
@@ -19,3 +20,4 @@ async def whatever_happens(work: Callable[[], Awaitable[None]], again: str) -> N
         log.warning(again, error=str(error))
     except Exception:
         log.exception("unexpected error")
+    heed_cancellation()

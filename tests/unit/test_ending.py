@@ -7,6 +7,7 @@ import pytest
 
 from shared.runtime import ending
 from shared.runtime.ending import end, heed_cancellation
+from shared.runtime.rhythm import whatever_happens
 
 
 async def deaf(times: int, began: asyncio.Event) -> None:
@@ -60,3 +61,23 @@ async def test_a_swallowed_cancellation_is_heeded_later() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
     assert not went_on
+
+
+async def test_a_rhythm_ends_though_its_work_swallowed_the_word() -> None:
+    began = asyncio.Event()
+
+    async def work() -> None:
+        began.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+
+    async def beats() -> None:
+        while True:
+            await whatever_happens(work, "again")
+
+    task = asyncio.create_task(beats())
+    await began.wait()
+    task.cancel()
+    async with asyncio.timeout(10):
+        await asyncio.wait({task})
+    assert task.cancelled()
