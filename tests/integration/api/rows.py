@@ -137,9 +137,9 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
         return min(found)
 
 
-async def merged(session: AsyncSession, agent: Agent) -> UUID:
+async def merged(session: AsyncSession, agent: Agent, name: str = "Battery") -> UUID:
     """A merge of two nodes, whose names are the agent's own; its id. There is the type Thing already."""
-    kept, gone = await doubled(session, agent, "Battery", "Batteries")
+    kept, gone = await doubled(session, agent, name, f"{name}s")
     scope = Scope(agent.owner_id, agent.id)
     made = await merging.merge(
         session, scope, kept_id=kept, gone_id=gone, reason="One.", made_by=agent.owner_id

@@ -30,8 +30,8 @@ from shared.store.words import (
     Phase,
     StepStatus,
 )
-from tests.integration.api.full import conclude_more, end, spoken
-from tests.integration.api.rows import advise, merged, rest_on_pages, retracted_page
+from tests.integration.api.full import conclude_more, end, lack, spoken
+from tests.integration.api.rows import advise, doubled, merged, rest_on_pages, retracted_page
 from tests.integration.attacks.routes import READ_PAGE
 from tests.integration.courier.rows import make_webhook
 from tests.integration.graph.evidence_rows import make_source
@@ -49,6 +49,7 @@ async def belongings(
     await conclude_more(database, agent)
     await rest_on_pages(database, agent)
     started = await _iterations(database, agent, iterations)
+    await lack(database, started)
     return {
         "agent": str(agent.id),
         "user": str(agent.owner_id),
@@ -131,7 +132,10 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
 
 async def _merges(database: Database, agent: Agent) -> dict[str, str]:
     async with database.transaction() as session:
-        return {"merge_id": str(await merged(session, agent))}
+        await merged(session, agent, "Cell")
+        kept, gone = await doubled(session, agent, "Mine", "Mines")
+        merge_id = str(await merged(session, agent))
+        return {"merge_id": merge_id, "kept": str(kept), "gone": str(gone)}
 
 
 async def _one(session: AsyncSession, row: type[Any], *where: Any) -> str:

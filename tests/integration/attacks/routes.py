@@ -32,6 +32,11 @@ BODIES: Final[dict[tuple[str, str], Any]] = {
         "source": READ_PAGE,
         "because": "made by attack",
     },
+    ("POST", "/api/v1/agents/{agent}/merges"): {
+        "kept": "{kept}",
+        "gone": "{gone}",
+        "reason": "made by attack",
+    },
     ("POST", "/api/v1/destinations"): {
         "kind": "webhook",
         "address": "https://hooks.example.org/made-by-attack",
@@ -70,6 +75,16 @@ class Route:
         unknown = set(self.parameters) - set(values)
         assert not unknown, f"{self}: say in tests/integration/attacks/world.py what {unknown} is"
         return self.path.format_map(values)
+
+    def says(self, values: dict[str, str]) -> Any:
+        """Its body, with the values that it names filled in."""
+        if not isinstance(self.body, dict):
+            return self.body
+        named = {f"{{{name}}}": value for name, value in values.items()}
+        return {
+            key: named.get(said, said) if isinstance(said, str) else said
+            for key, said in self.body.items()
+        }
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

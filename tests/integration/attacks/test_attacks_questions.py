@@ -40,7 +40,7 @@ async def asked(
     client: httpx.AsyncClient, route: Route, values: dict[str, str], **more: Any
 ) -> httpx.Response:
     url = f"http://127.0.0.1{route.url(values)}"
-    return await client.request(route.method, url, json=route.body, **more)
+    return await client.request(route.method, url, json=route.says(values), **more)
 
 
 def test_there_is_something_to_ask() -> None:

@@ -53,7 +53,7 @@ async def asked(
         from_anywhere(world.app, headers=headers) as client,
     ):
         url = f"http://127.0.0.1{route.url(values)}"
-        return await client.request(route.method, url, json=route.body)
+        return await client.request(route.method, url, json=route.says(values))
 
 
 def test_what_is_open_is_there_and_nothing_else_calls_itself_so() -> None:
