@@ -120,7 +120,8 @@ class Watch:
             ids = {
                 each["event_id"]: each["type"]
                 for each in told
-                if each["iteration_id"] == str(iteration.id)
+                # What is told of an agent's configuration is of no iteration.
+                if each.get("iteration_id") == str(iteration.id)
             }
             kinds = Counter(kind.removeprefix("vigil.") for kind in ids.values())
             steps = Counter(step.kind for step in iteration.steps)
