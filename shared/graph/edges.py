@@ -35,7 +35,8 @@ _LOCK: Final = (
         _EDGES.c.source_id == bindparam("from_id"),
         _EDGES.c.target_id == bindparam("to_id"),
     )
-    .with_for_update(of=_EDGES)
+    # Its key stays: who writes an edge or evidence of it holds that, and need not be waited for.
+    .with_for_update(of=_EDGES, key_share=True)
 )
 # "Do nothing", not "do update": the same reason as for nodes.
 _INSERT: Final = (

@@ -52,7 +52,9 @@ class Found:
 
     @property
     def as_of(self) -> datetime:
-        return self.valid_from or self.page.published or self.page.fetched_at
+        """Not after it was found: what is foretold for later must not stand against all that is learned until then."""
+        true_from = self.valid_from or self.page.published or self.page.fetched_at
+        return min(true_from, self.learned_at)
 
     @property
     def learned_at(self) -> datetime:

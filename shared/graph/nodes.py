@@ -33,7 +33,8 @@ _LOCK: Final = (
         _NODES.c.type == bindparam("of_type"),
         _NODES.c.name == bindparam("called"),
     )
-    .with_for_update(of=_NODES)
+    # Its key stays: who writes an edge or evidence of it holds that, and need not be waited for.
+    .with_for_update(of=_NODES, key_share=True)
 )
 # The id follows from the name, so two unique keys clash at once; "on conflict do update" watches only one of them and
 # fails on the other when two workers insert at the same moment. "Do nothing" watches both.

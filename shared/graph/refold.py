@@ -1,11 +1,13 @@
 """Bringing a node or edge up to what its evidence says, and sealing it: after anything about its evidence changed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.graph.proof import seals
 from shared.graph.proof.fold import Claim, folded
@@ -13,44 +15,43 @@ from shared.graph.scope import Scope
 from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.tools import Json
 
+T = TypeVar("T", GraphNode, GraphEdge)
+
 
 async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Json:
     """The node's properties as they are then. Locks the node. Raises NoResultFound where the agent has no such node."""
-    # Whoever writes evidence of a node holds its key by then, two at once both do: neither may wait for that.
-    node = (
-        await session.scalars(
-            select(GraphNode)
-            .where(GraphNode.id == node_id, GraphNode.agent_id == scope.agent())
-            .with_for_update(key_share=True)
-            .execution_options(populate_existing=True)
-        )
-    ).one()
-    claims = await claims_of(session, Evidence.node_id == node_id)
-    node.properties = folded(node.properties, claims)
-    seal_node(node, [claim.evidence_id for claim in claims])
-    node.unsupported_since = _unsupported(node.unsupported_since, claims)
-    node.updated_at = func.clock_timestamp()
-    await session.flush()
-    return node.properties
+    return await _refold(session, scope, GraphNode, Evidence.node_id, node_id, seal_node)
 
 
 async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Json:
     """As `refold_node`."""
-    edge = (
+    return await _refold(session, scope, GraphEdge, Evidence.edge_id, edge_id, seal_edge)
+
+
+async def _refold(
+    session: AsyncSession,
+    scope: Scope,
+    table: type[T],
+    of: InstrumentedAttribute[UUID | None],
+    thing_id: UUID,
+    seal: Callable[[T, Sequence[UUID]], None],
+) -> Json:
+    # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
+    thing = (
         await session.scalars(
-            select(GraphEdge)
-            .where(GraphEdge.id == edge_id, GraphEdge.agent_id == scope.agent())
+            select(table)
+            .where(table.id == thing_id, table.agent_id == scope.agent())
             .with_for_update(key_share=True)
             .execution_options(populate_existing=True)
         )
     ).one()
-    claims = await claims_of(session, Evidence.edge_id == edge_id)
-    edge.properties = folded(edge.properties, claims)
-    seal_edge(edge, [claim.evidence_id for claim in claims])
-    edge.unsupported_since = _unsupported(edge.unsupported_since, claims)
-    edge.updated_at = func.clock_timestamp()
+    claims = await claims_of(session, of == thing_id)
+    thing.properties = folded(thing.properties, claims)
+    seal(thing, [claim.evidence_id for claim in claims])
+    thing.unsupported_since = _unsupported(thing.unsupported_since, claims)
+    thing.updated_at = func.clock_timestamp()
     await session.flush()
-    return edge.properties
+    return thing.properties
 
 
 def seal_node(node: GraphNode, evidence: Sequence[UUID]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Table
+from sqlalchemy import ColumnElement, Table, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,7 +17,7 @@ from shared.graph.proof.change import Change, Held, change
 from shared.graph.proof.fold import Claim
 from shared.graph.refold import claims_of
 from shared.graph.scope import Scope
-from shared.store.tables import Evidence
+from shared.store.tables import Evidence, Source
 from shared.tools import Json
 
 _TRIES: Final = 5
@@ -26,6 +26,12 @@ _TRIES: Final = 5
 
 # Whose agent it is has been seen to where the thing was locked or made.
 _INSERT: Final = insert(cast(Table, Evidence.__table__)).on_conflict_do_nothing()
+
+_RETRACTED: Final = (
+    select(Source.id)
+    .where(Source.id.in_(bindparam("pages", expanding=True)), Source.retracted_at.is_not(None))
+    .limit(1)
+)
 
 
 class Thing(Protocol):
@@ -134,6 +140,11 @@ async def _write(session: AsyncSession, scope: Scope, thing: Thing, found: Seque
     rows = [_row(scope, thing, each) for each in found]
     once = {row["id"]: row for row in rows}
     await session.execute(_INSERT, list(once.values()))
+    # The pages are held from here on: a retraction that comes now waits for this and finds it, and one that came since
+    # the pages were looked up is seen here.
+    pages = list({each.page.id for each in found})
+    if await session.scalar(_RETRACTED, {"pages": pages}):
+        raise TransientError("a page was retracted while it was quoted", counts=False)
 
 
 def _row(scope: Scope, thing: Thing, found: Found) -> dict[str, Any]:

@@ -67,7 +67,10 @@ class Evidence(Base):
     valid_from: Mapped[datetime | None]
     valid_to: Mapped[datetime | None]
     as_of: Mapped[datetime]
-    """By which newer supersedes older: `valid_from`, else when the page was published, else fetched."""
+    """By which newer supersedes older: `valid_from`, else when the page was published, else fetched.
+
+    Never after `learned_at`.
+    """
     learned_at: Mapped[datetime]
     seal: Mapped[bytes] = mapped_column(LargeBinary)
     step_id: Mapped[UUID | None] = mapped_column(

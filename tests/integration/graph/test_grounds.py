@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.graph import edges, nodes
-from shared.graph.grounds import Ground
+from shared.errors import TransientError
+from shared.graph import edges, grounds, nodes, retracting
+from shared.graph.grounds import Found, Ground
 from shared.graph.proof import seals
+from shared.graph.refolding import work_off
 from shared.graph.scope import Scope
 from shared.graph.writing import Added
 from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
@@ -184,6 +186,27 @@ async def test_on_a_retracted_page_nothing_can_rest(ghana: World) -> None:
     with pytest.raises(ToolRefusalError, match="this page is retracted: It was made up"):
         await add(ghana, Ground(URL, PEOPLE))
     assert await written(ghana) == (0, 0, 0)
+
+
+async def test_a_page_that_is_retracted_while_it_is_quoted_is_seen(
+    ghana: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = grounds.found
+
+    async def found_and_retracted(*given: Any) -> list[Found]:
+        found = await look_up(*given)
+        async with ghana.database.transaction() as session:
+            await retracting.retract(session, ghana.scope, URL, "It was made up")
+        await work_off(ghana.database)
+        return found
+
+    monkeypatch.setattr(grounds, "found", found_and_retracted)
+    with pytest.raises(TransientError, match="was retracted while it was quoted"):
+        await add(ghana, Ground(URL, PEOPLE))
+    monkeypatch.undo()
+    assert await written(ghana) == (0, 0, 0)
+    with pytest.raises(ToolRefusalError, match="this page is retracted: It was made up"):
+        await add(ghana, Ground(URL, PEOPLE))
 
 
 async def test_a_quote_may_stand_in_any_version_of_a_page(ghana: World) -> None:

@@ -1,7 +1,7 @@
 """Of what pages tell differently the latest holds, whichever came first, and nothing is lost."""
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
 import pytest
@@ -100,6 +100,17 @@ async def test_when_it_was_true_counts_before_when_it_was_published(counting: Wo
     await count(counting, 2022, valid_from=datetime(2026, 1, 1, tzinfo=UTC))
     later = await count(counting, 2024)
     assert later.told["kept"]["population"] == {"held": 22, "asOf": "2026-01-01T00:00:00Z"}
+
+
+async def test_what_is_foretold_does_not_stand_against_what_is_learned_since(
+    counting: World,
+) -> None:
+    foretold = await count(counting, 2022, valid_from=datetime(2999, 1, 1, tzinfo=UTC))
+    assert (await node(counting, foretold)).properties["population"] == 22
+    since = {"url": url(2999), "content": "In 2999 there were 999 million."}
+    await counting.read({"results": [since]})
+    learned = await count(counting, 2999, valid_from=datetime.now(UTC) + timedelta(days=9))
+    assert (await node(counting, learned)).properties["population"] == 999
 
 
 async def test_what_was_written_before_evidence_was_kept_gives_way_and_is_told(
