@@ -21,7 +21,8 @@ from shared.store.words import Phase
 from shared.tools import Json
 from tests.committing import COMMITTED, SURE
 from tests.integration.cluster import ended_iteration, running
-from tests.integration.graph.mutations import MUTATIONS, Chance, name_of
+from tests.integration.graph.chance import Chance
+from tests.integration.graph.mutations import MUTATIONS, name_of
 from tests.integration.graph.test_mutations import breaks
 from tests.integration.making import make_agent
 from tests.seeds import repeatable

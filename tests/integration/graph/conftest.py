@@ -3,6 +3,7 @@
 import pytest
 
 from shared.store.database import Database
+from tests.integration.graph.doubled import Doubled
 from tests.integration.graph.world import World, make_world
 
 
@@ -15,3 +16,8 @@ async def world(database: Database) -> World:
 async def stranger(database: Database) -> World:
     """An agent of another user, in the same database."""
     return await make_world(database, "stranger")
+
+
+@pytest.fixture
+async def doubled(world: World) -> Doubled:
+    return await Doubled(world).fill()

@@ -15,7 +15,8 @@ from shared.graph.verify.sweep import LARGEST_PAGE_ROWS, sweep
 from shared.graph.verify.told import verification
 from shared.graph.verify.walk import walk
 from shared.store.reading.proof_shapes import FoundBreak
-from tests.integration.graph.mutations import MUTATIONS, Chance, Mutation, name_of
+from tests.integration.graph.chance import Chance
+from tests.integration.graph.mutations import MUTATIONS, Mutation, name_of
 from tests.integration.graph.proven import FETCHED, Proven, prove
 from tests.integration.graph.world import World
 from tests.seeds import repeatable
