@@ -45,6 +45,7 @@ from services.api.routes import (
     users,
     verification,
 )
+from services.api.window.app import Window
 from shared.runtime import process
 from shared.runtime.settings import Settings
 from shared.version import vigil_version
@@ -98,6 +99,7 @@ def build(settings: Settings) -> FastAPI:
     Without NATS it does without events until that is there.
     """
     parts = Parts.of(settings)
+    window = Window()
     app = FastAPI(
         title="Vigil",
         description="Agents that keep watch.",
@@ -108,7 +110,7 @@ def build(settings: Settings) -> FastAPI:
         lifespan=parts.lifespan,
         # A slash too many is another address, not one that a redirect leads on from.
         redirect_slashes=False,
-        middleware=layers(parts),
+        middleware=layers(parts, window),
         generate_unique_id_function=operation_id,
     )
     parts.put_on(app.state)
@@ -120,5 +122,6 @@ def build(settings: Settings) -> FastAPI:
         app.include_router(topic.router, prefix=PREFIX, dependencies=[Depends(readable)])
     for topic in TOPICS:
         app.include_router(topic.router, prefix=PREFIX, dependencies=[*asks, Depends(readable)])
+    window.put_on(app)
     app.openapi = documented(app)  # type: ignore[method-assign]  # FastAPI's own way to complete it
     return app

@@ -3,7 +3,7 @@
 It stands before the routes, so that a route cannot forget to ask, and a body is not read for a stranger.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -60,14 +60,13 @@ class Door:
         owner: Owner,
         database: Database,
         cookie: str,
-        open_paths: Collection[str],
+        is_open: Callable[[str], bool],
     ) -> None:
-        """`open_paths` are let through unasked, written exactly so; they look after themselves."""
         self._app = app
         self._owner = owner
         self._database = database
         self._cookie = cookie
-        self._open = frozenset(open_paths)
+        self._is_open = is_open
         self._bad = Attempts(MOST_BAD_ATTEMPTS)
         self._known = Known()
 
@@ -82,7 +81,7 @@ class Door:
             answer = self._app
             try:
                 _demand_storable(scope)
-                if scope["path"] not in self._open:
+                if not self._is_open(scope["path"]):
                     await self._let_in(scope, opened)
             except (ProblemError, TransientError) as error:
                 await opened.aclose()

@@ -11,24 +11,27 @@ from services.api.door import CALLER, Door
 from services.api.guard import Guard
 from services.api.metrics import Measured
 from services.api.parts import Parts
-from services.api.paths import OPEN_PATHS
+from services.api.paths import is_open
 from services.api.rates import Rates, by_address
+from services.api.window.app import Window
+from services.api.window.for_people import ForPeople
 from shared.store.callers import Caller
 
 
-def layers(parts: Parts) -> list[Middleware]:
+def layers(parts: Parts, window: Window) -> list[Middleware]:
     """The first is the outermost."""
     settings = parts.settings
     hosts = [settings.host, *settings.allowed_hosts, urlsplit(settings.reached_at).hostname or ""]
     return [
         Middleware(Measured, metrics=parts.metrics),
+        Middleware(ForPeople, pages=window.pages),
         Middleware(Guard, hosts=hosts),
         Middleware(
             Door,
             owner=parts.owner,
             database=parts.database,
             cookie=cookie_name(settings),
-            open_paths=OPEN_PATHS,
+            is_open=is_open,
         ),
         Middleware(
             Rates,

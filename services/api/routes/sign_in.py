@@ -5,9 +5,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, BackgroundTasks, Body, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from services.api import sign_in_page
 from services.api.attempts import Attempts
 from services.api.credential import cookie_name
 from services.api.door import address_of
@@ -15,6 +14,8 @@ from services.api.invitation import Invitations
 from services.api.origin import refuse_other_pages
 from services.api.owner import Owner
 from services.api.problems import TooManyError
+from services.api.window.paths import HOME
+from services.api.window.rendering import Pages
 from shared.runtime.settings import Settings
 from shared.store import sign_in
 from shared.store.database import Database
@@ -55,18 +56,22 @@ async def ask(
 
 
 @router.get("/sign-in/link", response_class=HTMLResponse, responses={200: HTML})
-async def look(secret: Secret) -> HTMLResponse:
-    """A page with a button. To open it uses nothing up, and tells nothing of the link."""
-    return sign_in_page.ask()
+async def look(request: Request, secret: Secret) -> HTMLResponse:
+    """A page with a button. To open it uses nothing up, and tells nothing of the link.
+
+    Mail scanners open what they find in mails, but they press no buttons.
+    """
+    return _page(request, HTTPStatus.OK, used=False)
 
 
 @router.post(
     "/sign-in/link",
-    response_class=HTMLResponse,
-    responses={200: HTML, 410: HTML},
+    status_code=HTTPStatus.SEE_OTHER,
+    response_class=RedirectResponse,
+    responses={303: {"description": "Signed in; on to the agents."}, 410: HTML},
 )
-async def enter(request: Request, secret: Secret) -> HTMLResponse:
-    """Uses the link up, and signs this browser in."""
+async def enter(request: Request, secret: Secret) -> Response:
+    """Uses the link up, signs this browser in, and leads it to the first page."""
     refuse_other_pages(request.headers)
     attempts: Attempts = request.app.state.link_attempts
     if (wait := attempts.wait_seconds(address_of(request))) > 0:
@@ -74,8 +79,8 @@ async def enter(request: Request, secret: Secret) -> HTMLResponse:
     session_secret = await _opened(request, secret) if is_secret(secret) else None
     if session_secret is None:
         attempts.add(address_of(request))
-        return sign_in_page.refused()
-    page = sign_in_page.signed_in()
+        return _page(request, HTTPStatus.GONE, used=True)
+    page = RedirectResponse(HOME, HTTPStatus.SEE_OTHER)
     settings: Settings = request.app.state.settings
     page.set_cookie(
         cookie_name(settings),
@@ -86,6 +91,11 @@ async def enter(request: Request, secret: Secret) -> HTMLResponse:
         secure=settings.is_public_over_tls,
     )
     return page
+
+
+def _page(request: Request, status: HTTPStatus, *, used: bool) -> HTMLResponse:
+    pages: Pages = request.app.state.pages
+    return pages.answer("sign_in/enter.html", {"used": used}, status=status)
 
 
 def _count(request: Request) -> None:

@@ -4,7 +4,7 @@ from datetime import date
 from functools import partial
 from uuid import UUID
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import Select, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.reading.committed import committed, today
@@ -14,6 +14,11 @@ from shared.store.reading.shapes import InboxItemView, Json
 from shared.store.tables import Agent, GraphNode, InboxItem
 
 _NEWEST = Keyset("inbox", (InboxItem.created_at, InboxItem.id))
+_UNREAD = (
+    select(func.count())
+    .select_from(InboxItem)
+    .where(InboxItem.owner_id == bindparam("of_owner"), InboxItem.read_at.is_(None))
+)
 
 
 async def of_owner(
@@ -60,6 +65,11 @@ async def mark_unread(session: AsyncSession, owner_id: UUID, item_id: UUID) -> I
         .execution_options(synchronize_session=False)
     )
     return await find(session, owner_id, item_id)
+
+
+async def count_unread(session: AsyncSession, owner_id: UUID) -> int:
+    found: int | None = await session.scalar(_UNREAD, {"of_owner": owner_id})
+    return found or 0
 
 
 async def mark_all_read(session: AsyncSession, owner_id: UUID) -> int:

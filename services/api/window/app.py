@@ -1,0 +1,41 @@
+"""The window as a part of the api: its pages, and what is read once for all of them."""
+
+from typing import Final
+
+from fastapi import APIRouter, FastAPI
+
+from services.api.window import assets
+from services.api.window.assets import Assets
+from services.api.window.pages import agents, home, sign_in
+from services.api.window.rendering import Pages
+from shared.runtime.logs import logger
+
+PAGES: Final = (sign_in.router, sign_in.leaving, home.router, agents.router)
+
+log = logger(__name__)
+
+
+class Window:
+    """What all pages share. Give one to each process."""
+
+    def __init__(self) -> None:
+        self.assets = Assets()
+        self.pages = Pages(self.assets)
+        if not self.assets.are_complete:
+            log.warning(
+                "pages stand still, for their libraries are not there: `make setup` fetches them"
+            )
+
+    def put_on(self, app: FastAPI) -> None:
+        app.state.assets = self.assets
+        app.state.pages = self.pages
+        app.include_router(assets.router)
+        for page in PAGES:
+            app.include_router(_hidden(page))
+
+
+def _hidden(router: APIRouter) -> APIRouter:
+    """Left out of the api's document, which is for programs."""
+    hidden = APIRouter(include_in_schema=False)
+    hidden.include_router(router)
+    return hidden

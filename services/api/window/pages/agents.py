@@ -1,0 +1,60 @@
+"""All agents as cards, and the making of one."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from services.api import command
+from services.api.access import Owned
+from services.api.command import NewAgent
+from services.api.hints import Afterwards
+from services.api.pages import Paging
+from services.api.window.rendering import Answering
+from shared.runtime.settings import Settings
+from shared.store.budgets.standings import Caps
+from shared.store.reading import agents, desk
+from shared.store.reading.agents import AgentState
+
+router = APIRouter(prefix="/agents")
+
+
+@router.get("")
+async def list_all(
+    access: Owned,
+    page: Answering,
+    paging: Paging,
+    state: AgentState | None = None,
+    search: Annotated[str | None, Query(max_length=200)] = None,
+) -> HTMLResponse:
+    found = await agents.of_owner(
+        access.session, access.owner_id, paging, state=state, search=search
+    )
+    desks = await desk.of_agents(access.session, [agent.id for agent in found.items])
+    return await page.answer(
+        "agents/list.html",
+        agents=found.items,
+        next=found.next,
+        desks=desks,
+        states=list(AgentState),
+        state=state,
+        search=search or "",
+    )
+
+
+@router.get("/new")
+async def ask_for_new(page: Answering) -> HTMLResponse:
+    return await page.answer("agents/new.html", mission="", wrong=None)
+
+
+@router.post("/new")
+async def make(
+    request: Request, access: Owned, wanted: Annotated[NewAgent, Form()], afterwards: Afterwards
+) -> Response:
+    """Leads to the agent's own page, where it is seen being configured."""
+    settings: Settings = request.app.state.settings
+    caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
+    ordered = await command.create(access.session, access.owner_id, wanted, caps)
+    afterwards.tell(ordered.event)
+    return RedirectResponse(f"/agents/{ordered.agent.id}", HTTPStatus.SEE_OTHER)

@@ -1,0 +1,5 @@
+// Before anything is painted: the theme that was chosen here, else the system's.
+(() => {
+  const chosen = localStorage.getItem("vigil-theme");
+  if (chosen) document.documentElement.dataset.theme = chosen;
+})();
