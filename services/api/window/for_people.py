@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.api.responses import MEDIA_TYPE
-from services.api.window.paths import is_page
+from services.api.window.paths import is_for_people
 from services.api.window.refusals import refusal
 from services.api.window.rendering import Pages
 
@@ -24,7 +24,7 @@ class ForPeople:
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not is_page(scope["path"]):
+        if scope["type"] != "http" or not is_for_people(scope):
             await self._app(scope, receive, send)
             return
         told = _Told(send)

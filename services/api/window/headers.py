@@ -1,6 +1,12 @@
 """What a browser is told about every page: what it may load and run, and who may show it."""
 
+from collections.abc import Mapping
 from typing import Final
+
+
+def _listed(policy: Mapping[str, str]) -> str:
+    return "; ".join(f"{of} {what}" for of, what in policy.items())
+
 
 _POLICY: Final = {
     "default-src": "'none'",
@@ -14,8 +20,12 @@ _POLICY: Final = {
     "base-uri": "'none'",
 }
 
+_WITHOUT_SCRIPTS: Final = {
+    of: what for of, what in _POLICY.items() if of not in ("script-src", "connect-src", "font-src")
+}
+
 OF_PAGES: Final = {
-    "Content-Security-Policy": "; ".join(f"{of} {what}" for of, what in _POLICY.items()),
+    "Content-Security-Policy": _listed(_POLICY),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     # Not no-referrer, by which browsers would say of a form that it comes from nowhere.
@@ -26,3 +36,9 @@ OF_PAGES: Final = {
     "Cache-Control": "private, no-store",
     "Vary": "Cookie, HX-Request",
 }
+OF_SECRET_PAGES: Final = {
+    **OF_PAGES,
+    "Content-Security-Policy": _listed(_WITHOUT_SCRIPTS),
+    "Cache-Control": "no-store",
+}
+"""Of pages with a secret in their address, where no script runs that could read it."""

@@ -2,15 +2,20 @@
 
 from typing import Final
 
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
 ASSETS: Final = "/assets"
 SIGN_IN: Final = "/sign-in"
 HOME: Final = "/agents"
 _PROGRAMS: Final = ("/api/", "/health/", "/metrics")
 
 
-def is_page(path: str) -> bool:
-    """Whether people come there by a browser; all else is for programs, which are answered in JSON."""
-    return not path.startswith((*_PROGRAMS, f"{ASSETS}/"))
+def is_for_people(scope: Scope) -> bool:
+    """Whether a browser asks there for something to show; all else is for programs, which are answered in JSON."""
+    if scope["path"].startswith((*_PROGRAMS, f"{ASSETS}/")):
+        return False
+    return "text/html" in Headers(scope=scope).get("accept", "")
 
 
 def is_open(path: str) -> bool:

@@ -2,6 +2,7 @@
 of itself up to date.
 """
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -56,8 +57,9 @@ class Pages:
         *,
         part: str | None = None,
         status: HTTPStatus = HTTPStatus.OK,
+        headers: Mapping[str, str] = OF_PAGES,
     ) -> HTMLResponse:
-        return HTMLResponse(self.html(template, context, part), status, headers=OF_PAGES)
+        return HTMLResponse(self.html(template, context, part), status, headers=headers)
 
 
 class Page:

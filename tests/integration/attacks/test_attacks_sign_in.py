@@ -73,7 +73,7 @@ async def test_a_link_works_once_and_looking_at_it_uses_nothing_up(
         assert "script" not in page.text + policy
         await browser.head(LINK, params={"secret": secret})
     answer = await entered(browser, secret)
-    assert answer.status_code == 200
+    assert answer.status_code == 303
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
@@ -87,7 +87,7 @@ async def test_a_link_works_once_and_looking_at_it_uses_nothing_up(
 async def test_of_many_at_once_one_comes_in(browser: httpx.AsyncClient, database: Database) -> None:
     secret = await link_for(browser)
     answers = await asyncio.gather(*(entered(browser, secret) for _ in range(16)))
-    assert sorted(answer.status_code for answer in answers) == [200] + [410] * 15
+    assert sorted(answer.status_code for answer in answers) == [303] + [410] * 15
     assert await count(database, BrowserSession) == 1
 
 
@@ -106,7 +106,7 @@ async def test_an_altered_link_lets_nobody_in(
     }[change]
     assert (await entered(browser, bad)).status_code == 410
     assert await count(database, BrowserSession) == 0
-    assert (await entered(browser, secret)).status_code == 200
+    assert (await entered(browser, secret)).status_code == 303
 
 
 @pytest.mark.parametrize("why", ["expired", "disabled", "removed"])
@@ -199,7 +199,7 @@ async def test_who_asks_in_anothers_name_keeps_nobody_out(
         async with from_anywhere(browser._transport.app) as other:  # type: ignore[attr-defined]  # the same application
             await other.post("/sign-in", json={"user": "anna"})
     assert await count(database, SignInLink) == MOST_LINKS
-    assert (await entered(browser, first)).status_code == 200
+    assert (await entered(browser, first)).status_code == 303
 
 
 async def test_one_address_asks_for_few_links(browser: httpx.AsyncClient) -> None:
@@ -220,7 +220,7 @@ async def test_a_page_of_others_signs_nobody_in(browser: httpx.AsyncClient, page
     assert_problem(answer, 403)
     asked = await browser.post("/sign-in", json={"user": "anna"}, headers=FOREIGN[page])
     assert_problem(asked, 403)
-    assert (await entered(browser, secret)).status_code == 200
+    assert (await entered(browser, secret)).status_code == 303
 
 
 @pytest.mark.parametrize("why", ["signed out", "ended elsewhere", "idle", "too old", "disabled"])

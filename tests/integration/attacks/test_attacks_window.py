@@ -1,0 +1,85 @@
+"""The window's pages under attack: by strangers, by other users, and from pages of others."""
+
+from collections.abc import Iterator
+
+import pytest
+from fastapi.routing import APIRoute
+
+from services.api.window import app as window
+from services.api.window.headers import OF_PAGES
+from tests.integration.attacks.pages import FOREIGN
+from tests.integration.attacks.world import Person, World, from_anywhere
+
+OPEN = ("/sign-in",)
+BROWSER = {"accept": "text/html"}
+HOST = "http://127.0.0.1"
+SAFE = ("GET", "HEAD")
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Method and path of every page, and of all that pages send."""
+    for router in window.PAGES:
+        for route in router.routes:
+            assert isinstance(route, APIRoute)
+            yield from ((method, route.path) for method in sorted(route.methods))
+
+
+PAGES = [each for each in pages() if each[1] not in OPEN]
+OF_AGENTS = [each for each in PAGES if "{agent}" in each[1]]
+
+
+def address(path: str, person: Person) -> str:
+    return f"{HOST}{path.format_map(person.values)}"
+
+
+def test_there_are_pages() -> None:
+    assert ("GET", "/agents") in PAGES
+
+
+@pytest.mark.parametrize(("method", "path"), PAGES)
+async def test_strangers_are_led_to_the_sign_in(world: World, method: str, path: str) -> None:
+    async with from_anywhere(world.app, headers=BROWSER) as client:
+        answer = await client.request(method, address(path, world.victim))
+        assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
+        answer = await client.request(
+            method, address(path, world.victim), headers={"hx-request": "true"}
+        )
+        assert (answer.status_code, answer.headers["hx-redirect"]) == (204, "/sign-in")
+
+
+@pytest.mark.parametrize(("method", "path"), OF_AGENTS)
+async def test_nobody_sees_or_changes_what_is_anothers(
+    world: World, method: str, path: str
+) -> None:
+    before = await world.state()
+    headers = {**BROWSER, **world.attacker.cookie, "sec-fetch-site": "same-origin"}
+    async with from_anywhere(world.app, headers=headers) as client:
+        answer = await client.request(method, address(path, world.victim))
+    assert answer.status_code in (404, 422)
+    told = answer.text.replace(address(path, world.victim).removeprefix(HOST), "")
+    assert not [each for each in world.victim.private if each in told]
+    assert await world.state() == before
+
+
+@pytest.mark.parametrize("page", FOREIGN)
+async def test_no_page_of_others_sends_anything(world: World, page: str) -> None:
+    before = await world.state()
+    headers = {**BROWSER, **world.victim.cookie, **FOREIGN[page]}
+    async with from_anywhere(world.app, headers=headers) as client:
+        for method, path in PAGES:
+            if method not in SAFE:
+                answer = await client.request(method, address(path, world.victim))
+                assert answer.status_code == 403, path
+    assert await world.state() == before
+
+
+@pytest.mark.parametrize("path", [path for method, path in PAGES if method == "GET"])
+async def test_every_page_says_what_a_browser_may_run(world: World, path: str) -> None:
+    async with from_anywhere(world.app, headers={**BROWSER, **world.victim.cookie}) as client:
+        answer = await client.get(address(path, world.victim))
+    assert answer.status_code in (200, 303, 403), answer.text
+    if answer.status_code != 303:
+        for name, value in OF_PAGES.items():
+            assert answer.headers[name] == value
+        assert " style=" not in answer.text
+        assert "<script>" not in answer.text
