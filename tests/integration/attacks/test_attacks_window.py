@@ -21,7 +21,7 @@ def pages() -> Iterator[tuple[str, str]]:
     for router in window.PAGES:
         for route in router.routes:
             assert isinstance(route, APIRoute)
-            yield from ((method, route.path) for method in sorted(route.methods))
+            yield from ((method, route.path) for method in sorted(route.methods or ()))
 
 
 PAGES = [each for each in pages() if each[1] not in OPEN]
