@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo up cluster cluster-down tail test test-fast test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-graph bench-round-trip check format lock asyncapi clean
+	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench-api: $(VENV)/.installed-dev  ## pages of lists over HTTP, with 100,000 nod
 
 bench-events: $(VENV)/.installed-dev  ## 200 listeners of one api's event stream, over its death: all told, in order, in how little memory
 	@$(BIN)/python -m bench.event_stream
+
+bench-window: $(VENV)/.installed-dev  ## pages of the window over a large graph, what a browser loads first, and 100 open pages
+	@$(BIN)/python -m bench.window
 
 bench-graph: $(VENV)/.installed-dev  ## context, looks and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; others by ARGS="1000 20000")
 	@$(BIN)/python -m bench.graph $(ARGS)

@@ -28,6 +28,9 @@ class ApiProcess:
             "VIGIL_OWNER": settings.owner,
             "VIGIL_EVENT_WINDOW": str(settings.event_window),
             "VIGIL_PORT": str(self._port),
+            # How fast one user may ask is measured nowhere.
+            "VIGIL_REQUESTS_PER_SECOND": "100000",
+            "VIGIL_REQUESTS_BURST": "100000",
         }
 
     @property

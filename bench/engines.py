@@ -1,5 +1,8 @@
 """PostgreSQL and NATS of a measurement's own, which need not survive a power cut."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,6 +10,7 @@ from pathlib import Path
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
 from cli.local.postgres import EmbeddedPostgres
+from shared.runtime.settings import Settings
 
 
 @contextmanager
@@ -22,3 +26,14 @@ def engines(home: Path) -> Iterator[tuple[EmbeddedPostgres, EmbeddedNats]]:
     finally:
         postgres.stop()
         nats.stop()
+
+
+def provision(settings: Settings) -> None:
+    """Makes the database and the streams what the actors expect, in a process of its own as `vigil up` does."""
+    made = "from cli.local.household import run_provision; run_provision()"
+    environment = dict(os.environ) | {
+        "VIGIL_DATABASE_URL": settings.database_url,
+        "VIGIL_NATS_URL": settings.nats_url,
+    }
+    command = [sys.executable, "-c", made]
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -10,11 +10,9 @@ $VIGIL_BENCH_CLIENTS and $VIGIL_BENCH_EVENTS change how many.
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -22,10 +20,10 @@ from typing import Final
 from uuid import UUID
 
 from bench.api_process import ApiProcess
-from bench.engines import engines
+from bench.engines import engines, provision
 from bench.event_publisher import Publisher
 from bench.owner import owners_token
-from bench.sse_clients import Client, clients_of, listening
+from bench.sse_clients import Client, clients_of, listening, until
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store import agents
@@ -39,8 +37,6 @@ BURST_SHARE: Final = 0.25
 AGENTS: Final = 8
 STRANGERS: Final = 2
 MOST_BYTES: Final = 400 * 1024**2
-PATIENCE_SECONDS: Final = 120.0
-LOOK_AGAIN_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory() as home, engines(Path(home)) as (postgres, nats):
         settings = Settings(database_url=postgres.url("bench"), nats_url=nats.url)
-        _provision(settings)
+        provision(settings)
         result = asyncio.run(measure(settings, Path(home), load))
     print(
         f"{load.clients} listeners, {load.events} events: {result.deliveries} deliveries, "
@@ -98,10 +94,10 @@ async def measure(settings: Settings, home: Path, load: Load) -> Result:
     try:
         await api.start()
         async with listening(clients):
-            await _until(lambda: all(client.place is not None for client in clients))
+            await until(lambda: all(client.place is not None for client in clients))
             steady, peak_of_the_first = await _publish(publisher, api, load)
             due = [_due_to(client, publisher) for client in clients]
-            await _until(
+            await until(
                 lambda: all(
                     len(client.heard) >= len(wanted)
                     for client, wanted in zip(clients, due, strict=True)
@@ -182,25 +178,6 @@ async def _make_agents(settings: Settings, owner: str, count: int) -> list[UUID]
         ]
     await database.close()
     return [agent.id for agent in made]
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    """Returns at the deadline too: what then is not so, the result says."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        if is_so() or time.monotonic() > deadline:
-            return
-        await asyncio.sleep(LOOK_AGAIN_SECONDS)
-
-
-def _provision(settings: Settings) -> None:
-    made = "from cli.local.household import run_provision; run_provision()"
-    environment = dict(os.environ) | {
-        "VIGIL_DATABASE_URL": settings.database_url,
-        "VIGIL_NATS_URL": settings.nats_url,
-    }
-    command = [sys.executable, "-c", made]
-    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
 def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:

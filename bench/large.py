@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import psycopg
@@ -30,6 +30,8 @@ class Size:
     """In the inbox; the oldest hundredth of them is unread."""
     calls: int
     """And as many interactions."""
+    agents: int = 1
+    """The others have nothing."""
 
 
 def fill(url: str, size: Size) -> UUID:
@@ -37,19 +39,25 @@ def fill(url: str, size: Size) -> UUID:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("delete from users")
         connection.execute("insert into users (id, name) values (gen_random_uuid(), %s)", (OWNER,))
-        prompts = [f"{phase}_system_prompt" for phase in Phase if phase is not Phase.CONFIGURATION]
-        connection.execute(
-            f"insert into agents (id, owner_id, name, mission, interval_seconds, active, {', '.join(prompts)})"
-            f" select gen_random_uuid(), id, %s, '', 300, false {', name' * len(prompts)} from users",
-            (AGENT,),
-        )
+        _make_agent(connection, AGENT)
         for statement in (*_work(size), *_graph(size), *_inbox(size)):
             connection.execute(statement)
+        for number in range(1, size.agents):
+            _make_agent(connection, f"{AGENT} {number}")
         connection.execute("vacuum analyze")
         found = connection.execute("select id from graph_nodes where name = %s", (HUB,)).fetchone()
         assert found is not None
         hub: UUID = found[0]
         return hub
+
+
+def _make_agent(connection: psycopg.Connection[Any], name: str) -> None:
+    prompts = [f"{phase}_system_prompt" for phase in Phase if phase is not Phase.CONFIGURATION]
+    connection.execute(
+        f"insert into agents (id, owner_id, name, mission, interval_seconds, active, {', '.join(prompts)})"
+        f" select gen_random_uuid(), id, %s, '', 300, false {', name' * len(prompts)} from users",
+        (name,),
+    )
 
 
 def _work(size: Size) -> Iterator[str]:

@@ -5,7 +5,8 @@ By hand rather than by an HTTP client: some hundred of those would cost more tha
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,6 +14,8 @@ from typing import Any, Final
 
 COME_AGAIN_SECONDS: Final = 0.2
 MOST_FRAME_BYTES: Final = 2**21
+PATIENCE_SECONDS: Final = 120.0
+LOOK_AGAIN_SECONDS: Final = 0.1
 _ID: Final = b"id: "
 _DATA: Final = b"data: "
 
@@ -102,3 +105,12 @@ class Client:
         self.places.append(int(self.place or 0))
         told_at = datetime.fromisoformat(event["occurred_at"])
         self.late_seconds.append((datetime.now(UTC) - told_at).total_seconds())
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    """Returns at the deadline too: what then is not so, the result says."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        if is_so() or time.monotonic() > deadline:
+            return
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)

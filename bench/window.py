@@ -1,0 +1,141 @@
+"""`python -m bench.window`: what the window costs: pages, what a browser loads first, and many of them open.
+
+A hundred agents, one of them with 100,000 nodes, 200,000 edges, 10,000 iterations and 10,000 items in the inbox, on
+embedded engines and one real api process. Pages are asked for one after another over one connection, and read to their
+end. Exit code 1 where the p95 of one is not below 100 ms, a first load is not below 600 KB (all that the page and its
+styles and scripts send, compressed as browsers ask for it), or 100 open pages cost the api 100 MiB or more.
+$VIGIL_BENCH_REQUESTS is how often each page is asked for.
+"""
+
+import asyncio
+import os
+import re
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+import httpx
+
+from bench.api_process import ApiProcess
+from bench.engines import engines, provision
+from bench.large import AGENT, OWNER, Size, fill
+from bench.owner import owners_token
+from bench.sse_clients import clients_of, listening, until
+from shared.runtime.settings import Settings
+
+SIZE: Final = Size(
+    nodes=100_000, edges=200_000, iterations=10_000, items=10_000, calls=50_000, agents=100
+)
+MAX_P95_SECONDS: Final = 0.100
+MOST_FIRST_BYTES: Final = 600_000
+OPEN_PAGES: Final = 100
+MOST_OPEN_BYTES: Final = 100 * 1024**2
+WARMING: Final = 5
+_LOADED: Final = re.compile(r'(?:src|href)="(/assets/[^"]+)"')
+
+PAGES: Final = {
+    "agents": "/agents",
+    "an agent, now": f"/agents/{AGENT}",
+    "its settings": f"/agents/{AGENT}/settings",
+    "iterations": f"/agents/{AGENT}/iterations",
+    "an iteration": f"/agents/{AGENT}/iterations/9000",
+    "graph": f"/agents/{AGENT}/graph",
+    "a hub": f"/agents/{AGENT}/nodes/{{hub}}",
+    "types": f"/agents/{AGENT}/types",
+    "conclusions": f"/agents/{AGENT}/conclusions",
+    "sources": f"/agents/{AGENT}/sources",
+    "conversation": f"/agents/{AGENT}/conversation",
+    "costs of an agent": f"/agents/{AGENT}/costs",
+    "inbox": "/inbox",
+    "costs": "/costs",
+    "events": "/events",
+    "settings": "/settings",
+}
+
+
+def main() -> int:
+    requests = int(os.environ.get("VIGIL_BENCH_REQUESTS") or 100)
+    with tempfile.TemporaryDirectory() as home, engines(Path(home)) as (postgres, nats):
+        settings = Settings(database_url=postgres.url("bench"), nats_url=nats.url, owner=OWNER)
+        provision(settings)
+        hub = fill(settings.database_url, SIZE)
+        return asyncio.run(_measure(settings, Path(home), hub, requests))
+
+
+async def _measure(settings: Settings, home: Path, hub: UUID, requests: int) -> int:
+    api = ApiProcess(settings, home / "api.log")
+    token = await owners_token(settings)
+    await api.start()
+    try:
+        shown = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "text/html",
+            "Accept-Encoding": "gzip",
+        }
+        with httpx.Client(base_url=api.url, headers=shown, timeout=30.0, trust_env=False) as client:
+            missed = list(_pages(client, hub, requests))
+        missed += await _open_pages(api, token)
+    finally:
+        await api.end(signal.SIGTERM)
+    print("\n".join(["", *missed] if missed else ["", "All goals are met."]))
+    return int(bool(missed))
+
+
+def _pages(client: httpx.Client, hub: UUID, requests: int) -> Iterator[str]:
+    print(f"{'page':<20}{'p50':>8}{'p95':>8}  ms{'first load':>13}  kB, {requests} times each")
+    for name, path in PAGES.items():
+        address = path.format(hub=hub)
+        seconds = sorted(_asked(client, address, requests))
+        p95 = statistics.quantiles(seconds, n=20)[-1]
+        first = _first_bytes(client, address)
+        p50 = statistics.median(seconds)
+        print(f"{name:<20}{p50 * 1000:8.1f}{p95 * 1000:8.1f}{first / 1000:16.0f}", flush=True)
+        if p95 >= MAX_P95_SECONDS:
+            yield f"{name}: p95 {p95 * 1000:.0f} ms, not below {MAX_P95_SECONDS * 1000:.0f}"
+        if first >= MOST_FIRST_BYTES:
+            yield f"{name}: a first load of {first / 1000:.0f} kB"
+
+
+def _asked(client: httpx.Client, path: str, requests: int) -> Iterator[float]:
+    for number in range(-WARMING, requests):
+        began = time.perf_counter()
+        client.get(path).raise_for_status()
+        if number >= 0:
+            yield time.perf_counter() - began
+
+
+def _first_bytes(client: httpx.Client, path: str) -> int:
+    """As they come over the wire."""
+    with client.stream("GET", path) as page:
+        page.read()
+        sent = page.num_bytes_downloaded
+    for loaded in set(_LOADED.findall(page.text)):
+        with client.stream("GET", loaded) as asset:
+            asset.read()
+            sent += asset.num_bytes_downloaded
+    return sent
+
+
+async def _open_pages(api: ApiProcess, token: str) -> list[str]:
+    """Each open page is one listener of its agent's events."""
+    before = api.peak_bytes()
+    clients = clients_of(api.port, token, OPEN_PAGES, [AGENT])
+    async with listening(clients):
+        await until(lambda: all(client.place is not None for client in clients))
+        cost = api.peak_bytes() - before
+    print(f"\n{OPEN_PAGES} open pages cost the api {cost / 1024**2:.1f} MiB")
+    return (
+        [f"{OPEN_PAGES} open pages cost {cost / 1024**2:.0f} MiB"]
+        if cost >= MOST_OPEN_BYTES
+        else []
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
