@@ -4,13 +4,37 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
+from services.api.loads import Loads
 from services.api.window import assets
 from services.api.window.assets import Assets
-from services.api.window.pages import agents, home, sign_in
+from services.api.window.pages import (
+    agents,
+    dead_letters,
+    destinations,
+    events,
+    health,
+    home,
+    settings,
+    sign_in,
+    tokens,
+    users,
+)
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
 
-PAGES: Final = (sign_in.router, sign_in.leaving, home.router, agents.router)
+PAGES: Final = (
+    sign_in.router,
+    sign_in.leaving,
+    home.router,
+    agents.router,
+    events.router,
+    dead_letters.router,
+    health.router,
+    settings.router,
+    tokens.router,
+    destinations.router,
+    users.router,
+)
 
 log = logger(__name__)
 
@@ -29,6 +53,7 @@ class Window:
     def put_on(self, app: FastAPI) -> None:
         app.state.assets = self.assets
         app.state.pages = self.pages
+        app.state.loads = Loads()
         app.include_router(assets.router)
         for page in PAGES:
             app.include_router(_hidden(page))
