@@ -1,7 +1,7 @@
 """Messages that could not be handled, for who looks after the installation."""
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -15,7 +15,7 @@ from shared.events.topology import CONSUMERS
 
 router = APIRouter(prefix="/dead-letters")
 
-LIST = "/dead-letters"
+LIST: Final = "/dead-letters"
 
 
 @router.get("")
@@ -42,8 +42,9 @@ async def show(_: Operated, page: Answering, found: Found) -> HTMLResponse:
 
 @router.post("/{letter}/retry")
 async def retry(access: Operated, found: Found) -> Response:
+    """Leads to the list: the letter itself may be gone before it is looked at."""
     await letters.retry(access, found)
-    return RedirectResponse(f"{LIST}/{found.id}", HTTPStatus.SEE_OTHER)
+    return RedirectResponse(LIST, HTTPStatus.SEE_OTHER)
 
 
 @router.post("/{letter}/discard")

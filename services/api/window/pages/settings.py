@@ -1,7 +1,7 @@
 """Who one is, in which browsers one is signed in, and what the installation allows and asks."""
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Form, Request
@@ -23,7 +23,7 @@ from shared.store.reading.page import LARGEST_PAGE, Wanted
 
 router = APIRouter(prefix="/settings")
 
-HERE = "/settings"
+HERE: Final = "/settings"
 
 
 @router.get("")

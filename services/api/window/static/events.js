@@ -16,6 +16,7 @@ let isPaused = false;
 let waiting = [];
 let heldCount = 0;
 let isDrawing = false;
+let isConnected = false;
 
 const make = (tag, className, text) => {
   const made = document.createElement(tag);
@@ -157,11 +158,25 @@ function sayAway(words) {
 function listen() {
   const on = (name, then) => document.body.addEventListener(name, then);
   on("htmx:sse:after:message", ({ detail }) => take(detail.message));
-  on("htmx:sse:after:connection", () => { away.hidden = true; });
-  on("htmx:sse:error", () => sayAway("The stream is away. It is tried again by itself, and what is missed meanwhile comes after."));
+  on("htmx:sse:after:connection", () => { isConnected = away.hidden = true; });
+  on("htmx:sse:error", () => {
+    isConnected = false;
+    sayAway("The stream is away. It is tried again by itself, and what is missed meanwhile comes after.");
+  });
   addEventListener("offline", () => sayAway("This machine is offline. What is missed meanwhile comes after."));
+  addEventListener("online", () => { away.hidden = isConnected; });
   pauseButton.addEventListener("click", pause);
   document.getElementById("events-clear").addEventListener("click", () => { list.replaceChildren(); tellCount(); });
 }
 
-if (list) listen();
+// By hand, so that no event comes before anybody listens here; behind htmx's own beginning, which waits as long.
+function connect() {
+  const stream = document.getElementById("events-stream");
+  stream.setAttribute("hx-sse:connect", stream.dataset.stream);
+  globalThis.htmx?.process(stream);
+}
+
+if (list) {
+  listen();
+  setTimeout(connect);
+}
