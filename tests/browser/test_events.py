@@ -1,7 +1,6 @@
 """The bus, live in a page."""
 
 import json
-from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -31,7 +30,7 @@ def told(page: Page, *frames: str) -> None:
 
 
 def frame(number: int, event: str, **facts: object) -> str:
-    facts = {"agent_id": str(uuid4()), "occurred_at": "2026-01-02T03:04:05Z", **facts}
+    facts = {"occurred_at": "2026-01-02T03:04:05Z", **facts}
     return f"id: {number}\nevent: {event}\ndata: {json.dumps(facts)}"
 
 
@@ -43,6 +42,7 @@ def test_what_was_and_what_comes_is_told_in_words(window: Watched, known: Known)
     known.vigil.json("agent", "create", "Watch cobalt", "--name", "Cobalt", "--interval", "1d")
     # Without a reload, on top; its name was not known yet when the page was made.
     expect(page.locator("#events li", has_text="configuration.completed").first).to_be_visible()
+    expect(page.locator(".events-agent", has_text="Cobalt").nth(1)).to_be_visible()
     expect(page.locator("#events li").nth(before)).to_be_attached()
     window.shoot("events")
     ended.locator("summary").click()
@@ -71,7 +71,7 @@ def test_a_pattern_that_means_nothing_is_told_beside_its_field(window: Watched) 
 def test_while_it_is_paused_events_are_held_back(window: Watched, known: Known) -> None:
     page = window.open("/events?back=now")
     page.get_by_role("button", name="Pause").click()
-    known.vigil.json("agent", "create", "Watch tin", "--name", "Tin", "--interval", "1d")
+    known.vigil.json("agent", "create", "Watch who mines tin", "--name", "Tin", "--interval", "1d")
     expect(page.locator("#events-held")).to_contain_text("held back")
     expect(page.locator("#events li")).to_have_count(0)
     page.get_by_role("button", name="Go on").click()
@@ -79,10 +79,13 @@ def test_while_it_is_paused_events_are_held_back(window: Watched, known: Known) 
     expect(page.locator("#events-held")).to_be_empty()
 
 
-def test_the_newest_five_hundred_are_kept(window: Watched) -> None:
+def test_the_newest_five_hundred_are_kept(window: Watched, known: Known) -> None:
     told(
         window.page,
-        *(frame(each, "query.completed", nodes=each, edges=0) for each in range(1, 621)),
+        *(
+            frame(each, "query.completed", agent_id=known.agent_id, nodes=each, edges=0)
+            for each in range(1, 621)
+        ),
     )
     page = window.open("/events")
     expect(page.locator("#events-count")).to_contain_text("The newest 500 events")
@@ -90,16 +93,17 @@ def test_the_newest_five_hundred_are_kept(window: Watched) -> None:
     expect(page.locator("#events li").first).to_contain_text("620 nodes")
 
 
-def test_what_is_lost_is_told_and_nothing_that_is_told_runs(window: Watched) -> None:
+def test_what_is_lost_is_told_and_nothing_that_is_told_runs(window: Watched, known: Known) -> None:
     gap = 'id: 9\nevent: gap\ndata: {"why": "expired", "first": 3, "last": 9}'
     query = {"objective": HOSTILE, "reasoning": HOSTILE}
-    told(window.page, gap, frame(10, "query.requested", query=query), frame(11, "query.failed"))
+    asked = frame(10, "query.requested", agent_id=known.agent_id, query=query)
+    told(window.page, gap, asked, frame(11, "query.failed", agent_id=known.agent_id, error=HOSTILE))
     page = window.open("/events")
     expect(page.locator(".events-gap")).to_contain_text("7 events are no longer kept")
-    asked = page.locator("#events li", has_text="query.requested")
-    expect(asked).to_contain_text(HOSTILE)
-    asked.locator("summary").click()
-    expect(asked.locator("pre")).to_contain_text(HOSTILE)
+    row = page.locator("#events li", has_text="query.requested")
+    expect(row).to_contain_text(HOSTILE)
+    row.locator("summary").click()
+    expect(row.locator("pre")).to_contain_text(HOSTILE)
     assert page.locator("#events img").count() == 0
     expect(page).to_have_title("Events – Vigil")
     window.shoot("events-gap")

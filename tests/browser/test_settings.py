@@ -77,7 +77,7 @@ def test_other_browsers_are_signed_out(window: Watched, another: Opener, known: 
 
 def test_the_budget_of_all_is_set_and_lifted(window: Watched) -> None:
     page = window.open("/settings")
-    amount, calls = page.get_by_label("At most a day"), page.get_by_label("and", exact=True)
+    amount, calls = page.get_by_label("USD a day"), page.get_by_label("Calls a day")
     amount.fill("1234.5")
     calls.fill("99999")
     page.get_by_role("button", name="Set the budget").click()

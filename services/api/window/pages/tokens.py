@@ -16,6 +16,7 @@ from services.api.window.rendering import Answering, Page
 from shared.store.reading import access as reading
 from shared.store.reading.access_shapes import NewTokenView
 from shared.store.reading.page import Wanted
+from shared.store.tokens import OWN_TOKEN
 from shared.store.words import AccessScope
 
 router = APIRouter(prefix="/settings/tokens")
@@ -59,5 +60,6 @@ async def _page(
         tokens=found.items,
         next=found.next,
         lifetimes=LIFETIMES,
+        own=OWN_TOKEN,
         scopes=[scope.value for scope in AccessScope if scope in access.caller.scopes],
     )

@@ -62,6 +62,19 @@ function parsed(data) {
   }
 }
 
+// An agent that was made after this page: its name is asked for once.
+async function nameOf(agentId) {
+  const short = `agent ${String(agentId).slice(0, 8)}`;
+  names.set(agentId, short);
+  const answer = await fetch(`/api/v1/agents/${encodeURIComponent(agentId)}`).catch(() => null);
+  if (!answer?.ok) return;
+  const { name } = await answer.json();
+  names.set(agentId, name);
+  for (const each of list.querySelectorAll(".events-agent")) {
+    if (each.dataset.agent === agentId) each.textContent = name;
+  }
+}
+
 function row(message) {
   const event = parsed(message.data) ?? {};
   const at = new Date(event.occurred_at ?? Date.now());
@@ -72,7 +85,9 @@ function row(message) {
   clock.title = EXACT.format(at);
   const name = make("span", "pill", message.event);
   name.dataset.tone = TONES[message.event.split(".").at(-1)] ?? "";
-  const agent = make("span", "events-agent", names.get(event.agent_id) ?? `agent ${String(event.agent_id).slice(0, 8)}`);
+  if (event.agent_id && !names.has(event.agent_id)) nameOf(event.agent_id);
+  const agent = make("span", "events-agent", names.get(event.agent_id));
+  agent.dataset.agent = event.agent_id;
   summary.append(clock, make("span", "events-name"), agent, make("span", "events-words", inWords(message.event, event)));
   summary.children[1].append(name);
   details.append(summary);
