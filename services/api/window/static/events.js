@@ -184,14 +184,4 @@ function listen() {
   document.getElementById("events-clear").addEventListener("click", () => { list.replaceChildren(); tellCount(); });
 }
 
-// By hand, so that no event comes before anybody listens here; behind htmx's own beginning, which waits as long.
-function connect() {
-  const stream = document.getElementById("events-stream");
-  stream.setAttribute("hx-sse:connect", stream.dataset.stream);
-  globalThis.htmx?.process(stream);
-}
-
-if (list) {
-  listen();
-  setTimeout(connect);
-}
+if (list) listen();
