@@ -13,7 +13,7 @@ REMEMBERED_SECONDS: Final = 60.0
 SHORTEST_SECONDS: Final = 1.0
 """Between two looks that tell a rate: in less, one message would look like a storm."""
 MOST_LOOKS: Final = 60
-ACTORS: Final = (*CONSUMERS, "courier", "api")
+ACTORS: Final = (*CONSUMERS, "api")
 """Whoever there should be at least one of."""
 
 
