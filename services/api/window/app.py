@@ -6,11 +6,19 @@ from fastapi import APIRouter, FastAPI
 
 from services.api.window import assets
 from services.api.window.assets import Assets
-from services.api.window.pages import agents, home, now, sign_in
+from services.api.window.pages import agent_prompts, agent_settings, agents, home, now, sign_in
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
 
-PAGES: Final = (sign_in.router, sign_in.leaving, home.router, agents.router, now.router)
+PAGES: Final = (
+    sign_in.router,
+    sign_in.leaving,
+    home.router,
+    agents.router,
+    now.router,
+    agent_settings.router,
+    agent_prompts.router,
+)
 
 log = logger(__name__)
 
