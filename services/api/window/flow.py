@@ -73,9 +73,8 @@ class Flow:
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """Those that have begun, by when."""
-        begun = [lane for stage in self.stages for lane in stage.lanes if lane.bars]
-        return tuple(sorted(begun, key=lambda lane: lane.bars[0].start))
+        """Those that have begun, in the order of the loop."""
+        return tuple(lane for stage in self.stages for lane in stage.lanes if lane.bars)
 
 
 def flow_of(progress: ProgressView) -> Flow:

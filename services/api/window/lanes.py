@@ -11,19 +11,11 @@ from shared.store.reading.progress_shapes import PhaseRunView, ProgressView
 from shared.store.reading.shapes import StepView
 from shared.store.words import Phase, StepKind, StepStatus
 
-_PHASES: Final = {
-    StepKind.OBSERVE: (Phase.OBSERVER,),
-    StepKind.QUERY: (Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
-    StepKind.INSIGHT: (Phase.ANALYSIS_GENERATION,),
-    StepKind.ADVISE: (Phase.ADVICE_GENERATION,),
+_LEGS: Final = {
+    Phase.KNOWLEDGE_ACQUISITION: "acquisition",
+    Phase.GRAPH_CONSTRUCTION: "construction",
 }
-_VERBS: Final = {
-    Phase.OBSERVER: "plans",
-    Phase.KNOWLEDGE_ACQUISITION: "acquires knowledge",
-    Phase.GRAPH_CONSTRUCTION: "constructs graph",
-    Phase.ANALYSIS_GENERATION: "analyzes",
-    Phase.ADVICE_GENERATION: "weighs",
-}
+"""Of a query; steps of the other kinds have one phase, so that their own state says it."""
 _MOST_MISSING: Final = 3
 
 
@@ -32,7 +24,7 @@ class Leg:
     """A phase of the step. `state` is `done`, `running` or `waiting`."""
 
     phase: str
-    verb: str
+    name: str
     state: str
     answers: int = 0
 
@@ -130,21 +122,19 @@ def _state(step: StepView) -> tuple[str, str]:
 
 
 def _legs(kind: StepKind, step: StepView, runs: Sequence[PhaseRunView]) -> tuple[Leg, ...]:
-    """Of kinds of one phase none: there the step's own state says it."""
-    phases = _PHASES.get(kind, ())
-    if len(phases) < 2:
+    if kind != StepKind.QUERY:
         return ()
     by_phase = {run.phase: run for run in runs}
-    return tuple(_leg(phase, by_phase.get(phase), step) for phase in phases)
+    return tuple(_leg(phase, by_phase.get(phase), step) for phase in _LEGS)
 
 
 def _leg(phase: Phase, run: PhaseRunView | None, step: StepView) -> Leg:
     if run is None:
-        return Leg(phase, _VERBS[phase], "waiting")
+        return Leg(phase, _LEGS[phase], "waiting")
     if run.completed_at is not None:
-        return Leg(phase, _VERBS[phase], "done", run.answers)
+        return Leg(phase, _LEGS[phase], "done", run.answers)
     is_on = step.status == StepStatus.RUNNING
-    return Leg(phase, _VERBS[phase], "running" if is_on else "waiting", run.answers)
+    return Leg(phase, _LEGS[phase], "running" if is_on else "waiting", run.answers)
 
 
 def _bars(
