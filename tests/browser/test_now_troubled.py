@@ -113,7 +113,7 @@ def test_an_agent_that_has_spent_its_budget_rests_until_it_is_given_more(
     page.locator("#budget").get_by_role("button", name="Save").click()
     page = troubled.window.open(f"/agents/{agent_id}")
     page.get_by_role("button", name="Run now").click()
-    rests = page.get_by_role("heading", name="It rests until")
+    rests = page.get_by_role("heading", name="It rests")
     expect(rests).to_be_visible(timeout=ENDS_MS)
     expect(page.get_by_role("button", name="Run now")).to_be_disabled()
     troubled.window.shoot("now-resting")

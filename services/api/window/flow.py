@@ -10,7 +10,8 @@ from shared.store.reading.progress_shapes import ProgressView
 from shared.store.reading.shapes import StepView
 from shared.store.words import IterationStatus, StepKind, StepStatus
 
-_ENDED: Final = frozenset({StepStatus.COMPLETED, StepStatus.FAILED})
+SHORTEST_SECONDS: Final = 0.001
+"""Of a time axis: one of no length has no places on it."""
 _ACTORS: Final = {
     StepKind.OBSERVE: "Observer",
     StepKind.QUERY: "Researchers",
@@ -70,6 +71,8 @@ class Flow:
     rounds: int
     gain: Gain
     seconds: float
+    errors: tuple[str, ...]
+    """Those of the iteration that no lane shows."""
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -82,8 +85,8 @@ def flow_of(progress: ProgressView) -> Flow:
     end = iteration.ended_at or progress.now
     steps = progress.steps
     rounds = max((_round(step) for step in steps), default=0)
-    observed = [step for step in steps if step.kind == StepKind.OBSERVE]
-    is_planned = any(step.status == StepStatus.COMPLETED for step in observed)
+    told = {text for step in steps for text in (f"{step.kind}: {step.error}", step.error)}
+    is_planned = _observed(progress, StepStatus.COMPLETED)
     return Flow(
         stages=tuple(_stages(progress, rounds, end)),
         planned=(_planned(steps, StepKind.QUERY), _planned(steps, StepKind.INSIGHT))
@@ -91,7 +94,8 @@ def flow_of(progress: ProgressView) -> Flow:
         else None,
         rounds=rounds,
         gain=_gain(steps),
-        seconds=max((end - iteration.started_at).total_seconds(), 0.001),
+        seconds=max((end - iteration.started_at).total_seconds(), SHORTEST_SECONDS),
+        errors=tuple(error for error in iteration.errors if error not in told),
     )
 
 
@@ -116,17 +120,21 @@ def _stage(progress: ProgressView, kind: StepKind, number: int, end: datetime) -
 
 
 def _why_empty(progress: ProgressView, kind: StepKind) -> str:
-    plan_stands = any(
-        step.kind == StepKind.OBSERVE and step.status in _ENDED for step in progress.steps
-    )
+    is_planned = _observed(progress, StepStatus.COMPLETED)
     if progress.iteration.status == IterationStatus.RUNNING:
-        if not plan_stands:
+        if not is_planned:
             return "Waits for the plan."
         if kind == StepKind.ADVISE:
             return "Waits for the analyses."
+    if not is_planned:
+        return "There was no plan."
     if kind == StepKind.ADVISE:
         return "Was not asked: there was no analysis to advise on."
-    return "The plan has none." if plan_stands else "There was no plan."
+    return "The plan has none."
+
+
+def _observed(progress: ProgressView, status: StepStatus) -> bool:
+    return any(step.kind == StepKind.OBSERVE and step.status == status for step in progress.steps)
 
 
 def _round(step: StepView) -> int:

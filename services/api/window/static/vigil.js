@@ -31,8 +31,6 @@ function watchStream() {
   on("htmx:sse:error", () => say("broken", "Reconnecting"));
   on("htmx:sse:close", () => say("broken", "Not live"));
   addEventListener("offline", () => say("broken", "Offline"));
-  // Where scripts come slowly, the stream is there before anybody hears of it.
-  if (document.querySelector("[hx-sse\\:connect]")?._htmx?.sse?.status) say("live", "Live");
 }
 
 const PLACES = { a: "/agents", i: "/inbox", c: "/costs", e: "/events", d: "/dead-letters", h: "/health-of-all", s: "/settings" };
