@@ -12,11 +12,11 @@ from services.api import command
 from services.api.access import AgentAccess, OwnedAgent
 from services.api.window.flow import Flow, flow_of
 from services.api.window.rendering import Answering
-from shared.graph import concluded, pages
+from shared.graph import latest, pages
 from shared.store.reading import budgets, desk, graph, investigations, progress
 from shared.store.reading.page import Wanted
-from shared.store.reading.shapes import AgentDetails, ConclusionView
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, AgentStatus
+from shared.store.reading.shapes import AgentDetails
+from shared.store.words import AgentStatus
 
 router = APIRouter(prefix="/agents/{agent}")
 
@@ -113,17 +113,7 @@ async def _beside(access: AgentAccess) -> dict[str, Any]:
     )
     return {
         "desk": desks[access.agent.id],
-        "latest": await _latest(access),
+        "latest": await latest.conclusions(access.session, access.scope, LATEST),
         "lacking": lacking,
         "budget": await budgets.allowance_of_agent(access.session, access.agent.id),
     }
-
-
-async def _latest(access: AgentAccess) -> list[ConclusionView]:
-    """Advice and analyses, the newest first."""
-    found = [
-        (await concluded.page(access.session, access.scope, kind, _FIRST)).items
-        for kind in (ADVICE_TYPE, ANALYSIS_TYPE)
-    ]
-    newest = sorted(chain.from_iterable(found), key=lambda each: each.generated_at, reverse=True)
-    return newest[:LATEST]
