@@ -9,6 +9,8 @@ from typing import Final
 
 CONTEXT_LINES: Final = 2
 """Of what is unchanged, beside each change."""
+LEAST_ALIKE: Final = 0.3
+"""Share of the words, of two passages of which one became the other; below, one was put in the other's place."""
 _WORDS: Final = re.compile(r"\s*\S+|\s+")
 
 
@@ -57,7 +59,10 @@ def _shortened(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterat
 
 def _by_words(before: str, after: str) -> Iterator[Run]:
     old, new = _WORDS.findall(before), _WORDS.findall(after)
-    for tag, old_from, old_to, new_from, new_to in SequenceMatcher(None, old, new).get_opcodes():
+    matcher = SequenceMatcher(None, old, new)
+    is_alike = matcher.ratio() >= LEAST_ALIKE
+    blocks = matcher.get_opcodes() if is_alike else [("replace", 0, len(old), 0, len(new))]
+    for tag, old_from, old_to, new_from, new_to in blocks:
         if tag == "equal":
             yield Run(Change.SAME, "".join(old[old_from:old_to]))
             continue

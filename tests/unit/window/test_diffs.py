@@ -30,6 +30,14 @@ def test_words_are_told_within_their_line() -> None:
     ]
 
 
+def test_what_has_little_in_common_is_told_as_one_in_the_others_place() -> None:
+    before, after = (
+        "You weigh what the graph holds and cite it.\n",
+        "Be brief there and now, what else.\n",
+    )
+    assert told(before, after) == [("gone", before), ("new", after)]
+
+
 def test_what_is_far_from_every_change_is_left_out() -> None:
     after = [*LINES]
     after[9] = "another\n"
