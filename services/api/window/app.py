@@ -6,11 +6,18 @@ from fastapi import APIRouter, FastAPI
 
 from services.api.window import assets
 from services.api.window.assets import Assets
-from services.api.window.pages import agents, home, sign_in
+from services.api.window.pages import agents, costs, home, iterations, sign_in
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
 
-PAGES: Final = (sign_in.router, sign_in.leaving, home.router, agents.router)
+PAGES: Final = (
+    sign_in.router,
+    sign_in.leaving,
+    home.router,
+    agents.router,
+    iterations.router,
+    costs.router,
+)
 
 log = logger(__name__)
 

@@ -28,9 +28,7 @@ async def of_iteration(session: AsyncSession, iteration_id: UUID) -> list[PhaseR
         .group_by(Call.interaction_id)
     )
     spent = {row["interaction_id"]: Spent.model_validate(dict(row)) for row in summed.mappings()}
-    return [
-        PhaseRun(**dict(row), spent=spent.get(row["id"], Spent())) for row in rows.mappings()
-    ]
+    return [PhaseRun(**dict(row), spent=spent.get(row["id"], Spent())) for row in rows.mappings()]
 
 
 async def said(session: AsyncSession, owner_id: UUID, interaction_id: UUID) -> list[Saying] | None:
