@@ -5,8 +5,8 @@ const AXIS_PX = 62;
 const USD = new Intl.NumberFormat(undefined, { style: "currency", currency: "USD", maximumFractionDigits: 4 });
 const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
 
-const place = document.querySelector('[data-chart="days"]');
 let plot;
+let drawnIn;
 
 function figures() {
   const table = document.querySelector("[data-days]");
@@ -16,18 +16,28 @@ function figures() {
     usd: rows.map((row) => Number(row.dataset.usd)),
     // On top of the cost, for the two together are what may have been spent.
     most: rows.map((row) => Number(row.dataset.usd) + Number(row.dataset.presumed)),
+    hasPresumed: rows.some((row) => Number(row.dataset.presumed) > 0),
     cap: table?.dataset.cap === undefined ? null : Number(table.dataset.cap),
   };
 }
 
 function draw() {
   plot?.destroy();
-  const { days, usd, most, cap } = figures();
-  const series = [most, usd, ...(cap === null ? [] : [days.map(() => cap)])];
-  plot = new uPlot(options(days, cap), [days, ...series], place);
+  plot = undefined;
+  const place = document.querySelector('[data-chart="days"]');
+  if (!place) return;
+  const told = figures();
+  const data = [told.days, ...(told.hasPresumed ? [told.most] : []), told.usd, ...(told.cap === null ? [] : [told.days.map(() => told.cap)])];
+  plot = new uPlot(options(told, place.clientWidth), data, place);
+  if (drawnIn === place) return;
+  drawnIn = place;
+  widths.disconnect();
+  widths.observe(place);
 }
 
-function options(days, cap) {
+const widths = new ResizeObserver(([{ target }]) => plot?.setSize({ width: target.clientWidth, height: HEIGHT_PX }));
+
+function options({ days, cap, hasPresumed }, width) {
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const grid = { stroke: colour("--line"), width: 1 };
   const axis = { stroke: colour("--text-soft"), grid, ticks: grid, font: `12px ${colour("--letters")}` };
@@ -35,7 +45,7 @@ function options(days, cap) {
   const bar = (label, fill) => ({ label, fill, stroke: fill, width: 0, paths: bars, points: { show: false }, value: (_, usd) => (usd === null ? "" : USD.format(usd)) });
   const line = { label: "Budget", stroke: colour("--bad"), dash: [6, 4], width: 1.5, points: { show: false }, value: (_, usd) => (usd === null ? "" : USD.format(usd)) };
   return {
-    width: place.clientWidth,
+    width,
     height: HEIGHT_PX,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
     cursor: { drag: { x: false, y: false }, points: { show: false } },
@@ -49,17 +59,14 @@ function options(days, cap) {
     ],
     series: [
       { label: "Day", value: (_, seconds) => (seconds === null ? "" : DAY.format(seconds * 1000)) },
-      bar("At most", colour("--warn-soft")),
+      ...(hasPresumed ? [bar("At most", colour("--warn"))] : []),
       bar("Cost", colour("--accent")),
       ...(cap === null ? [] : [line]),
     ],
   };
 }
 
-if (place) {
-  draw();
-  new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: HEIGHT_PX })).observe(place);
-  document.addEventListener("vigil:theme", draw);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  document.body.addEventListener("htmx:after:swap", draw);
-}
+draw();
+document.addEventListener("vigil:theme", draw);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+document.body.addEventListener("htmx:after:swap", draw);
