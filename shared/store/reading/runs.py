@@ -45,41 +45,43 @@ async def said(session: AsyncSession, owner_id: UUID, interaction_id: UUID) -> l
 
 
 def _sayings(events: Sequence[Json], calls: Mapping[str, Call]) -> list[Saying]:
-    results = {_key(event): event for event in events if event["type"] == "tool_result"}
-    return [
-        _saying(event["call_id"], calls.get(event["call_id"]), results, calls)
-        for event in events
-        if event["type"] == "answer"
-    ]
+    """Tools give their results before the model is asked again."""
+    rounds: list[tuple[str, list[Json]]] = []
+    for event in events:
+        if event["type"] == "answer":
+            rounds.append((event["call_id"], []))
+        elif rounds:
+            rounds[-1][1].append(event)
+    return [_saying(call_id, results, calls) for call_id, results in rounds]
 
 
-def _saying(
-    call_id: str, call: Call | None, results: Mapping[str, Json], calls: Mapping[str, Call]
-) -> Saying:
+def _saying(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) -> Saying:
+    call = calls.get(call_id)
     message: Json | None = ((call.answer if call else None) or {}).get("message")
     asked: list[Json] = (message or {}).get("tool_calls") or []
-    keys = [f"{call_id}/{index}" for index in range(len(asked))]
+    uses = [
+        _use(each["function"], _result_of(f"{call_id}/{index}", each, results), calls)
+        for index, each in enumerate(asked)
+    ]
     if message is None:
         # What it asked for went with the answer; what the tools gave back may stand in the run itself.
-        keys = [key for key in results if key.startswith(f"{call_id}/")]
-        asked = [{"function": {"name": results[key]["name"], "arguments": ""}} for key in keys]
+        uses = [_use({"name": each["name"], "arguments": ""}, each, calls) for each in results]
     return Saying(
         is_kept=message is not None,
         text=(message or {}).get("content"),
-        tool_uses=[
-            _use(each["function"], results.get(key) or results.get(each.get("id", "")), calls)
-            for key, each in zip(keys, asked, strict=True)
-        ],
+        tool_uses=uses,
         spent=_spent(call),
         started_at=call.started_at if call else None,
         answered_at=call.answered_at if call else None,
     )
 
 
-def _key(result: Json) -> str:
-    """`ANSWER/PLACE` of the call that it belongs to; in old runs the id that the model gave that call."""
-    key: str = result.get("key") or result.get("tool_call_id") or ""
-    return key
+def _result_of(key: str, asked: Json, results: Sequence[Json]) -> Json | None:
+    """By its place in the answer; in old runs by the id that the model gave the call."""
+    for each in results:
+        if each.get("key") == key or each.get("tool_call_id", key) == asked.get("id"):
+            return each
+    return None
 
 
 def _use(asked: Json, event: Json | None, calls: Mapping[str, Call]) -> ToolUse:
