@@ -44,7 +44,8 @@ async def test_what_has_expired_is_told_and_the_rest_is_kept(
         await session.execute(delete(Call).where(Call.agent_id == agent.id))
     async with database.transaction() as session:
         asked, answered = await runs.said(session, agent.owner_id, run_id) or []
-    assert not asked.is_kept and not answered.is_kept
+    assert not asked.is_kept
+    assert not answered.is_kept
     assert [(each.name, each.result) for each in asked.tool_uses] == [
         ("tavilySearch", None),
         ("queryGraph", {"nodes": []}),
