@@ -40,14 +40,14 @@ async def of_iterations(
 
 
 async def _counted(
-    session: AsyncSession, statement: Select[Any]
+    session: AsyncSession, statement: Select[*tuple[Any, ...]]
 ) -> Mapping[UUID, Mapping[str, Any]]:
     """Per iteration, which the statement selects first, the rest of the row."""
     rows = (await session.execute(statement)).mappings()
     return {row["iteration_id"]: {k: row[k] for k in row if k != "iteration_id"} for row in rows}
 
 
-def _steps(iteration_ids: Sequence[UUID]) -> Select[Any]:
+def _steps(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
     return (
         select(
             Step.iteration_id,
@@ -60,7 +60,7 @@ def _steps(iteration_ids: Sequence[UUID]) -> Select[Any]:
     )
 
 
-def _calls(iteration_ids: Sequence[UUID]) -> Select[Any]:
+def _calls(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
     return (
         select(Call.iteration_id, *SPENT)
         .where(Call.iteration_id.in_(iteration_ids))
@@ -68,7 +68,7 @@ def _calls(iteration_ids: Sequence[UUID]) -> Select[Any]:
     )
 
 
-def _nodes(iteration_ids: Sequence[UUID]) -> Select[Any]:
+def _nodes(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
     return (
         select(
             GraphNode.iteration_id,
@@ -81,7 +81,7 @@ def _nodes(iteration_ids: Sequence[UUID]) -> Select[Any]:
     )
 
 
-def _edges(iteration_ids: Sequence[UUID]) -> Select[Any]:
+def _edges(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
     return (
         select(GraphEdge.iteration_id, func.count().label("edges"))
         .where(GraphEdge.iteration_id.in_(iteration_ids))

@@ -24,7 +24,7 @@ async def of_iteration(session: AsyncSession, iteration_id: UUID) -> list[Writte
     return found
 
 
-def _nodes(iteration_id: UUID) -> Select[Any]:
+def _nodes(iteration_id: UUID) -> Select[*tuple[Any, ...]]:
     concludes = GraphNode.type.in_((ADVICE_TYPE, ANALYSIS_TYPE))
     return (
         select(
@@ -39,7 +39,7 @@ def _nodes(iteration_id: UUID) -> Select[Any]:
     )
 
 
-def _edges(iteration_id: UUID) -> Select[Any]:
+def _edges(iteration_id: UUID) -> Select[*tuple[Any, ...]]:
     source, target = aliased(GraphNode), aliased(GraphNode)
     return (
         select(
