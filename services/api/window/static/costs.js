@@ -42,8 +42,8 @@ function options({ days, cap, hasPresumed }, width) {
   const grid = { stroke: colour("--line"), width: 1 };
   const axis = { stroke: colour("--text-soft"), grid, ticks: grid, font: `12px ${colour("--letters")}` };
   const bars = uPlot.paths.bars({ size: [0.7, 48], radius: 0.15 });
-  const bar = (label, fill) => ({ label, fill, stroke: fill, width: 0, paths: bars, points: { show: false }, value: (_, usd) => (usd === null ? "" : USD.format(usd)) });
-  const line = { label: "Budget", stroke: colour("--bad"), dash: [6, 4], width: 1.5, points: { show: false }, value: (_, usd) => (usd === null ? "" : USD.format(usd)) };
+  const bar = (label, fill) => ({ label, fill, stroke: fill, width: 0, paths: bars, points: { show: false }, value: (_, usd) => (usd == null ? "–" : USD.format(usd)) });
+  const line = { label: "Budget", stroke: colour("--bad"), dash: [6, 4], width: 1.5, points: { show: false }, value: (_, usd) => (usd == null ? "–" : USD.format(usd)) };
   return {
     width,
     height: HEIGHT_PX,
@@ -58,8 +58,8 @@ function options({ days, cap, hasPresumed }, width) {
       { ...axis, size: AXIS_PX, values: (_, amounts) => amounts.map((each) => USD.format(each)) },
     ],
     series: [
-      { label: "Day", value: (_, seconds) => (seconds === null ? "" : DAY.format(seconds * 1000)) },
-      ...(hasPresumed ? [bar("At most", colour("--warn"))] : []),
+      { label: "Day", value: (_, seconds) => (seconds == null ? "–" : DAY.format(seconds * 1000)) },
+      ...(hasPresumed ? [bar("Perhaps besides", colour("--warn"))] : []),
       bar("Cost", colour("--accent")),
       ...(cap === null ? [] : [line]),
     ],
