@@ -17,7 +17,13 @@ from shared.store.words import CallKind
 
 TableBy = Literal["day", "agent", "phase", "model", "kind"]
 
-_BY: Final[tuple[TableBy, ...]] = ("day", "agent", "phase", "model", "kind")
+_KEYS: Final[Mapping[TableBy, ColumnElement[str]]] = {
+    "day": costs.KEYS["day"],
+    "agent": cast(Call.agent_id, Text),
+    "phase": costs.KEYS["phase"],
+    "model": costs.KEYS["model"],
+    "kind": cast(Call.kind, Text),
+}
 
 
 class CostRow(CostTotals):
@@ -56,7 +62,7 @@ async def _told(
     found = await _rows(session, and_(wanted, costs.begun_in(since, until)))
     ids = [UUID(row.key) for row in found["agent"]]
     names = await session.execute(select(Agent.id, Agent.name).where(Agent.id.in_(ids)))
-    by: dict[TableBy, list[CostRow]] = {each: sorted(found[each], key=_dearest) for each in _BY}
+    by: dict[TableBy, list[CostRow]] = {each: sorted(found[each], key=_dearest) for each in _KEYS}
     by["day"] = _each_day(since, until, {row.key: row for row in found["day"]})
     return CostTables(
         since=since,
@@ -69,11 +75,10 @@ async def _told(
 
 async def _rows(session: AsyncSession, begun: ColumnElement[bool]) -> Mapping[str, list[CostRow]]:
     """By what they are grouped by, the totals under `all`."""
-    keys = {**costs.KEYS, "agent": cast(Call.agent_id, Text), "kind": cast(Call.kind, Text)}
     unpriced = and_(Call.kind == CallKind.LLM, Call.cost_usd.is_(None))
     each = (
         select(
-            *(keys[by].label(by) for by in _BY),
+            *(key.label(by) for by, key in _KEYS.items()),
             cast(unpriced, Integer).label("unpriced"),
             literal(1).label("calls"),
             *(getattr(Call, name) for name in _SUMMED),
@@ -81,7 +86,7 @@ async def _rows(session: AsyncSession, begun: ColumnElement[bool]) -> Mapping[st
         .where(begun)
         .subquery()
     )
-    columns = [each.c[by] for by in _BY]
+    columns = [each.c[by] for by in _KEYS]
     rows = await session.execute(
         select(
             *columns,
@@ -101,8 +106,8 @@ async def _rows(session: AsyncSession, begun: ColumnElement[bool]) -> Mapping[st
 
 
 def _grouped_by(left_out: int) -> TableBy | None:
-    """`left_out` has a bit for each of _BY, the first of them the highest, which is 1 where it is not grouped by."""
-    for place, by in enumerate(reversed(_BY)):
+    """`left_out` has a bit for each of _KEYS, the first of them the highest, which is 1 where it is not grouped by."""
+    for place, by in enumerate(reversed(list(_KEYS))):
         if not left_out >> place & 1:
             return by
     return None
