@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import AGENT, Known
+from tests.browser.conftest import AGENT, Known, Opener
 from tests.browser.watched import Watched
 
 pytestmark = pytest.mark.browser
@@ -149,8 +149,16 @@ def test_days_that_cannot_be_are_told(window: Watched) -> None:
     expect(page.get_by_role("heading", name="Nothing was spent")).to_be_visible()
 
 
-def test_another_user_sees_none_of_it(window: Watched, known: Known) -> None:
-    window.expected.append("404")
+def test_another_user_sees_none_of_it(another: Opener, known: Known) -> None:
+    name = "stranger-to-the-past"
+    assert known.vigil.vigil("user", "add", name).returncode == 0
+    stranger = another()
+    stranger.page.goto(known.link(name))
+    stranger.page.get_by_role("button", name="Sign in").click()
+    stranger.page.wait_for_url("**/agents")
+    page = stranger.open("/costs")
+    expect(page.get_by_role("heading", name="Nothing was spent")).to_be_visible()
+    stranger.expected.append("404")
     for path in ("iterations", "iterations/1", "compare", "costs"):
-        page = window.open(f"/agents/no-such-agent/{path}")
+        stranger.open(f"/agents/{known.agent_id}/{path}")
         expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()

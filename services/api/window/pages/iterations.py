@@ -80,7 +80,8 @@ async def compare(
     """Without numbers: the newest two."""
     newest = await _newest(access, 2)
     wanted = [a or newest[-1], b or newest[0]] if newest else []
-    outlined = [await _numbered(access, number) for number in wanted]
+    # The only one there is stands alone, and not beside itself.
+    outlined = [await _numbered(access, number) for number in dict.fromkeys(wanted)]
     return await page.answer(
         "iterations/compare.html",
         agent=access.agent,
