@@ -6,7 +6,16 @@ from fastapi import APIRouter, FastAPI
 
 from services.api.window import assets
 from services.api.window.assets import Assets
-from services.api.window.pages import agent_prompts, agent_settings, agents, home, now, sign_in
+from services.api.window.pages import (
+    agent_prompts,
+    agent_settings,
+    agents,
+    costs,
+    home,
+    iterations,
+    now,
+    sign_in,
+)
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
 
@@ -18,6 +27,8 @@ PAGES: Final = (
     now.router,
     agent_settings.router,
     agent_prompts.router,
+    iterations.router,
+    costs.router,
 )
 
 log = logger(__name__)
