@@ -6,11 +6,30 @@ from fastapi import APIRouter, FastAPI
 
 from services.api.window import assets
 from services.api.window.assets import Assets
-from services.api.window.pages import agents, home, sign_in
+from services.api.window.pages import (
+    agents,
+    doubles,
+    graph,
+    home,
+    sign_in,
+    sources,
+    things,
+    types,
+)
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
 
-PAGES: Final = (sign_in.router, sign_in.leaving, home.router, agents.router)
+PAGES: Final = (
+    sign_in.router,
+    sign_in.leaving,
+    home.router,
+    agents.router,
+    graph.router,
+    things.router,
+    types.router,
+    sources.router,
+    doubles.router,
+)
 
 log = logger(__name__)
 
