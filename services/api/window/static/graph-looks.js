@@ -11,7 +11,7 @@ export function colours() {
     text: of("text"),
     soft: of("text-soft"),
     ground: of("surface"),
-    line: of("graph-line"),
+    line: of("line-strong"),
     faded: of("line-strong"),
     fadedLine: of("line"),
     accent: of("accent"),

@@ -2,6 +2,7 @@
 import { colours, drawHover, drawLabel } from "./graph-looks.js";
 
 const MANY_EDGES = 1_000;
+const FEW_NODES = 60;
 const FEW_NEIGHBOURS = 30;
 const DIRECTIONS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -30,9 +31,10 @@ export class Picture {
       hideLabelsOnMove: graph.size > MANY_EDGES,
       minCameraRatio: 0.02,
       maxCameraRatio: 4,
-      stagePadding: 40,
+      stagePadding: 64,
       zIndex: true,
     });
+    this.stage = stage;
     this.listen();
   }
 
@@ -43,7 +45,7 @@ export class Picture {
     const shown = { ...node, color: node.isUnsupported ? looks.faded : color };
     if (id === view.chosen) return { ...shown, highlighted: true, forceLabel: true, zIndex: 3 };
     if (view.near.has(id)) return { ...shown, forceLabel: view.near.size <= FEW_NEIGHBOURS, zIndex: 2 };
-    return view.chosen ? { ...shown, color: looks.faded, label: null, zIndex: 0 } : { ...shown, zIndex: 1 };
+    return view.chosen ? { ...shown, color: looks.faded, label: null, zIndex: 0 } : { ...shown, forceLabel: this.graph.order <= FEW_NODES, zIndex: 1 };
   }
 
   edge(id, edge) {
@@ -62,7 +64,9 @@ export class Picture {
 
   goTo(id) {
     const at = this.sigma.getNodeDisplayData(id);
-    if (at) this.sigma.getCamera().animate({ x: at.x, y: at.y }, { duration: this.duration() });
+    if (!at) return;
+    this.stage.dataset.moving = "yes";
+    this.sigma.getCamera().animate({ x: at.x, y: at.y }, { duration: this.duration() }, () => { this.stage.dataset.moving = "no"; });
   }
 
   zoom(by) {
