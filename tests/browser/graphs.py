@@ -105,7 +105,7 @@ async def _told(database: Database, name: str) -> Told:
         await keep_pages(session, scope, {"results": PAGES})
         await _types(session, scope)
     async with database.transaction() as session:
-        by_url = {url: source_id for url, source_id in await _sources(session, scope)}
+        by_url = dict(await _sources(session, scope))
         graph = _Writer(session, scope)
         # Overlapping: the whole sentence, and a part of it that begins and ends amid others.
         maker = await graph.node("Halden Cells", OLD_URL, OLD_QUOTE, tonnes=40)

@@ -54,8 +54,12 @@ export class Drawing {
     return true;
   }
 
+  // By how many edges touch it; the more nodes there are, the smaller they all are.
   size() {
-    this.graph.updateEachNodeAttributes((id, node) => ({ ...node, size: Math.min(16, 3.5 + 1.6 * Math.sqrt(this.graph.degree(id))) }), { attributes: ["size"] });
+    const { graph } = this;
+    const scale = Math.max(0.45, Math.min(1, 18 / Math.sqrt(graph.order || 1)));
+    const sized = (id, node) => ({ ...node, size: scale * Math.min(16, 3.5 + 1.6 * Math.sqrt(graph.degree(id))) });
+    graph.updateEachNodeAttributes(sized, { attributes: ["size"] });
   }
 }
 

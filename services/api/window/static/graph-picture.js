@@ -33,6 +33,7 @@ export class Picture {
       maxCameraRatio: 4,
       stagePadding: 64,
       zIndex: true,
+      allowInvalidContainer: true,
     });
     this.stage = stage;
     this.listen();
