@@ -40,6 +40,7 @@ def stood_still(page: Page) -> None:
 def rows(page: Page) -> list[str]:
     if not page.locator("#listed").evaluate("(listed) => listed.open"):
         page.locator("#listed summary").click()
+    page.locator("#listed-rows tr").first.wait_for()
     return page.locator("#listed-rows button").all_inner_texts()
 
 
@@ -84,8 +85,8 @@ def test_the_picture_is_walked_through_by_keys_and_by_the_pointer(
 
 def test_a_click_chooses_and_a_double_click_unfolds(window: Watched, told: Told) -> None:
     page = explored(window, told.agent_id, "?search=Lithium&limit=100")
-    page.locator("#listed summary").click()
-    page.locator("#listed-rows").get_by_role("button", name="Lithium").click()
+    assert "Lithium" in rows(page)
+    page.locator("#listed-rows").get_by_role("button", name="Lithium", exact=True).click()
     expect(page.locator("#side").get_by_role("heading", name="Lithium")).to_be_visible()
     page.locator('#stage[data-moving="no"]').wait_for()
     page.locator("#stage").click(position={"x": 30, "y": 300})
@@ -135,7 +136,7 @@ def test_a_graph_without_webgl_is_a_list(window: Watched, told: Told) -> None:
     )
     page = window.open(f"/agents/{told.agent_id}/graph")
     expect(page.locator("#stage-told")).to_contain_text("no WebGL")
-    expect(page.locator("#listed-rows").get_by_text("Lithium")).to_be_visible()
+    expect(page.locator("#listed-rows").get_by_text("Lithium", exact=True)).to_be_visible()
 
 
 def test_a_search_leads_into_the_graph(window: Watched, told: Told) -> None:
@@ -156,7 +157,7 @@ def test_a_node_says_on_what_it_rests(window: Watched, told: Told) -> None:
     expect(thing.get_by_text("Halden Cells bought 90 tonnes", exact=True)).to_be_visible()
     thing.get_by_text("1 superseded claim").click()
     expect(thing.locator(".superseded")).to_contain_text("40")
-    expect(thing.get_by_role("link", name="Lithium")).to_be_visible()
+    expect(thing.get_by_role("link", name="Lithium", exact=True)).to_be_visible()
     expect(thing.locator(f'a[href$="/conclusions/{told.analysis}"]')).to_be_visible()
     window.shoot("node")
     thing.get_by_role("link", name="in What was bought in 2024").first.click()

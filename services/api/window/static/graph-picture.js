@@ -6,8 +6,13 @@ const FEW_NODES = 60;
 const FEW_NEIGHBOURS = 30;
 const DIRECTIONS = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
+export function canDraw() {
+  const context = document.createElement("canvas").getContext("webgl2");
+  context?.getExtension("WEBGL_lose_context")?.loseContext();
+  return context !== null;
+}
+
 export class Picture {
-  // Throws where the browser has no WebGL.
   constructor(stage, graph, view) {
     this.graph = graph;
     this.view = view;

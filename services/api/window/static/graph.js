@@ -2,7 +2,7 @@
 import { Drawing, MOST_DRAWN } from "./graph-data.js";
 import { Layout } from "./graph-layout.js";
 import { List } from "./graph-list.js";
-import { Picture } from "./graph-picture.js";
+import { canDraw, Picture } from "./graph-picture.js";
 import { Side } from "./graph-side.js";
 import { View } from "./graph-view.js";
 
@@ -31,14 +31,13 @@ class Explorer {
   }
 
   draw() {
-    try {
-      this.picture = new Picture(this.stage, this.graph, this.view);
-    } catch (error) {
+    if (!canDraw()) {
       this.stage.dataset.state = "none";
       this.say("No picture can be drawn here, for this browser has no WebGL; the list below has all of it.");
       document.getElementById("listed").open = true;
       return;
     }
+    this.picture = new Picture(this.stage, this.graph, this.view);
     this.picture.onChoose = (id) => this.choose(id, {});
     this.picture.onUnfold = (id) => this.unfold(id);
     this.picture.onPin = () => this.refresh();
