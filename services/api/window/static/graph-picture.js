@@ -27,7 +27,7 @@ export class Picture {
       labelSize: 12,
       labelDensity: 0.6,
       labelGridCellSize: 110,
-      labelRenderedSizeThreshold: 5,
+      labelRenderedSizeThreshold: 2,
       edgeLabelFont: this.looks.letters,
       edgeLabelSize: 11,
       edgeLabelColor: { color: this.looks.soft },
@@ -36,7 +36,7 @@ export class Picture {
       hideLabelsOnMove: graph.size > MANY_EDGES,
       minCameraRatio: 0.02,
       maxCameraRatio: 4,
-      stagePadding: 64,
+      stagePadding: 50,
       zIndex: true,
       allowInvalidContainer: true,
     });
