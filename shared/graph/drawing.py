@@ -101,19 +101,21 @@ async def _among(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> 
     return [DrawnEdge.model_validate(row) for row in rows]
 
 
-def _at_end(end: str, other: str) -> str:
+def _newest_at(end: str) -> str:
     # A range of one, for the reason that `shared.graph.around` gives.
     return (
-        "(select newest.* from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
+        "select newest.* from given cross join lateral"
         " (select id, type, source_id, target_id, updated_at, agent_id, unsupported_since"
-        f"  from graph_edges where {end}_id >= given.id and {end}_id <= given.id"
-        f"  order by {end}_id desc, updated_at desc limit :share) newest"
-        f" where newest.{other}_id in (select unnest(cast(:ids as uuid[]))))"
+        f" from graph_edges where {end}_id >= given.id and {end}_id <= given.id"
+        f" order by {end}_id desc, updated_at desc limit :share) newest"
     )
 
 
+# Which of them lead elsewhere is looked at once for all: within the lateral, PostgreSQL would do so for each node anew.
 _AMONG: Final = (
-    "select id, type, source_id, target_id from"
-    f" ({_at_end('source', 'target')} union {_at_end('target', 'source')}) found"
-    f" where agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
+    "with given as materialized (select unnest(cast(:ids as uuid[])) as id),"
+    f" touching as materialized ({_newest_at('source')} union {_newest_at('target')})"
+    " select id, type, source_id, target_id from touching"
+    " where source_id in (select id from given) and target_id in (select id from given)"
+    f" and agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
 )
