@@ -1,6 +1,7 @@
 """Parts of a graph that are drawn: bounded, and of this agent alone."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from uuid import UUID, uuid4
 
 from shared.graph import drawing
@@ -17,7 +18,7 @@ def names(drawn: DrawingView) -> list[str]:
 async def chain(world: World, *called: str) -> list[UUID]:
     """Nodes that border on the one before each; the last was touched last."""
     ids = [await world.node(name) for name in called]
-    for before, after in zip(ids, ids[1:], strict=False):
+    for before, after in pairwise(ids):
         await world.edge(before, after)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for days, each in enumerate(ids):
