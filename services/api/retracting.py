@@ -39,6 +39,9 @@ def _said(text: str, longest: int) -> str:
     return text
 
 
+Because = Annotated[str, AfterValidator(_because), length_told(1, BECAUSE_CHARACTERS)]
+
+
 class NewRetraction(BaseModel):
     """That a page is not to be believed."""
 
@@ -52,7 +55,7 @@ class NewRetraction(BaseModel):
             description="A URL, for all versions of it that were read; or a source's id, for one"
         ),
     ]
-    because: Annotated[str, AfterValidator(_because), length_told(1, BECAUSE_CHARACTERS)]
+    because: Because
 
 
 class Retracting:

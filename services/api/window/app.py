@@ -11,10 +11,15 @@ from services.api.window.pages import (
     agent_settings,
     agents,
     costs,
+    doubles,
+    graph,
     home,
     iterations,
     now,
     sign_in,
+    sources,
+    things,
+    types,
 )
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
@@ -29,6 +34,11 @@ PAGES: Final = (
     agent_prompts.router,
     iterations.router,
     costs.router,
+    graph.router,
+    things.router,
+    types.router,
+    sources.router,
+    doubles.router,
 )
 
 log = logger(__name__)
