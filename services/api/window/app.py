@@ -6,11 +6,26 @@ from fastapi import APIRouter, FastAPI
 
 from services.api.window import assets
 from services.api.window.assets import Assets
-from services.api.window.pages import agents, home, sign_in
+from services.api.window.pages import (
+    agents,
+    conclusions,
+    conversation,
+    home,
+    inbox,
+    sign_in,
+)
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
 
-PAGES: Final = (sign_in.router, sign_in.leaving, home.router, agents.router)
+PAGES: Final = (
+    sign_in.router,
+    sign_in.leaving,
+    home.router,
+    agents.router,
+    conclusions.router,
+    conversation.router,
+    inbox.router,
+)
 
 log = logger(__name__)
 

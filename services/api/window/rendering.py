@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse
 
 from services.api.access import Access, Owned
 from services.api.problems import NotFoundError
+from services.api.window import cited_text
 from services.api.window.assets import Assets
 from services.api.window.formats import FILTERS
 from services.api.window.headers import OF_PAGES
@@ -36,7 +37,9 @@ class Pages:
             auto_reload=False,
         )
         self._environment.filters.update(FILTERS, rich=rich)
+        self._environment.filters.update(cited_text.FILTERS)
         self._environment.globals.update(asset=assets.url, version=vigil_version())
+        self._environment.globals["address"] = cited_text.address
         # Global, for a block that is rendered alone has nothing of what its template imports.
         self._environment.globals["ui"] = self._environment.get_template("parts.html").module
 
