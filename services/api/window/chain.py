@@ -5,7 +5,7 @@ Each link is told in full where it is met first, and named where it is met again
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 from uuid import UUID
 
 from shared.store.reading.hashes import HashView
@@ -18,7 +18,11 @@ from shared.store.reading.proof_shapes import (
     ThingLink,
     VerificationView,
 )
+from shared.store.reading.shapes import CitationView
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
+SMALL_LINKS: Final = 40
+"""Up to so many, all of it is shown unfolded."""
 LARGE_LINKS: Final = 400
 """Beyond so many, what lies below the analyses of advice is asked for when they are unfolded."""
 MOST_QUOTES: Final = 12
@@ -52,6 +56,9 @@ class Chain:
     holds: bool
     breaks: int
     checked: CheckedView
+    is_small: bool
+    citations: Sequence[CitationView]
+    """What stands in the chain, for texts that name it by its id."""
 
 
 def chain_of(found: VerificationView, hashes: Mapping[UUID, HashView]) -> Chain:
@@ -67,7 +74,19 @@ def chain_of(found: VerificationView, hashes: Mapping[UUID, HashView]) -> Chain:
             nodes=len(found.conclusions) + len(found.things) - edges,
             edges=edges,
         ),
+        is_small=len(links) <= SMALL_LINKS,
+        citations=[*map(_concluded, found.conclusions), *map(_known, found.things)],
     )
+
+
+def _concluded(link: ConclusionLink) -> CitationView:
+    type_name = ADVICE_TYPE if link.link == "advice" else ANALYSIS_TYPE
+    return CitationView(kind="node", id=link.id, type=type_name, name=link.name)
+
+
+def _known(link: ThingLink) -> CitationView:
+    kind: Literal["node", "edge"] = "edge" if link.link == "edge" else "node"
+    return CitationView(kind=kind, id=link.id, type=link.type, name=link.name)
 
 
 def links_of(found: VerificationView) -> Sequence[LinkView]:

@@ -42,6 +42,7 @@ async def list_all(
         agents=everyone.items,
         agent=agent,
         unread_only=unread,
+        is_part=page.part is not None,
     )
 
 
