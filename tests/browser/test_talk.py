@@ -91,6 +91,7 @@ def test_what_rests_on_a_retracted_page_is_told_to_be_in_doubt(window: Watched, 
     expect(page.locator("#doubts")).to_contain_text("nobody confirms it")
     expect(page.get_by_text("1 break: this cannot be proved")).to_be_visible()
     expect(page.locator("#chain .fault").get_by_role("link", name="Kestrel Cells")).to_be_visible()
+    expect(page.locator("#chain li[data-kind=evidence] .pill")).to_have_text("retracted")
     window.shoot("analysis-doubted")
 
 

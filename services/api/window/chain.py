@@ -116,7 +116,7 @@ class _Tree:
         if self._is_large and kind == "analysis" and link.id != self._found.id:
             return Branch(kind, link, hashes, is_left=True)
         quotes = [self._evidence[each] for each in link.rests_on if each in self._evidence]
-        told = sorted((each for each in quotes if not _is_superseded(each)), key=_weight)
+        told = sorted((each for each in quotes if not self._is_superseded(each)), key=_weight)
         broken = sum(not each.holds for each in told)
         shown = told[: max(MOST_QUOTES, broken)]
         return Branch(
@@ -138,6 +138,12 @@ class _Tree:
                 continue
             yield self._branch(below)
 
+    def _is_superseded(self, link: EvidenceLink) -> bool:
+        """It says values, and newer ones hold; where something is wrong with it or its page, that is told all the same."""
+        source = self._sources.get(link.source_id)
+        is_believed = source is None or source.retracted_at is None
+        return link.holds and is_believed and bool(link.claims) and not link.stands
+
     def _quote(self, link: EvidenceLink) -> Branch:
         source = self._sources.get(link.source_id)
         return Branch(
@@ -147,11 +153,6 @@ class _Tree:
             source=source,
             source_hashes=self._hashes.get(link.source_id),
         )
-
-
-def _is_superseded(link: EvidenceLink) -> bool:
-    """It says values, and none of them holds; where something is wrong with it, that is told all the same."""
-    return link.holds and bool(link.claims) and not link.stands
 
 
 def _weight(link: EvidenceLink) -> tuple[bool, bool, float]:
