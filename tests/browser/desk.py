@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import conclusions, edges, nodes, retracting, seed_types
@@ -139,6 +139,33 @@ async def talk(url: str, agent_id: UUID) -> None:
         failed.ended_at = await clock(session)
 
 
+async def begin_answer(url: str, agent_id: UUID, question: str) -> UUID:
+    """As a concierge that has taken the question, and has said nothing yet; the answer's id."""
+    async with opened(url) as database, database.transaction() as session:
+        step = await _asked(session, agent_id, question)
+        step.status, step.epoch, step.lease_owner = StepStatus.RUNNING, 1, "a test"
+        step.lease_until = await clock(session) + timedelta(hours=1)
+        return UUID(step.input["answer_id"])
+
+
+async def write_answer(url: str, answer_id: UUID, text: str) -> None:
+    async with opened(url) as database, database.transaction() as session:
+        await conversations.write(session, answer_id, draft=1, content=text, looked=[])
+
+
+async def end_answer(url: str, desk: Desk, answer_id: UUID, text: str) -> None:
+    """Whole, with its one citation."""
+    cited = CitationView(kind="node", id=desk.halden_id, type="Thing", name="Halden Energy")
+    async with opened(url) as database, database.transaction() as session:
+        await conversations.write(session, answer_id, draft=1, content=text, looked=[])
+        await conversations.complete(session, answer_id, [cited.model_dump(mode="json")])
+        await session.execute(
+            update(Step)
+            .where(Step.agent_id == desk.agent_id, Step.status == StepStatus.RUNNING)
+            .values(status=StepStatus.COMPLETED, ended_at=func.clock_timestamp())
+        )
+
+
 async def _asked(session: AsyncSession, agent_id: UUID, question: str) -> Step:
     step = await conversations.ask(session, agent_id, question)
     assert isinstance(step, Step)
@@ -239,7 +266,11 @@ async def _thing(session: AsyncSession, scope: Scope, name: str) -> UUID:
 
 
 async def _conclude(
-    session: AsyncSession, scope: Scope, name: str, kind: str, content: str
+    session: AsyncSession,
+    scope: Scope,
+    name: str,
+    kind: Literal["observation", "pattern"],
+    content: str,
 ) -> UUID:
     return await conclusions.add_analysis(
         session,

@@ -100,7 +100,8 @@ class _Tree:
         self._found = found
         self._hashes = hashes
         self._is_large = is_large
-        self._uppers = {each.id: each for each in (*found.conclusions, *found.things)}
+        uppers: Sequence[ConclusionLink | ThingLink] = [*found.conclusions, *found.things]
+        self._uppers = {each.id: each for each in uppers}
         self._evidence = {each.id: each for each in found.evidence}
         self._sources = {each.id: each for each in found.sources}
         self._met: set[UUID] = set()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Form, Request
@@ -96,7 +96,7 @@ async def forget(access: OwnedAgent, memory_id: UUID) -> Response:
     return _back(access, "memories")
 
 
-async def _shown(access: AgentAccess, messages: Sequence[MessageView]) -> dict[str, object]:
+async def _shown(access: AgentAccess, messages: Sequence[MessageView]) -> dict[str, Any]:
     """What the templates of messages are given. Advice comes without citations: it is asked for."""
     advised = [(access.agent.id, each.content) for each in messages if each.kind == "advice"]
     named = await citations_of(access.session, access.owner_id, advised)

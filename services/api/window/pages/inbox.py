@@ -15,7 +15,7 @@ from services.api.window.naming import citations_of
 from services.api.window.rendering import Answering
 from shared.store.reading import agents, inbox
 from shared.store.reading.page import LARGEST_PAGE, Wanted
-from shared.store.reading.shapes import InboxItemView
+from shared.store.reading.shapes import AgentView, InboxItemView
 
 router = APIRouter(prefix="/inbox")
 
@@ -32,14 +32,17 @@ async def list_all(
         access.session, access.owner_id, paging, unread_only=unread, agent_id=agent
     )
     texts = [(each.agent_id, f"{each.summary}\n{each.content}") for each in found.items]
-    everyone = await agents.of_owner(access.session, access.owner_id, Wanted(LARGEST_PAGE))
+    everyone: list[AgentView] = []
+    if page.part is None:
+        wanted = Wanted(LARGEST_PAGE)
+        everyone = (await agents.of_owner(access.session, access.owner_id, wanted)).items
     return await page.answer(
         "inbox/list.html",
         items=found.items,
         next=found.next,
         citations=await citations_of(access.session, access.owner_id, texts),
         left=await inbox.count_unread(access.session, access.owner_id),
-        agents=everyone.items,
+        agents=everyone,
         agent=agent,
         unread_only=unread,
         is_part=page.part is not None,
