@@ -1,10 +1,9 @@
 """The hashes that stand beside what a chain is made of, for whoever wants to compare them himself."""
 
 from collections.abc import Collection
-from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, LargeBinary, Select, bindparam, null, select
+from sqlalchemy import LargeBinary, Select, null, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.reading.view import View
@@ -27,25 +26,25 @@ async def of_links(
     nothing = null().cast(LargeBinary)
     owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     mine = owned.scalar_subquery()
-    statements = (
-        _hashes(GraphNode.id, GraphNode.seal, nothing).where(GraphNode.agent_id == mine),
-        _hashes(GraphEdge.id, GraphEdge.seal, nothing).where(GraphEdge.agent_id == mine),
-        _hashes(Evidence.id, Evidence.seal, Evidence.quote_sha256).where(Evidence.agent_id == mine),
-        _hashes(Source.id, Source.seal, Source.sha256).where(Source.agent_id == mine),
-    )
+    statements: list[Select[UUID, bytes | None, bytes | None]] = [
+        select(GraphNode.id, GraphNode.seal, nothing).where(
+            GraphNode.id.in_(ids), GraphNode.agent_id == mine
+        ),
+        select(GraphEdge.id, GraphEdge.seal, nothing).where(
+            GraphEdge.id.in_(ids), GraphEdge.agent_id == mine
+        ),
+        select(Evidence.id, Evidence.seal, Evidence.quote_sha256).where(
+            Evidence.id.in_(ids), Evidence.agent_id == mine
+        ),
+        select(Source.id, Source.seal, Source.sha256).where(
+            Source.id.in_(ids), Source.agent_id == mine
+        ),
+    ]
     found: dict[UUID, HashView] = {}
     for statement in statements:
-        for link_id, seal, text in await session.execute(statement, {"ids": list(ids)}):
+        for link_id, seal, text in await session.execute(statement):
             found[link_id] = HashView(seal=_hex(seal), text_sha256=_hex(text))
     return found
-
-
-def _hashes(
-    link_id: ColumnElement[UUID],
-    seal: ColumnElement[bytes | None] | ColumnElement[bytes],
-    text: ColumnElement[bytes | None] | ColumnElement[bytes],
-) -> Select[Any]:
-    return select(link_id, seal, text).where(link_id.in_(bindparam("ids", expanding=True)))
 
 
 def _hex(digest: bytes | None) -> str | None:
