@@ -1,13 +1,16 @@
-"""An agent with advice and all that it rests on, a conversation, and hostile texts, written as its work would be."""
+"""An agent with advice and all that it rests on, and with hostile texts, written as its work would be."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Literal
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeVar
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from playwright.sync_api import Page, expect
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import conclusions, edges, nodes, retracting, seed_types
@@ -16,13 +19,12 @@ from shared.graph.refolding import work_off
 from shared.graph.scope import Scope
 from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
-from shared.store import agents, conversations
+from shared.store import agents
 from shared.store.database import Database
-from shared.store.iterations import clock
-from shared.store.reading.shapes import CitationView
-from shared.store.tables import Agent, GraphEdgeType, GraphNodeType, Step
-from shared.store.words import StepStatus
+from shared.store.tables import Agent, GraphEdgeType, GraphNodeType
 from tests.integration.making import make_ready
+
+T = TypeVar("T")
 
 MISSION: Final = "Say which battery makers will run short of lithium, and when"
 SENTENCE: Final = (
@@ -39,15 +41,6 @@ HOSTILE: Final = (
     "<div hx-get='/taken' hx-trigger='load'></div> [out](https://evil.example/page)"
 )
 """What a page may have had a model write: a script, a handler, a picture that tells who looks."""
-QUESTIONS: Final = 30
-"""More than are shown at once."""
-WHY_FAILED: Final = "the model server refused it"
-_MADE_UP: Final = (
-    CitationView(
-        kind="node", id=UUID("00000000-0000-4000-8000-000000000001"), type=None, name=None
-    ),
-)
-MADE_UP: Final = f"[node:{_MADE_UP[0].id}]"
 
 _PAGES: Final = (
     {
@@ -102,6 +95,12 @@ class Desk:
     halden_id: UUID
 
 
+def made(making: Coroutine[Any, Any, T]) -> T:
+    """In a thread of its own: Playwright keeps a loop in this one."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(asyncio.run, making).result()
+
+
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Database]:
     database = Database(url, name="browser-tests")
@@ -121,55 +120,6 @@ async def furnish(url: str, owned_by: UUID, name: str) -> Desk:
             )
         await work_off(database)
         return desk
-
-
-async def talk(url: str, agent_id: UUID) -> None:
-    """QUESTIONS that are answered, the last answer hostile, and one whose answer failed."""
-    async with opened(url) as database, database.transaction() as session:
-        for number in range(1, QUESTIONS + 1):
-            said = f"Answer {number}." if number < QUESTIONS else f"{HOSTILE} {MADE_UP}"
-            step = await _asked(session, agent_id, f"Question {number}")
-            answer_id = UUID(step.input["answer_id"])
-            await conversations.write(session, answer_id, draft=1, content=said, looked=[])
-            made_up = [each.model_dump(mode="json") for each in _MADE_UP]
-            await conversations.complete(session, answer_id, made_up)
-            step.status, step.ended_at = StepStatus.COMPLETED, await clock(session)
-        failed = await _asked(session, agent_id, "What do you know of Halden Energy?")
-        failed.status, failed.error = StepStatus.FAILED, WHY_FAILED
-        failed.ended_at = await clock(session)
-
-
-async def begin_answer(url: str, agent_id: UUID, question: str) -> UUID:
-    """As a concierge that has taken the question, and has said nothing yet; the answer's id."""
-    async with opened(url) as database, database.transaction() as session:
-        step = await _asked(session, agent_id, question)
-        step.status, step.epoch, step.lease_owner = StepStatus.RUNNING, 1, "a test"
-        step.lease_until = await clock(session) + timedelta(hours=1)
-        return UUID(step.input["answer_id"])
-
-
-async def write_answer(url: str, answer_id: UUID, text: str) -> None:
-    async with opened(url) as database, database.transaction() as session:
-        await conversations.write(session, answer_id, draft=1, content=text, looked=[])
-
-
-async def end_answer(url: str, desk: Desk, answer_id: UUID, text: str) -> None:
-    """Whole, with its one citation."""
-    cited = CitationView(kind="node", id=desk.halden_id, type="Thing", name="Halden Energy")
-    async with opened(url) as database, database.transaction() as session:
-        await conversations.write(session, answer_id, draft=1, content=text, looked=[])
-        await conversations.complete(session, answer_id, [cited.model_dump(mode="json")])
-        await session.execute(
-            update(Step)
-            .where(Step.agent_id == desk.agent_id, Step.status == StepStatus.RUNNING)
-            .values(status=StepStatus.COMPLETED, ended_at=func.clock_timestamp())
-        )
-
-
-async def _asked(session: AsyncSession, agent_id: UUID, question: str) -> Step:
-    step = await conversations.ask(session, agent_id, question)
-    assert isinstance(step, Step)
-    return step
 
 
 async def _furnish(session: AsyncSession, owned_by: UUID, name: str) -> Desk:
@@ -211,17 +161,7 @@ async def _furnish(session: AsyncSession, owned_by: UUID, name: str) -> Desk:
     doubted_id = await _conclude(
         session, scope, DOUBTED, "observation", f"A line stands [node:{things['Kestrel Cells']}]."
     )
-    advice_id = await conclusions.add_advice(
-        session,
-        scope,
-        name=ADVICE,
-        action="HOLD",
-        summary="Halden has what it needs until its new line begins; wait for that.",
-        content=f"Halden has bought ahead [node:{analysis_id}]. Nothing has to be done before May.",
-        confidence=0.72,
-        horizon=f"{datetime.now(UTC).year + 1}-12-31",
-        invalidation="Halden's next quarter shows that it bought less, or paid more for it.",
-    )
+    advice_id = await _advise(session, scope, ADVICE, analysis_id)
     return Desk(
         agent.id,
         owner_id,
@@ -231,6 +171,25 @@ async def _furnish(session: AsyncSession, owned_by: UUID, name: str) -> Desk:
         hostile_id,
         doubted_id,
         things["Halden Energy"],
+    )
+
+
+async def advise(url: str, desk: Desk, name: str) -> UUID:
+    async with opened(url) as database, database.transaction() as session:
+        return await _advise(session, Scope(desk.owner_id, desk.agent_id), name, desk.analysis_id)
+
+
+async def _advise(session: AsyncSession, scope: Scope, name: str, analysis_id: UUID) -> UUID:
+    return await conclusions.add_advice(
+        session,
+        scope,
+        name=name,
+        action="HOLD",
+        summary="Halden has what it needs until its new line begins; wait for that.",
+        content=f"Halden has bought ahead [node:{analysis_id}]. Nothing has to be done before May.",
+        confidence=0.72,
+        horizon=f"{datetime.now(UTC).year + 1}-12-31",
+        invalidation="Halden's next quarter shows that it bought less, or paid more for it.",
     )
 
 
@@ -281,3 +240,12 @@ async def _conclude(
         content=content,
         confidence=0.8,
     )
+
+
+def is_harmless(page: Page) -> None:
+    """Nothing of HOSTILE has become part of the page, or has run."""
+    expect(page).not_to_have_title("taken")
+    assert (
+        page.locator("main script, main img, main [onerror], main [hx-get='/taken']").count() == 0
+    )
+    assert page.locator("a[href^='javascript']").count() == 0

@@ -42,8 +42,12 @@ function follow(article) {
   });
   const ended = async () => {
     stream.close();
-    await replace(article);
-    followNext();
+    try {
+      await replace(article);
+      followNext();
+    } catch (error) {
+      sayFailed(error);
+    }
   };
   stream.addEventListener("complete", ended);
   stream.addEventListener("failed", ended);
@@ -64,6 +68,12 @@ async function replace(article) {
   tell(fresh);
 }
 
+function sayFailed(error) {
+  const told = document.getElementById("told");
+  told.textContent = `What was said is not all here (${error.message}). Load the page again in a moment.`;
+  told.hidden = false;
+}
+
 // Adds what is not there yet: what was asked here, in another window, or advised meanwhile.
 async function takeNew() {
   if (thread.dataset.newest === undefined) return;
@@ -80,10 +90,13 @@ async function showEarlier(event) {
   if (!link) return;
   event.preventDefault();
   const cursor = new URL(link.href).searchParams.get("cursor");
-  const [messages, more] = await Promise.all([
-    part(location.pathname, "messages", cursor),
-    part(location.pathname, "earlier", cursor),
-  ]);
+  let messages, more;
+  try {
+    [messages, more] = await Promise.all(["messages", "earlier"].map((name) => part(location.pathname, name, cursor)));
+  } catch (error) {
+    sayFailed(error);
+    return;
+  }
   const before = document.documentElement.scrollHeight - scrollY;
   const added = articlesIn(messages);
   thread.prepend(...added);
@@ -151,6 +164,6 @@ function keepingEnd(change) {
 form?.addEventListener("submit", ask);
 form?.elements.content.addEventListener("keydown", sendOnEnter);
 document.addEventListener("click", showEarlier);
-for (const name of ["answer.requested", "advice.produced"]) document.body.addEventListener(name, takeNew);
+for (const name of ["answer.requested", "advice.produced"]) document.body.addEventListener(name, () => takeNew().catch(sayFailed));
 if (!location.hash && form) scrollTo(0, document.documentElement.scrollHeight);
 followNext();
