@@ -10,10 +10,13 @@ from services.api.window.pages import (
     agent_prompts,
     agent_settings,
     agents,
+    conclusions,
+    conversation,
     costs,
     doubles,
     graph,
     home,
+    inbox,
     iterations,
     now,
     sign_in,
@@ -39,6 +42,9 @@ PAGES: Final = (
     types.router,
     sources.router,
     doubles.router,
+    conclusions.router,
+    conversation.router,
+    inbox.router,
 )
 
 log = logger(__name__)
