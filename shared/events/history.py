@@ -1,5 +1,6 @@
 """Reads what the stream keeps, by place, without a consumer: as much at a time as is asked for."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -12,6 +13,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from shared.errors import TransientError
+from shared.events.queues import Queue, queues
 from shared.events.tail import Stored, Told, stored
 from shared.events.topology import STREAM
 
@@ -30,6 +32,14 @@ class History:
     async def held(self) -> Stored | None:
         """None where there is no stream."""
         return await stored(self.client)
+
+    async def queues(self) -> list[Queue]:
+        """How much waits for each actor."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await queues(self.client)
+        except (NatsError, TimeoutError) as error:
+            raise TransientError(f"NATS does not tell what waits: {error!r}") from error
 
     async def after(self, sequence: int, *, most: int, most_bytes: int) -> list[Told]:
         """The oldest events behind `sequence`, in order: at least one where there is any.

@@ -13,6 +13,7 @@ from services.api.events.window import CHUNK_BYTES, CHUNK_EVENTS, Heard, Window
 from shared.errors import TransientError
 from shared.events.credentials import Credentials
 from shared.events.history import History
+from shared.events.queues import Queue
 from shared.events.tail import Stored, Told, at, batches, listening
 from shared.events.topology import STREAM
 from shared.runtime.logs import logger
@@ -84,6 +85,10 @@ class Hub:
         if held is None:
             raise TransientError(f"there is no stream {STREAM}: run `vigil migrate`")
         return held
+
+    async def queues(self) -> list[Queue]:
+        """How much waits for each actor. Raises TransientError where that is not known."""
+        return await self._stream().queues()
 
     async def last_before(self, moment: datetime) -> int:
         """Where a listener stands that wants what is new since `moment`. Raises TransientError."""

@@ -4,6 +4,7 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
+from services.api.loads import Loads
 from services.api.window import assets
 from services.api.window.assets import Assets
 from services.api.window.pages import (
@@ -13,16 +14,23 @@ from services.api.window.pages import (
     conclusions,
     conversation,
     costs,
+    dead_letters,
+    destinations,
     doubles,
+    events,
     graph,
+    health,
     home,
     inbox,
     iterations,
     now,
+    settings,
     sign_in,
     sources,
     things,
+    tokens,
     types,
+    users,
 )
 from services.api.window.rendering import Pages
 from shared.runtime.logs import logger
@@ -45,6 +53,13 @@ PAGES: Final = (
     conclusions.router,
     conversation.router,
     inbox.router,
+    events.router,
+    dead_letters.router,
+    health.router,
+    settings.router,
+    tokens.router,
+    destinations.router,
+    users.router,
 )
 
 log = logger(__name__)
@@ -64,6 +79,7 @@ class Window:
     def put_on(self, app: FastAPI) -> None:
         app.state.assets = self.assets
         app.state.pages = self.pages
+        app.state.loads = Loads()
         app.include_router(assets.router)
         for page in PAGES:
             app.include_router(_hidden(page))

@@ -89,6 +89,14 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
+def pretty_text(text: str) -> str:
+    """JSON for people to read, where it is that."""
+    try:
+        return pretty(json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
 def host(url: str) -> str:
     try:
         return urlsplit(url).hostname or url
@@ -114,6 +122,7 @@ FILTERS: Final = {
     "plural": plural,
     "percent": percent,
     "pretty": pretty,
+    "pretty_text": pretty_text,
     "host": host,
     "safe_link": safe_link,
 }
