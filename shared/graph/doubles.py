@@ -8,22 +8,21 @@ not depend on how many there are.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Select, bindparam, select, union_all
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.graph import naming
 from shared.graph.likeness import alike, backwards, by_length
 from shared.graph.lines import quoted
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.type_names import RESERVED_TYPES
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.merge_shapes import DoubleView, NodeRef
 from shared.store.reading.page import Page, Wanted
-from shared.store.tables import Agent, GraphName, GraphNode
+from shared.store.tables import GraphNode
 from shared.tools import ToolRefusalError
 
 LIKENESS: Final = 0.55
@@ -56,15 +55,21 @@ async def likely(
     found = await session.execute(
         _AROUND,
         {
-            "owner": scope.owner_id,
-            "agent": scope.agent_id,
+            **scope.bound,
             "type": type_name,
             "key": key,
             "backwards": backwards(key),
             "by_length": by_length(key),
         },
     )
-    holders: Mapping[str, UUID] = {row.key: row.node_id for row in found if row.node_id != but}
+    holders = {key: node_id for key, node_id in found if node_id != but}
+    return await likest(session, scope, key, holders, least)
+
+
+async def likest(
+    session: AsyncSession, scope: Scope, key: str, holders: Mapping[str, UUID], least: float
+) -> list[Double]:
+    """As `likely`, of those that stand beside it: by their keys the nodes that have them."""
     best: dict[UUID, float] = {}
     for each in alike(key, holders, least):
         holder = holders[each.key]
@@ -125,28 +130,20 @@ async def _of_node(
     return await likely(session, scope, type_name, key, LIKENESS, but=node_id)
 
 
-def _windows() -> Iterator[Select[Any]]:
-    agent = (
-        select(Agent.id)
-        .where(Agent.id == bindparam("agent"), Agent.owner_id == bindparam("owner"))
-        .scalar_subquery()
-    )
-    for column in (GraphName.key, GraphName.backwards, GraphName.by_length):
-        for condition, order in _sides(column):
-            yield select(
-                select(GraphName.key, GraphName.node_id)
-                .where(GraphName.agent_id == agent, GraphName.type == bindparam("type"), condition)
-                .order_by(order)
-                .limit(_BESIDE)
-                .subquery()
+def _windows() -> Iterator[str]:
+    for column in ("key", "backwards", "by_length"):
+        for comes, order in ((">=", "asc"), ("<", "desc")):
+            yield (
+                f"(select key, node_id from graph_names where agent_id = {OWNED_SQL}"
+                f" and type = wanted.type and {column} {comes} wanted.{column}"
+                f" order by {column} {order} limit {_BESIDE})"
             )
 
 
-def _sides(column: InstrumentedAttribute[str]) -> Iterator[tuple[Any, Any]]:
-    place = bindparam(column.key, type_=column.type)
-    yield column >= place, column.asc()
-    yield column < place, column.desc()
-
-
-# Made once: it takes milliseconds, which is what a node may take.
-_AROUND: Final = union_all(*_windows())
+BESIDE_SQL: Final = " union ".join(_windows())
+"""Keys and whose they are, beside those of a row `wanted` of type, key, backwards and by_length."""
+_AROUND: Final = text(
+    "select beside.key, beside.node_id from (select cast(:type as text) as type,"
+    " cast(:key as text) as key, cast(:backwards as text) as backwards,"
+    f" cast(:by_length as text) as by_length) as wanted cross join lateral ({BESIDE_SQL}) as beside"
+)

@@ -1,8 +1,8 @@
 """What follows from retractions and their undoing, worked off in batches: everything that rests on a source folded anew.
 
 A batch is one transaction: the things are folded, the conclusions on them weighed, and how far it has come written down.
-Whoever writes evidence of a source holds on to that source until the end of its transaction, and is waited for before
-the first batch: what it wrote is then found here, or it has seen the retraction itself.
+Whoever writes evidence has its turn until the end of its transaction, and is waited for before the first batch: what it
+wrote is then found here, or it has seen the retraction itself.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph import citing, doubts, standing, telling_doubts
 from shared.graph.refold import refold_edge, refold_node
 from shared.graph.scope import Scope
-from shared.graph.turns import write_beside_others
+from shared.graph.turns import write_alone, write_beside_others
 from shared.store.database import Database
 from shared.store.tables import (
     Agent,
@@ -88,7 +88,11 @@ async def _scope(session: AsyncSession, agent_id: UUID) -> Scope:
 
 
 async def _begin(session: AsyncSession, scope: Scope, source: RetractedSource) -> None:
-    """Waits for those who write evidence of it. Nothing else is locked with it, so that nobody waits in a circle."""
+    """Waits for those who write evidence of it, whose turn it is or who hold on to it by its key.
+
+    Nothing else is locked with it, so that nobody waits in a circle.
+    """
+    await write_alone(session, scope)
     await session.execute(select(Source.id).where(Source.id == source.source_id).with_for_update())
     await citing.keep_older(session, scope.agent_id)
     source.through = _FROM_THE_BEGINNING
