@@ -8,7 +8,7 @@ not depend on how many there are.
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import select, text
@@ -52,16 +52,7 @@ async def likely(
     but: UUID | None = None,
 ) -> list[Double]:
     """At most MOST nodes of the type that are called like `key`, the likest first; `but` the one that is asked for."""
-    found = await session.execute(
-        _AROUND,
-        {
-            **scope.bound,
-            "type": type_name,
-            "key": key,
-            "backwards": backwards(key),
-            "by_length": by_length(key),
-        },
-    )
+    found = await session.execute(_BESIDE_IT, beside(scope, type_name, key))
     holders = {key: node_id for key, node_id in found if node_id != but}
     return await likest(session, scope, key, holders, least)
 
@@ -130,20 +121,22 @@ async def _of_node(
     return await likely(session, scope, type_name, key, LIKENESS, but=node_id)
 
 
+def beside(scope: Scope, type_name: str, key: str) -> dict[str, Any]:
+    """What `BESIDE_SQL` is given."""
+    of_key = {"key": key, "backwards": backwards(key), "by_length": by_length(key)}
+    return {**scope.bound, "type": type_name, **of_key}
+
+
 def _windows() -> Iterator[str]:
     for column in ("key", "backwards", "by_length"):
         for comes, order in ((">=", "asc"), ("<", "desc")):
             yield (
                 f"(select key, node_id from graph_names where agent_id = {OWNED_SQL}"
-                f" and type = wanted.type and {column} {comes} wanted.{column}"
+                f" and type = :type and {column} {comes} :{column}"
                 f" order by {column} {order} limit {_BESIDE})"
             )
 
 
 BESIDE_SQL: Final = " union ".join(_windows())
-"""Keys and whose they are, beside those of a row `wanted` of type, key, backwards and by_length."""
-_AROUND: Final = text(
-    "select beside.key, beside.node_id from (select cast(:type as text) as type,"
-    " cast(:key as text) as key, cast(:backwards as text) as backwards,"
-    f" cast(:by_length as text) as by_length) as wanted cross join lateral ({BESIDE_SQL}) as beside"
-)
+"""Keys, and whose they are, beside one."""
+_BESIDE_IT: Final = text(BESIDE_SQL)

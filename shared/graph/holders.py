@@ -1,21 +1,18 @@
 """Who has which names, and which names stand beside them: in one statement, before any of them is taken."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.doubles import BESIDE_SQL
-from shared.graph.likeness import backwards, by_length
+from shared.graph.doubles import BESIDE_SQL, beside
 from shared.graph.scope import OWNED_SQL, Scope
 
 Key = tuple[str, str]
 """A type, and the key of a name."""
-Name = tuple[str, str]
-"""A type, and a name as it is written."""
 
 
 @dataclass(frozen=True)
@@ -30,37 +27,30 @@ class Known:
 
 @dataclass(frozen=True)
 class Seen:
+    """What there is for one thing."""
+
     held: dict[Key, Known] = field(default_factory=dict)
-    written: dict[Name, UUID] = field(default_factory=dict)
-    """Nodes of exactly these names."""
-    beside: dict[Key, dict[str, UUID]] = field(default_factory=dict)
-    """For keys that nobody has, those beside them and whose they are."""
+    written: UUID | None = None
+    """The node of exactly its name."""
+    beside: dict[str, UUID] = field(default_factory=dict)
+    """The keys that stand beside its own, and whose they are; none where it is held."""
 
 
-# The node of a name may be one that this very transaction has yet to write.
+# The node of a name may be one that this very transaction has yet to write. Plain values are given rather than lists: for
+# lists PostgreSQL would plan this anew each time, which takes longer than the rest.
 _LOOK: Final = text(
     f"""
-    select 'held' as how, held.type, held.key, held.node_id,
+    select 'held' as how, held.key, held.node_id,
            coalesce(node.name, held.name) as told, node.id is not null as is_there
-    from unnest(cast(:types as text[]), cast(:keys as text[])) as asked (type, key)
-    join graph_names held
-        on held.agent_id = {OWNED_SQL} and held.type = asked.type and held.key = asked.key
-    left join graph_nodes node on node.id = held.node_id
+    from graph_names held left join graph_nodes node on node.id = held.node_id
+    where held.agent_id = {OWNED_SQL} and held.type = :type and held.key = any(:keys)
     union all
-    select 'written', node.type, node.name, node.id, node.name, true
-    from unnest(cast(:of_types as text[]), cast(:called as text[])) as asked (type, name)
-    join graph_nodes node
-        on node.agent_id = {OWNED_SQL} and node.type = asked.type and node.name = asked.name
+    select 'written', name, id, name, true from graph_nodes
+    where agent_id = {OWNED_SQL} and type = :type and name = :called
     union all
-    select 'beside', wanted.type, wanted.key, beside.node_id, beside.key, true
-    from unnest(
-        cast(:new_types as text[]), cast(:new_keys as text[]),
-        cast(:new_backwards as text[]), cast(:new_by_length as text[])
-    ) as wanted (type, key, backwards, by_length)
-    cross join lateral ({BESIDE_SQL}) as beside
-    where not exists (
-        select from graph_names
-        where agent_id = {OWNED_SQL} and type = wanted.type and key = wanted.key
+    select 'beside', key, node_id, key, true from ({BESIDE_SQL}) as beside
+    where cast(:is_compared as boolean) and not exists (
+        select from graph_names where agent_id = {OWNED_SQL} and type = :type and key = :key
     )
     """
 )
@@ -69,38 +59,29 @@ _LOOK: Final = text(
 async def look(
     session: AsyncSession,
     scope: Scope,
-    keys: Sequence[Key],
-    names: Sequence[Name],
-    new: Sequence[Key],
+    main: Key,
+    others: Iterable[Key],
+    name: str,
+    *,
+    is_compared: bool,
 ) -> Seen:
-    """Who has `keys`, which nodes are called `names`, and for those of `new` that nobody has what stands beside them."""
-    types, texts = _columns(keys)
-    of_types, called = _columns(names)
-    new_types, new_keys = _columns(new)
+    """Of a thing called `name`, whose key is `main`; what stands beside that only where it `is_compared`."""
+    kind, key = main
     rows = await session.execute(
         _LOOK,
         {
-            **scope.bound,
-            "types": types,
-            "keys": texts,
-            "of_types": of_types,
-            "called": called,
-            "new_types": new_types,
-            "new_keys": new_keys,
-            "new_backwards": [backwards(key) for key in new_keys],
-            "new_by_length": [by_length(key) for key in new_keys],
+            **beside(scope, kind, key),
+            "keys": [key, *(other for _, other in others)],
+            "called": name,
+            "is_compared": is_compared,
         },
     )
     seen = Seen()
-    for how, kind, key, node_id, told, is_there in rows:
+    for how, held, node_id, told, is_there in rows:
         if how == "beside":
-            seen.beside.setdefault((kind, key), {})[told] = node_id
+            seen.beside[held] = node_id
         elif how == "held":
-            seen.held[kind, key] = Known(node_id, told, is_there)
+            seen.held[kind, held] = Known(node_id, told, is_there)
         else:
-            seen.written[kind, key] = node_id
+            seen = replace(seen, written=node_id)
     return seen
-
-
-def _columns(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    return [kind for kind, _ in pairs], [text for _, text in pairs]

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.errors import TransientError
 from shared.graph import doubles, naming
 from shared.graph.doubles import Double
-from shared.graph.holders import Key, Known, Name, Seen, look
+from shared.graph.holders import Key, Known, Seen, look
 from shared.graph.likeness import backwards, by_length
 from shared.graph.lines import quoted
 from shared.graph.scope import Scope
@@ -88,9 +88,13 @@ async def settle(session: AsyncSession, scope: Scope, things: Sequence[Called]) 
 async def find(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> Settled:
     """What `settle` takes; the turn is had before. Refuses aliases that other nodes have, and what may be a double."""
     wanted = [_wanted(thing) for thing in things]
-    seen = await _seen(session, scope, wanted)
+    seen = [await _look(session, scope, each) for each in wanted]
+    held = {key: known for each in seen for key, known in each.held.items()}
     missing: dict[Key, tuple[str, UUID]] = {}
-    known = [await _settled(session, scope, each, seen, missing) for each in wanted]
+    known = [
+        await _settled(session, scope, each, found, held, missing)
+        for each, found in zip(wanted, seen, strict=True)
+    ]
     return Settled(known, [row(scope, key, *missing[key]) for key in sorted(missing)])
 
 
@@ -143,11 +147,11 @@ def _wanted(called: Called) -> _Wanted:
     return _Wanted(called, (kind, reading.key), implied, aliases)
 
 
-async def _seen(session: AsyncSession, scope: Scope, wanted: Sequence[_Wanted]) -> Seen:
-    keys = sorted({key for each in wanted for key in each.all})
-    names: list[Name] = [(each.called.type_name, each.called.name) for each in wanted]
-    new = [each.main for each in wanted if each.called.likeness is not None]
-    return await look(session, scope, keys, names, new)
+async def _look(session: AsyncSession, scope: Scope, wanted: _Wanted) -> Seen:
+    called = wanted.called
+    others = [key for key in wanted.all if key != wanted.main]
+    is_compared = called.likeness is not None
+    return await look(session, scope, wanted.main, others, called.name, is_compared=is_compared)
 
 
 async def _settled(
@@ -155,13 +159,17 @@ async def _settled(
     scope: Scope,
     wanted: _Wanted,
     seen: Seen,
+    held: dict[Key, Known],
     missing: dict[Key, tuple[str, UUID]],
 ) -> Known:
-    """Its node; adds to what is `held` and `missing` what it takes of names that nobody has."""
-    held, called = seen.held, wanted.called
-    holder = held.get(wanted.main) or _written_before(seen, called)
+    """Its node; adds to `held` and `missing` what it takes of names that nobody has."""
+    called = wanted.called
+    holder = held.get(wanted.main)
+    if holder is None and seen.written is not None:
+        # From before names were kept.
+        holder = Known(seen.written, called.name)
     if holder is None:
-        await _refuse_double(session, scope, wanted, seen)
+        await _refuse_double(session, scope, wanted, seen.beside, held)
         node_id = ids.node_id(scope.agent_id, called.type_name, called.name)
         holder = Known(node_id, called.name, is_there=False)
     _refuse_names_of_others(wanted, held, holder)
@@ -172,20 +180,19 @@ async def _settled(
     return holder
 
 
-def _written_before(seen: Seen, called: Called) -> Known | None:
-    """The node of exactly this name, from before names were kept."""
-    node_id = seen.written.get((called.type_name, called.name))
-    return None if node_id is None else Known(node_id, called.name)
-
-
-async def _refuse_double(session: AsyncSession, scope: Scope, wanted: _Wanted, seen: Seen) -> None:
+async def _refuse_double(
+    session: AsyncSession,
+    scope: Scope,
+    wanted: _Wanted,
+    beside: Mapping[str, UUID],
+    held: Mapping[Key, Known],
+) -> None:
     called = wanted.called
     if called.likeness is None:
         return
-    same = {seen.held[key] for key in wanted.implied if key in seen.held}
+    same = {held[key] for key in wanted.implied if key in held}
     told = [Double(each.node_id, each.name, 1.0) for each in same]
     _, key = wanted.main
-    beside = seen.beside.get(wanted.main, {})
     alike = await doubles.likest(session, scope, key, beside, called.likeness)
     told += [each for each in alike if each.node_id not in {known.node_id for known in told}]
     doubles.refuse_undecided(told[: doubles.MOST], called.distinct_from)
