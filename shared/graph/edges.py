@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, cast
 from uuid import UUID
 
 from sqlalchemy import Row, Table, bindparam, func, select, text, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import grounds as grounding
@@ -38,6 +39,8 @@ _LOCK: Final = (
     # Its key stays: who writes an edge or evidence of it holds that, and need not be waited for.
     .with_for_update(of=_EDGES, key_share=True)
 )
+# "Do nothing", not "do update": see `making`.
+_TIE: Final = insert(_EDGES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_EDGES.c.id)
 _UPDATE: Final = (
     update(_EDGES)
     .where(_EDGES.c.agent_id == OWNED, _EDGES.c.id == bindparam("of_id"))
@@ -69,15 +72,13 @@ async def add(
     conclusion: no page speaks of those.
     """
     refuse_unstorable(properties, "properties")
-    found = await grounding.found(session, scope, properties, grounds)
-    # From here on it is our turn.
-    kind = await rules.of_edges(session, scope, type_name)
-    ends = await _ends(session, scope, kind, source_id, target_id)
-    if conclusions := RESERVED_TYPES & set(ends.types):
-        raise ToolRefusalError(
-            f"One end is an {' and an '.join(sorted(conclusions))}: pages say nothing of what is concluded from them; "
-            "connect facts."
-        )
+    try:
+        found = await grounding.found(session, scope, properties, grounds)
+    except ToolRefusalError:
+        # What is wrong with its type or its ends is told first.
+        await _between_facts(session, scope, type_name, source_id, target_id)
+        raise
+    kind, ends = await _between_facts(session, scope, type_name, source_id, target_id)
     edge = _Edge.between(scope, type_name, ends)
     check = partial(validators.check, kind.schema, type_name=type_name)
     return await add_evidence(session, scope, edge, found, check, is_there=ends.are_joined)
@@ -110,7 +111,7 @@ async def tie_analysis(
 
     async def new() -> UUID | None:
         check(properties)
-        return edge.id if await edge.make(session, Change(properties)) else None
+        return edge.id if await edge.tie(session, properties) else None
 
     held = await made_or_locked(session, edge, new, is_there=ends.are_joined)
     if isinstance(held, UUID):
@@ -119,6 +120,20 @@ async def tie_analysis(
     check(changed)
     await held.thing.bring_up(session, Change(changed))
     return held.thing.id, False
+
+
+async def _between_facts(
+    session: AsyncSession, scope: Scope, type_name: str, source_id: UUID, target_id: UUID
+) -> "tuple[EdgeRules, _Ends]":
+    """From here on it is our turn."""
+    kind = await rules.of_edges(session, scope, type_name)
+    ends = await _ends(session, scope, kind, source_id, target_id)
+    if conclusions := RESERVED_TYPES & set(ends.types):
+        raise ToolRefusalError(
+            f"One end is an {' and an '.join(sorted(conclusions))}: pages say nothing of what is concluded from them; "
+            "connect facts."
+        )
+    return kind, ends
 
 
 @dataclass(frozen=True)
@@ -189,8 +204,16 @@ class _Edge:
         held = (await session.execute(_LOCK, {**self.scope.bound, **between})).one_or_none()
         return None if held is None else Locked(replace(self, id=held.id), held.properties)
 
-    async def make(self, session: AsyncSession, made: Change, evidence: Rows = ()) -> bool:
-        columns = {
+    async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
+        return await making.make(session, making.EDGE, self.columns(made), evidence)
+
+    async def tie(self, session: AsyncSession, properties: Json) -> bool:
+        """As `make`, without evidence: who concludes may write none."""
+        tied = await session.scalar(_TIE, self.columns(Change(properties)))
+        return tied is not None
+
+    def columns(self, made: Change) -> dict[str, Any]:
+        return {
             **self.scope.bound,
             "id": self.id,
             "type": self.type_name,
@@ -201,7 +224,6 @@ class _Edge:
             "iteration_id": self.scope.iteration_id,
             "step_id": self.scope.step_id,
         }
-        return await making.make(session, making.EDGE, columns, evidence)
 
     async def bring_up(self, session: AsyncSession, changed: Change) -> None:
         await session.execute(

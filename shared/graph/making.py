@@ -10,43 +10,19 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import TextClause, text
+from sqlalchemy.dialects.postgresql import dialect
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.graph.scope import OWNED_SQL
+from shared.store.tables import Evidence, GraphName
+from shared.store.tables.base import Base
 
 Rows = Sequence[Mapping[str, Any]]
 
 _IS_RETRACTED: Final = (
     "exists (select from sources where id = any(:pages) and retracted_at is not null)"
 )
-_EVIDENCE: Final = {
-    "id": "uuid",
-    "agent_id": "uuid",
-    "node_id": "uuid",
-    "edge_id": "uuid",
-    "source_id": "uuid",
-    "first_byte": "int",
-    "end_byte": "int",
-    "quote_sha256": "bytea",
-    "claims": "jsonb",
-    "valid_from": "timestamptz",
-    "valid_to": "timestamptz",
-    "as_of": "timestamptz",
-    "learned_at": "timestamptz",
-    "seal": "bytea",
-    "step_id": "uuid",
-}
-_NAMES: Final = {
-    "agent_id": "uuid",
-    "type": "text",
-    "key": "text",
-    "backwards": "text",
-    "by_length": "text",
-    "name": "text",
-    "node_id": "uuid",
-    "step_id": "uuid",
-}
 _MADE: Final = {
     "id": ":id",
     "agent_id": OWNED_SQL,
@@ -58,12 +34,13 @@ _MADE: Final = {
 }
 
 
-def _insert(table: str, columns: Mapping[str, str], given: str, where: str) -> str:
-    """Of the rows that `given` names, which are JSON."""
-    listed = ", ".join(columns)
-    typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+def _insert(table: type[Base], given: str, where: str) -> str:
+    """Of the rows that `given` names, which are JSON; the database's own defaults fill what they never say."""
+    columns = [each for each in table.__table__.c if each.server_default is None]
+    listed = ", ".join(each.name for each in columns)
+    typed = ", ".join(f"{each.name} {each.type.compile(dialect())}" for each in columns)
     return (
-        f"insert into {table} ({listed}) select {listed}"
+        f"insert into {table.__tablename__} ({listed}) select {listed}"
         f" from jsonb_to_recordset(cast(:{given} as jsonb)) as given ({typed}) where {where}"
     )
 
@@ -79,13 +56,12 @@ def _made(table: str, columns: Mapping[str, str], where: str) -> str:
 
 
 _TAKEN: Final = (
-    _insert("graph_names", _NAMES, "names", f"not {_IS_RETRACTED}")
+    _insert(GraphName, "names", f"not {_IS_RETRACTED}")
     # In one order, whoever takes names.
     + ' order by type collate "C", key collate "C" on conflict do nothing returning key'
 )
 _BORNE_OUT: Final = (
-    _insert("evidence", _EVIDENCE, "evidence", "exists (select from made)")
-    + " on conflict do nothing"
+    _insert(Evidence, "evidence", "exists (select from made)") + " on conflict do nothing"
 )
 _TOLD: Final = f"select exists (select from made) as is_made, {_IS_RETRACTED} as is_retracted"
 _ALL_TAKEN: Final = "(select count(*) from taken) = jsonb_array_length(cast(:names as jsonb))"
@@ -106,7 +82,7 @@ EDGE: Final = text(
     + f"), borne_out as ({_BORNE_OUT}) {_TOLD}"
 )
 _ADD: Final = text(
-    f"with borne_out as ({_insert('evidence', _EVIDENCE, 'evidence', f'not {_IS_RETRACTED}')}"
+    f"with borne_out as ({_insert(Evidence, 'evidence', f'not {_IS_RETRACTED}')}"
     " on conflict do nothing)"
     f" select {_IS_RETRACTED} as is_retracted"
 )

@@ -76,7 +76,12 @@ async def add(
         )
     name = normal_name(name)
     refuse_unstorable(properties, "properties")
-    found = await grounding.found(session, scope, properties, grounds)
+    try:
+        found = await grounding.found(session, scope, properties, grounds)
+    except ToolRefusalError:
+        # That there is no such type is told first.
+        await rules.of_nodes(session, scope, type_name)
+        raise
     # From here on it is our turn.
     schema = await rules.of_nodes(session, scope, type_name)
     called = Called(type_name, name, aliases, distinct_from, likeness)
