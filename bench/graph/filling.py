@@ -13,7 +13,7 @@ from bench.graph import naming, rows
 from shared.graph.scope import Scope
 from shared.store.words import PROMPTED
 
-FILLED: Final = ("graph_nodes", "graph_edges", "sources", "evidence")
+FILLED: Final = ("graph_nodes", "graph_names", "graph_edges", "sources", "evidence")
 LOOKED_FOR: Final = 200
 """Nodes, and names, words and pairs of nodes: no two in a row are the same."""
 

@@ -65,17 +65,17 @@ async def _waiting(world: World) -> int:
 async def _behind(
     world: World, first: str, *, name: str, **asked: Any
 ) -> AsyncIterator[tuple[AsyncSession, "asyncio.Task[Added]"]]:
-    """Who adds `first` and has not committed it, and who adds `name`, which has been looked for and is waited for."""
+    """Who takes the name `first` and has not committed it, and who adds `name`, has looked for it, and waits."""
     async with world.database.transaction() as session:
-        await _add(world, session, first)
+        await names.settle(session, world.scope, [names.Called("Company", first)])
         adding = asyncio.create_task(_added(world, name, **asked))
         await until(lambda: _waiting(world), what="the second to wait for the first's name")
         yield session, adding
 
 
 async def test_the_only_name_is_lost_and_the_thing_is_the_others(companies: World) -> None:
-    async with _behind(companies, "Nvidia", name="NVIDIA Corp.") as (_, adding):
-        pass
+    async with _behind(companies, "Nvidia", name="NVIDIA Corp.") as (session, adding):
+        await _add(companies, session, "Nvidia")
     added = await adding
     assert not added.created
     assert await _called(companies, added.id) == ["Nvidia"]
@@ -94,8 +94,8 @@ async def test_whoever_had_it_gives_it_up_and_the_thing_is_new(companies: World)
 async def test_one_of_two_names_is_lost_and_the_other_is_kept(companies: World) -> None:
     """It is written without what its name implies, which is another's."""
     ours = "Nvidia (NASDAQ: NVDA)"
-    async with _behind(companies, "NVDA", name=ours) as (_, adding):
-        pass
+    async with _behind(companies, "NVDA", name=ours) as (session, adding):
+        await _add(companies, session, "NVDA")
     added = await adding
     assert added.created
     assert await _called(companies, added.id) == [ours]
@@ -107,8 +107,8 @@ async def test_what_is_a_double_by_then_is_asked_about_and_leaves_no_name(
     companies: World,
 ) -> None:
     ours = "Nvidia (NASDAQ: NVDA)"
-    async with _behind(companies, "NVDA", name=ours, likeness=0.55) as (_, adding):
-        pass
+    async with _behind(companies, "NVDA", name=ours, likeness=0.55) as (session, adding):
+        await _add(companies, session, "NVDA")
     with pytest.raises(Exception, match="which may be the same thing"):
         await adding
     assert await _count(companies, GraphName) == await _count(companies, GraphNode) == 1
