@@ -41,10 +41,9 @@ _LOCK: Final = (
 )
 # "Do nothing", not "do update": see `making`.
 _TIE: Final = insert(_EDGES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_EDGES.c.id)
-_UPDATE: Final = (
+_TIE_ANEW: Final = (
     update(_EDGES)
     .where(_EDGES.c.agent_id == OWNED, _EDGES.c.id == bindparam("of_id"))
-    # What is added is of a page that is not retracted.
     .values(unsupported_since=None, updated_at=func.clock_timestamp())
 )
 # What is found has not been moved by a merge.
@@ -118,7 +117,7 @@ async def tie_analysis(
         return held, True
     changed = held.properties | properties
     check(changed)
-    await held.thing.bring_up(session, Change(changed))
+    await held.thing.tie_anew(session, changed)
     return held.thing.id, False
 
 
@@ -205,12 +204,20 @@ class _Edge:
         return None if held is None else Locked(replace(self, id=held.id), held.properties)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
-        return await making.make(session, making.EDGE, self.columns(made), evidence)
+        return await making.write(session, making.NEW_EDGE, self.columns(made), evidence)
+
+    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
+        await making.write(session, making.EDGE, self.columns(changed), evidence)
 
     async def tie(self, session: AsyncSession, properties: Json) -> bool:
         """As `make`, without evidence: who concludes may write none."""
         tied = await session.scalar(_TIE, self.columns(Change(properties)))
         return tied is not None
+
+    async def tie_anew(self, session: AsyncSession, properties: Json) -> None:
+        """As `bring_up`, likewise."""
+        changed = {"properties": properties, "seal": self.seal(Change(properties))}
+        await session.execute(_TIE_ANEW, {**self.scope.bound, "of_id": self.id, **changed})
 
     def columns(self, made: Change) -> dict[str, Any]:
         return {
@@ -224,17 +231,6 @@ class _Edge:
             "iteration_id": self.scope.iteration_id,
             "step_id": self.scope.step_id,
         }
-
-    async def bring_up(self, session: AsyncSession, changed: Change) -> None:
-        await session.execute(
-            _UPDATE,
-            {
-                **self.scope.bound,
-                "of_id": self.id,
-                "properties": changed.properties,
-                "seal": self.seal(changed),
-            },
-        )
 
     def seal(self, changed: Change) -> bytes:
         return seals.of_edge(

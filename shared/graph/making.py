@@ -1,4 +1,4 @@
-"""A node or edge that was not there, its names and what it rests on: written in one statement, all of it or nothing.
+"""A node or edge, its names and what it rests on: written in one statement, all of it or nothing.
 
 It sees what was committed when it began, which is after the turn was had (see `turns`). A page that is retracted by then
 is seen; the worker that follows a later retraction up waits for this transaction.
@@ -34,6 +34,9 @@ _MADE: Final = {
 }
 
 
+_ENDS: Final = {"source_id": ":source_id", "target_id": ":target_id"}
+
+
 def _insert(table: type[Base], given: str, where: str) -> str:
     """Of the rows that `given` names, which are JSON; the database's own defaults fill what they never say."""
     columns = [each for each in table.__table__.c if each.server_default is None]
@@ -55,71 +58,69 @@ def _made(table: str, columns: Mapping[str, str], where: str) -> str:
     )
 
 
+def _brought_up(table: str) -> str:
+    return (
+        f"update {table} set properties = cast(:properties as jsonb), seal = :seal,"
+        # What is added is of a page that is not retracted.
+        " unsupported_since = null, updated_at = clock_timestamp()"
+        f" where agent_id = {OWNED_SQL} and id = :id and not {_IS_RETRACTED} returning id"
+    )
+
+
 _TAKEN: Final = (
     _insert(GraphName, "names", f"not {_IS_RETRACTED}")
     # In one order, whoever takes names.
     + ' order by type collate "C", key collate "C" on conflict do nothing returning key'
 )
 _BORNE_OUT: Final = (
-    _insert(Evidence, "evidence", "exists (select from made)") + " on conflict do nothing"
+    # What is written already stays as it is.
+    _insert(Evidence, "evidence", "exists (select from thing)") + " on conflict do nothing"
 )
-_TOLD: Final = f"select exists (select from made) as is_made, {_IS_RETRACTED} as is_retracted"
+_TOLD: Final = f"select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
 _ALL_TAKEN: Final = "(select count(*) from taken) = jsonb_array_length(cast(:names as jsonb))"
 
-NODE: Final = text(
+NEW_NODE: Final = text(
     f"with taken as ({_TAKEN}),"
-    f" made as ({_made('graph_nodes', {'name': ':name'}, f'{_ALL_TAKEN} and not {_IS_RETRACTED}')}),"
+    f" thing as ({_made('graph_nodes', {'name': ':name'}, f'{_ALL_TAKEN} and not {_IS_RETRACTED}')}),"
     f" borne_out as ({_BORNE_OUT}) {_TOLD}"
 )
 """Where one of several names cannot be taken, those that were must be given back by whoever asked."""
+NEW_EDGE: Final = text(
+    f"with thing as ({_made('graph_edges', _ENDS, f'not {_IS_RETRACTED}')}),"
+    f" borne_out as ({_BORNE_OUT}) {_TOLD}"
+)
+NODE: Final = text(
+    f"with thing as ({_brought_up('graph_nodes')}), borne_out as ({_BORNE_OUT}) {_TOLD}"
+)
+"""Which is there, and locked."""
 EDGE: Final = text(
-    "with made as ("
-    + _made(
-        "graph_edges",
-        {"source_id": ":source_id", "target_id": ":target_id"},
-        f"not {_IS_RETRACTED}",
-    )
-    + f"), borne_out as ({_BORNE_OUT}) {_TOLD}"
-)
-_ADD: Final = text(
-    f"with borne_out as ({_insert(Evidence, 'evidence', f'not {_IS_RETRACTED}')}"
-    " on conflict do nothing)"
-    f" select {_IS_RETRACTED} as is_retracted"
+    f"with thing as ({_brought_up('graph_edges')}), borne_out as ({_BORNE_OUT}) {_TOLD}"
 )
 
 
-async def make(
+async def write(
     session: AsyncSession,
     statement: TextClause,
     thing: Mapping[str, Any],
     evidence: Rows,
     names: Rows = (),
 ) -> bool:
-    """False where it is there already, or a name of it is another's. Raises TransientError where a page was retracted."""
-    given = {**thing, **_of(evidence), "properties": _json(thing["properties"])}
-    if statement is NODE:
-        given["names"] = _json(names)
-    told = (await session.execute(statement, given)).one()
-    _refuse_retracted(told.is_retracted)
-    is_made: bool = told.is_made
-    return is_made
+    """False where what is new is there already, or a name of it is another's.
 
-
-async def add(session: AsyncSession, evidence: Rows) -> None:
-    """Of what is there. What is written already stays as it is. Raises TransientError where a page was retracted."""
-    _refuse_retracted((await session.execute(_ADD, _of(evidence))).scalar_one())
-
-
-def _of(evidence: Rows) -> dict[str, Any]:
-    return {
+    Raises TransientError where a page was retracted.
+    """
+    given = {
+        **thing,
+        "properties": _json(thing["properties"]),
         "evidence": _json(evidence),
         "pages": list({row["source_id"] for row in evidence}),
+        "names": _json(names),
     }
-
-
-def _refuse_retracted(is_retracted: bool) -> None:
-    if is_retracted:
+    told = (await session.execute(statement, given)).one()
+    if told.is_retracted:
         raise TransientError("a page was retracted while it was quoted", counts=False)
+    is_written: bool = told.is_written
+    return is_written
 
 
 def _json(value: Any) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, cast
 from uuid import UUID
 
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -41,12 +41,6 @@ _LOCK: Final = (
 # "Do nothing", not "do update": see `making`.
 _INSERT: Final = (
     insert(_NODES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_NODES.c.id)
-)
-_UPDATE: Final = (
-    update(_NODES)
-    .where(_NODES.c.agent_id == OWNED, _NODES.c.id == bindparam("of_id"))
-    # What is added is of a page that is not retracted.
-    .values(unsupported_since=None, updated_at=func.clock_timestamp())
 )
 
 
@@ -154,7 +148,9 @@ class _Node:
         return None if held is None else Locked(replace(self, id=held.id), held.properties)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
-        return await making.make(session, making.NODE, self.columns(made), evidence, self.names)
+        return await making.write(
+            session, making.NEW_NODE, self.columns(made), evidence, self.names
+        )
 
     def columns(self, made: Change) -> dict[str, Any]:
         return {
@@ -168,16 +164,8 @@ class _Node:
             "step_id": self.scope.step_id,
         }
 
-    async def bring_up(self, session: AsyncSession, changed: Change) -> None:
-        await session.execute(
-            _UPDATE,
-            {
-                **self.scope.bound,
-                "of_id": self.id,
-                "properties": changed.properties,
-                "seal": self.seal(changed),
-            },
-        )
+    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
+        await making.write(session, making.NODE, self.columns(changed), evidence)
 
     def seal(self, changed: Change) -> bytes:
         return seals.of_node(

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
-from shared.graph import making
 from shared.graph.grounds import Found
 from shared.graph.lines import utc
 from shared.graph.making import Rows
@@ -48,7 +47,9 @@ class Thing(Protocol):
         """It and its evidence; False where somebody else has made it meanwhile."""
         ...
 
-    async def bring_up(self, session: AsyncSession, changed: Change) -> None: ...
+    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
+        """It is there and locked."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,7 @@ async def add_evidence(
     known = await claims_of(session, _of(thing))
     changed = change(held.properties, known, _claims(thing, found))
     check(changed.properties)
-    await thing.bring_up(session, changed)
-    await making.add(session, _rows(scope, thing, found))
+    await thing.bring_up(session, changed, _rows(scope, thing, found))
     return Added(thing.id, False, changed)
 
 
