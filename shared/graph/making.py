@@ -32,8 +32,6 @@ _MADE: Final = {
     "iteration_id": "cast(:iteration_id as uuid)",
     "step_id": "cast(:step_id as uuid)",
 }
-
-
 _ENDS: Final = {"source_id": ":source_id", "target_id": ":target_id"}
 
 
@@ -72,30 +70,29 @@ _TAKEN: Final = (
     # In one order, whoever takes names.
     + ' order by type collate "C", key collate "C" on conflict do nothing returning key'
 )
-_BORNE_OUT: Final = (
-    # What is written already stays as it is.
-    _insert(Evidence, "evidence", "exists (select from thing)") + " on conflict do nothing"
-)
-_TOLD: Final = f"select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
 _ALL_TAKEN: Final = "(select count(*) from taken) = jsonb_array_length(cast(:names as jsonb))"
 
-NEW_NODE: Final = text(
-    f"with taken as ({_TAKEN}),"
-    f" thing as ({_made('graph_nodes', {'name': ':name'}, f'{_ALL_TAKEN} and not {_IS_RETRACTED}')}),"
-    f" borne_out as ({_BORNE_OUT}) {_TOLD}"
+
+def _written(thing: str, before: str = "") -> TextClause:
+    # Evidence that is written already stays as it is.
+    borne_out = (
+        f"{_insert(Evidence, 'evidence', 'exists (select from thing)')} on conflict do nothing"
+    )
+    return text(
+        f"with {before}thing as ({thing}), borne_out as ({borne_out})"
+        f" select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
+    )
+
+
+NEW_NODE: Final = _written(
+    _made("graph_nodes", {"name": ":name"}, f"{_ALL_TAKEN} and not {_IS_RETRACTED}"),
+    f"taken as ({_TAKEN}), ",
 )
 """Where one of several names cannot be taken, those that were must be given back by whoever asked."""
-NEW_EDGE: Final = text(
-    f"with thing as ({_made('graph_edges', _ENDS, f'not {_IS_RETRACTED}')}),"
-    f" borne_out as ({_BORNE_OUT}) {_TOLD}"
-)
-NODE: Final = text(
-    f"with thing as ({_brought_up('graph_nodes')}), borne_out as ({_BORNE_OUT}) {_TOLD}"
-)
+NEW_EDGE: Final = _written(_made("graph_edges", _ENDS, f"not {_IS_RETRACTED}"))
+NODE: Final = _written(_brought_up("graph_nodes"))
 """Which is there, and locked."""
-EDGE: Final = text(
-    f"with thing as ({_brought_up('graph_edges')}), borne_out as ({_BORNE_OUT}) {_TOLD}"
-)
+EDGE: Final = _written(_brought_up("graph_edges"))
 
 
 async def write(
