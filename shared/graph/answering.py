@@ -4,8 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from shared.graph.facts import EdgeFact, NodeFact
-from shared.graph.lines import shortened, utc
+from shared.graph.lines import shortened
 from shared.tools import Json
 
 MAX_BYTES: Final = 20_000
@@ -13,31 +12,9 @@ _FRAME_BYTES: Final = 300
 """The brackets and the sentence about the length."""
 
 
-def node(fact: NodeFact) -> Json:
-    return {
-        "id": str(fact.id),
-        "type": fact.type,
-        "name": fact.name,
-        "properties": fact.properties,
-        "updatedAt": utc(fact.updated_at),
-        **_true(fact),
-    }
-
-
-def edge(fact: EdgeFact) -> Json:
-    return {
-        "id": str(fact.id),
-        "type": fact.type,
-        "sourceId": str(fact.source_id),
-        "targetId": str(fact.target_id),
-        "properties": fact.properties,
-        **_true(fact),
-    }
-
-
 def bounded(
-    nodes: Sequence[NodeFact],
-    edges: Sequence[EdgeFact],
+    nodes: Sequence[Json],
+    edges: Sequence[Json],
     cuts: Sequence[str],
     **more: Sequence[Json],
 ) -> Json:
@@ -45,7 +22,7 @@ def bounded(
 
     `cuts` are sentences about what was left out before; `more` stands beside nodes and edges, whole.
     """
-    wholes = [*map(node, nodes), *map(edge, edges)]
+    wholes = [*nodes, *edges]
     left_bytes = MAX_BYTES - _FRAME_BYTES - sum(map(_size_bytes, (*cuts, more)))
     shown = _fitted(wholes, left_bytes)
     left_out = len(wholes) - len(shown)
@@ -76,11 +53,6 @@ def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:
             left_bytes -= more_bytes
             shown[index] = wholes[index]
     return shown
-
-
-def _true(fact: NodeFact | EdgeFact) -> Json:
-    moments = {"asOf": fact.as_of, "until": fact.until}
-    return {name: utc(moment) for name, moment in moments.items() if moment is not None}
 
 
 def _brief(thing: Json) -> Json:

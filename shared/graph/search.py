@@ -12,8 +12,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import facts
-from shared.graph.facts import STANDS, NodeFact
+from shared.graph.facts import STANDS
 from shared.graph.ranking import Candidate, Way, holds_any, ranked
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
@@ -41,7 +40,7 @@ class Sought:
 class Found:
     """The best first."""
 
-    nodes: list[NodeFact]
+    ids: list[UUID]
     is_all: bool
     common: Sequence[str] = ()
     """Words that so many nodes hold that alone they were looked for among those touched last only."""
@@ -53,18 +52,18 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
     if words is None:
         ways = [(Way.NEWEST, _GIVEN if sought.ids else _NEWEST)]
         found = await _candidates(session, scope, sought, ways, {})
-        return await _best(session, scope, ranked(found), limit)
+        return _best(ranked(found), limit)
     values = values_of_words(words)
     if sought.ids:
         found = await _candidates(session, scope, sought, [(Way.NEWEST, _GIVEN_THAT_HOLD)], values)
-        return await _best(session, scope, ranked(found, words), limit)
+        return _best(ranked(found, words), limit)
     few = await rare(session, scope, words)
     values |= values_of_rare(words, few)
     found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
     if _may_be_misspelled(found, few):
         ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
         found += await _candidates(session, scope, sought, ways, values)
-    return await _best(session, scope, ranked(found, words), limit, few.common)
+    return _best(ranked(found, words), limit, few.common)
 
 
 def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
@@ -79,15 +78,8 @@ def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
     )
 
 
-async def _best(
-    session: AsyncSession,
-    scope: Scope,
-    candidates: Sequence[Candidate],
-    limit: int,
-    common: Sequence[str] = (),
-) -> Found:
-    best = await facts.nodes(session, scope, [each.id for each in candidates[:limit]])
-    return Found(best, len(candidates) <= limit, common)
+def _best(candidates: Sequence[Candidate], limit: int, common: Sequence[str] = ()) -> Found:
+    return Found([each.id for each in candidates[:limit]], len(candidates) <= limit, common)
 
 
 async def _candidates(
