@@ -10,6 +10,7 @@ from shared.tools import Json
 MAX_BYTES: Final = 20_000
 _FRAME_BYTES: Final = 300
 """The brackets and the sentence about the length."""
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 
 def bounded(
@@ -38,17 +39,20 @@ def bounded(
 
 
 def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:
-    whole_bytes = list(map(_size_bytes, wholes))
-    if sum(whole_bytes) <= left_bytes:
+    if _size_bytes(wholes) <= left_bytes:
         return list(wholes)
-    shown = list(map(_brief, wholes))
-    brief_bytes = list(map(_size_bytes, shown))
-    left_bytes -= sum(brief_bytes)
-    while left_bytes < 0:
-        left_bytes += brief_bytes.pop()
-        shown.pop()
-    for index, size_bytes in enumerate(brief_bytes):
-        more_bytes = whole_bytes[index] - size_bytes
+    shown = []
+    for whole in wholes:
+        brief = _brief(whole)
+        size_bytes = _size_bytes(brief)
+        if size_bytes > left_bytes:
+            break
+        left_bytes -= size_bytes
+        shown.append(brief)
+    for index, brief in enumerate(shown):
+        if brief is wholes[index]:
+            continue
+        more_bytes = _size_bytes(wholes[index]) - _size_bytes(brief)
         if more_bytes <= left_bytes:
             left_bytes -= more_bytes
             shown[index] = wholes[index]
@@ -56,8 +60,10 @@ def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:
 
 
 def _brief(thing: Json) -> Json:
-    return {**thing, "properties": shortened(thing["properties"])}
+    """`thing` itself where there is nothing to shorten."""
+    properties = shortened(thing["properties"])
+    return thing if properties == thing["properties"] else {**thing, "properties": properties}
 
 
 def _size_bytes(thing: object) -> int:
-    return len(json.dumps(thing, ensure_ascii=False).encode()) + len(", ")
+    return len(_ENCODER.encode(thing).encode()) + len(", ")
