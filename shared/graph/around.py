@@ -10,8 +10,8 @@ from uuid import UUID
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.facts import STANDS
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.standing import STANDS
 
 FEWEST_A_NODE: Final = 5
 """Edges in each direction that each of many nodes has followed, at least."""
@@ -86,14 +86,18 @@ def _from_to(some: str, others: str) -> str:
     )
 
 
-def _newest_of(edges: str) -> TextClause:
-    return text(
+def _newest_of(edges: str) -> str:
+    return (
         f"select id, source_id, target_id from ({edges}) edges"
         f" where agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
     )
 
 
 # An edge between two of the nodes is met from both.
-_TOUCHING: Final = _newest_of(f"{_newest_at('source')} union {_newest_at('target')}")
-_LEADING: Final = _newest_of(_from_to("some", "others"))
-_JOINING: Final = _newest_of(f"{_from_to('some', 'others')} union all {_from_to('others', 'some')}")
+_TOUCHING: Final = text(_newest_of(f"{_newest_at('source')} union {_newest_at('target')}"))
+LEADING: Final = _newest_of(_from_to("some", "others"))
+"""What `leading` asks for, with `some`, `others` and `most` to be given."""
+_LEADING: Final = text(LEADING)
+_JOINING: Final = text(
+    _newest_of(f"{_from_to('some', 'others')} union all {_from_to('others', 'some')}")
+)

@@ -4,18 +4,18 @@ PostgreSQL writes them as JSON, which is read in one go: to make the rows into v
 JSON, takes longer than to find them.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.around import LEADING
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.standing import STANDS
 from shared.tools import Json
 
-STANDS: Final = "unsupported_since is null"
-"""What rests on retracted pages alone is not shown. As `shared.graph.standing.is_supported`."""
 _TRUTH: Final = ("asOf", "until")
 
 
@@ -28,15 +28,27 @@ async def shown(
     out where nothing says it.
     """
     values = {"node_ids": list(node_ids), "edge_ids": list(edge_ids)}
-    nodes, edges = (await session.execute(_SHOWN, {**scope.bound, **values})).one()
-    return [_told(each) for each in nodes], [_told(each) for each in edges]
+    return await _told(session, _SHOWN, {**scope.bound, **values})
 
 
-def _told(thing: Json) -> Json:
-    for moment in _TRUTH:
-        if thing[moment] is None:
-            del thing[moment]
-    return thing
+async def shown_among(
+    session: AsyncSession, scope: Scope, node_ids: Iterable[UUID], limit: int
+) -> tuple[list[Json], list[Json]]:
+    """As `shown`, with at most `limit` of the edges that lead from one of the nodes to another, those touched last first."""
+    ids = list(node_ids)
+    values = {"node_ids": ids, "some": ids, "others": ids, "most": limit}
+    return await _told(session, _SHOWN_AMONG, {**scope.bound, **values})
+
+
+async def _told(
+    session: AsyncSession, statement: TextClause, values: Mapping[str, Any]
+) -> tuple[list[Json], list[Json]]:
+    nodes, edges = (await session.execute(statement, values)).one()
+    for thing in (*nodes, *edges):
+        for moment in _TRUTH:
+            if thing[moment] is None:
+                del thing[moment]
+    return nodes, edges
 
 
 def _utc(moment: str) -> str:
@@ -44,12 +56,13 @@ def _utc(moment: str) -> str:
     return f"to_char({moment} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
 
 
-def _listed(kind: str, columns: str) -> str:
-    """Each is looked up by itself: planned as one for very many ids, all that there is would be gone through."""
+def _listed(kind: str, columns: str, given: str) -> str:
+    """Those of which `given` has `id` and `place`."""
+    # Each is looked up by itself: planned for very many at once, all that there is would be gone through.
     return (
         "(select coalesce(json_agg(json_build_object("
         f"'id', thing.id, {columns}, 'asOf', {_utc('as_of')}, 'until', {_utc('valid_to')}) order by place), '[]')"
-        f" from unnest(cast(:{kind}_ids as uuid[])) with ordinality given (id, place)"
+        f" from {given}"
         f" cross join lateral (select * from graph_{kind}s"
         f"  where id = given.id and agent_id = {OWNED_SQL} and {STANDS} limit 1) thing"
         " left join lateral (select as_of, valid_to from evidence"
@@ -59,13 +72,23 @@ def _listed(kind: str, columns: str) -> str:
     )
 
 
-_NODES: Final = _listed(
-    "node",
-    f"'type', type, 'name', name, 'properties', properties, 'updatedAt', {_utc('updated_at')}",
-)
-_EDGES: Final = _listed(
-    "edge",
-    "'type', type, 'sourceId', thing.source_id, 'targetId', target_id, 'properties', properties",
-)
+def _given(ids: str) -> str:
+    return f"unnest(cast(:{ids} as uuid[])) with ordinality given (id, place)"
+
+
+def _shown(given_edges: str) -> TextClause:
+    nodes = _listed(
+        "node",
+        f"'type', type, 'name', name, 'properties', properties, 'updatedAt', {_utc('updated_at')}",
+        _given("node_ids"),
+    )
+    ends = "'sourceId', thing.source_id, 'targetId', target_id"
+    edges = _listed("edge", f"'type', type, {ends}, 'properties', properties", given_edges)
+    return text(f"select {nodes}, {edges}")
+
+
 # Made once: to put such a statement together takes longer than PostgreSQL takes to answer it.
-_SHOWN: Final = text(f"select {_NODES}, {_EDGES}")
+_SHOWN: Final = _shown(_given("edge_ids"))
+_SHOWN_AMONG: Final = _shown(
+    f"(select id, row_number() over () as place from ({LEADING}) newest) given"
+)

@@ -56,10 +56,16 @@ async def query(
     ids = await given.checked(session, scope, ids, types)
     sought = Sought(text, types, ids, updated_since, as_of)
     found = await search.find(session, scope, sought, min(limit, MAX_NODES))
-    node_ids, edge_ids, is_all = await _around(session, scope, found.ids, min(neighbours, DEEPEST))
-    nodes, edges = await facts.shown(session, scope, node_ids, edge_ids)
+    if neighbours:
+        node_ids, edge_ids, is_all = await _around(
+            session, scope, found.ids, min(neighbours, DEEPEST)
+        )
+        nodes, edges = await facts.shown(session, scope, node_ids, edge_ids)
+    else:
+        nodes, edges = await facts.shown_among(session, scope, found.ids, MAX_EDGES + 1)
+        is_all = len(edges) <= MAX_EDGES
     cuts = [*_cuts(found), *([] if is_all else [_NEIGHBOURS_CUT])]
-    return answering.bounded(nodes, edges, cuts)
+    return answering.bounded(nodes, edges[:MAX_EDGES], cuts)
 
 
 async def _around(

@@ -12,9 +12,9 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.facts import STANDS
 from shared.graph.ranking import Candidate, Way, holds_any, ranked
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.standing import STANDS
 from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
 from shared.store.tables.graph import NAME_IN_SMALL, NAME_WORDS, PROPERTY_WORDS
 
