@@ -131,7 +131,7 @@ async def test_of_several_types_the_one_that_does_not_exist_is_refused(world: Wo
 
 
 async def test_properties_are_shown_as_they_are(world: World) -> None:
-    odd = {
+    odd: Json = {
         "nothing": None,
         "deep": {"nothing": None, "list": [None, 1, 0.5, True]},
         "great": 10**30,
