@@ -94,9 +94,11 @@ def _indexes_at_the_end(connection: Connection[Any]) -> Iterator[None]:
 
 
 def _looked_for(connection: Connection[Any], scope: Scope) -> Filled:
+    # In another order than that in which nodes are known to many: the first of it would be hubs, the more the larger the
+    # graph.
     found = connection.execute(
         "select id, name from graph_nodes where type like 'Type%%' and name <> %s"
-        " order by md5(name) limit %s",
+        " order by md5(reverse(name)) limit %s",
         (naming.HUB, LOOKED_FOR),
     ).fetchall()
     hub = connection.execute("select id from graph_nodes where name = %s", (naming.HUB,)).fetchone()
