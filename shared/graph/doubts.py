@@ -1,6 +1,5 @@
 """Conclusions that are in doubt: they rest on a thing that a retraction made something else, or on one that does."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
@@ -9,11 +8,11 @@ from sqlalchemy import ColumnElement, Update, exists, func, select, tuple_, upda
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.proof.fold import Claim
+from shared.graph.claimed import Claimed
 from shared.graph.proof.shaken import shaken_by
 from shared.store import ids
 from shared.store.reading import moves
-from shared.store.tables import Citation, Doubt, Evidence, GraphNode, Source
+from shared.store.tables import Citation, Doubt, GraphNode
 
 Shaken = Mapping[UUID, Collection[UUID]]
 """By node or edge the sources whose retraction shakes it."""
@@ -34,9 +33,9 @@ async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping
     return {row[0]: row[1] for row in rows}
 
 
-async def weigh(session: AsyncSession, things: Collection[UUID]) -> None:
-    """Brings the doubts that these nodes and edges give cause to up to what their evidence says now."""
-    shaken = await _shaken(session, things)
+async def weigh(session: AsyncSession, things: Mapping[UUID, Claimed]) -> None:
+    """Brings the doubts that these nodes and edges give cause to up to what is claimed of them now."""
+    shaken = _shaken(things)
     pairs = [(thing, source) for thing, sources in shaken.items() for source in sources]
     settled = update(Doubt).where(Doubt.thing_id.in_(things), Doubt.cleared_at.is_(None))
     if pairs:
@@ -79,26 +78,8 @@ async def _raise(session: AsyncSession, rows: Sequence[Mapping[str, UUID]]) -> N
     )
 
 
-async def _shaken(session: AsyncSession, things: Collection[UUID]) -> Shaken:
-    rows = await session.execute(
-        select(
-            func.coalesce(Evidence.node_id, Evidence.edge_id),
-            Evidence.source_id,
-            Evidence.id,
-            Evidence.claims,
-            Evidence.as_of,
-            Evidence.learned_at,
-            Source.retracted_at.is_not(None),
-        )
-        .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.node_id.in_(things) | Evidence.edge_id.in_(things))
-    )
-    claims: defaultdict[UUID, list[Claim]] = defaultdict(list)
-    source_of: dict[UUID, UUID] = {}
-    for thing, source, evidence, values, as_of, learned_at, is_retracted in rows:
-        claims[thing].append(Claim(evidence, values, as_of, learned_at, is_retracted))
-        source_of[evidence] = source
-    found = {thing: shaken_by(known, source_of) for thing, known in claims.items()}
+def _shaken(things: Mapping[UUID, Claimed]) -> Shaken:
+    found = {thing: shaken_by(known.claims, known.source_of) for thing, known in things.items()}
     return {thing: sources for thing, sources in found.items() if sources}
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import citing, doubts, standing, telling_doubts
-from shared.graph.refold import refold_edge, refold_node
+from shared.graph.refold import refold_edges, refold_nodes
 from shared.graph.scope import Scope
 from shared.graph.turns import write_beside_others
 from shared.store.database import Database
@@ -28,7 +28,7 @@ from shared.store.tables import (
     Source,
 )
 
-AT_ONCE: Final = 200
+AT_ONCE: Final = 500
 """Spans of evidence to a batch: as long nobody else can write to what they speak of."""
 _FROM_THE_BEGINNING: Final = UUID(int=0)
 
@@ -114,11 +114,9 @@ async def _go_on(
 
 
 async def _refold(session: AsyncSession, scope: Scope, things: _Things) -> None:
-    for node_id in sorted(things.nodes):
-        await refold_node(session, scope, node_id)
-    for edge_id in sorted(things.edges):
-        await refold_edge(session, scope, edge_id)
-    await doubts.weigh(session, things.nodes | things.edges)
+    folded = await refold_nodes(session, scope, things.nodes)
+    folded |= await refold_edges(session, scope, things.edges)
+    await doubts.weigh(session, {thing: each.claimed for thing, each in folded.items()})
 
 
 async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:
