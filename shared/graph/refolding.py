@@ -18,6 +18,7 @@ from shared.graph.refold import refold_edges, refold_nodes
 from shared.graph.scope import Scope
 from shared.graph.turns import write_beside_others
 from shared.store.database import Database
+from shared.store.reading.retractions import BEFORE_ALL
 from shared.store.tables import (
     Agent,
     Evidence,
@@ -30,7 +31,6 @@ from shared.store.tables import (
 
 AT_ONCE: Final = 500
 """Spans of evidence to a batch: as long nobody else can write to what they speak of."""
-_FROM_THE_BEGINNING: Final = UUID(int=0)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ async def _begin(session: AsyncSession, scope: Scope, source: RetractedSource) -
     """Waits for those who write evidence of it. Nothing else is locked with it, so that nobody waits in a circle."""
     await session.execute(select(Source.id).where(Source.id == source.source_id).with_for_update())
     await citing.keep_older(session, scope.agent_id)
-    source.through = _FROM_THE_BEGINNING
+    source.through = BEFORE_ALL
 
 
 async def _go_on(

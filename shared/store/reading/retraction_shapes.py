@@ -26,6 +26,8 @@ class RetractionView(View):
     restored_at: datetime | None
     is_pending: bool
     """Whether what rests on it is still being gone through."""
+    left: int
+    """Quotes of its sources whose nodes and edges are still to be gone through."""
     sources: int
     analyses: int
     """Those that are in doubt because of it, as far as it has been gone through."""

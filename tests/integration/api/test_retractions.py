@@ -42,7 +42,7 @@ async def library(database: Database, full: Full) -> Library:
 async def _retracted(api: httpx.AsyncClient, library: Library) -> str:
     made = await api.post(RETRACTIONS, json=BECAUSE)
     assert made.status_code == 201, made.text
-    assert made.json()["is_pending"]
+    assert (made.json()["is_pending"], made.json()["left"]) == (True, 2)
     await library.work_off()
     return str(made.json()["id"])
 
@@ -61,7 +61,7 @@ async def test_what_rests_on_it_is_shown_with_its_flag(
         told = (await api.get(f"/agents/{AGENT}/{of_kind}/{conclusion}")).json()
         assert told["doubted_since"]
     told = (await api.get(f"{RETRACTIONS}/{made}")).json()
-    assert (told["is_pending"], told["sources"]) == (False, 1)
+    assert (told["is_pending"], told["left"], told["sources"]) == (False, 0, 1)
     assert (told["analyses"] > 0, told["advice"] > 0) == (True, True)
     notices = (await api.get("/inbox")).json()["items"]
     assert [item["kind"] for item in notices if PAGE in item["summary"]] == ["notice"]
