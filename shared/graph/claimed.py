@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
+from shared.graph.alike import Alike
 from shared.graph.proof.fold import Claim
 from shared.store.tables import Evidence, Source
 
@@ -20,6 +21,8 @@ class Claimed:
     claims: list[Claim] = field(default_factory=list)
     source_of: dict[UUID, UUID] = field(default_factory=dict)
     """By evidence."""
+    retracted_at: dict[UUID, datetime] = field(default_factory=dict)
+    """By source; those that are believed are left out."""
 
     @property
     def evidence(self) -> list[UUID]:
@@ -31,15 +34,25 @@ class Claimed:
         return bool(self.claims) and all(claim.is_retracted for claim in self.claims)
 
 
-async def claimed_of(
-    session: AsyncSession, of: InstrumentedAttribute[UUID | None], things: Collection[UUID]
-) -> dict[UUID, Claimed]:
-    """By thing, those of which nothing was claimed too. `of` is `Evidence.node_id` or `Evidence.edge_id`.
+async def lock(session: AsyncSession, kind: Alike, things: Collection[UUID]) -> None:
+    """In the order of their ids, so that nobody deadlocks; who locks nodes and edges locks nodes first."""
+    table = kind.table
+    # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
+    await session.execute(
+        select(table.id)
+        .where(table.id.in_(things))
+        .order_by(table.id)
+        .with_for_update(key_share=True)
+    )
 
-    The things' rows must be locked where something follows from it.
-    """
+
+async def claimed_of(
+    session: AsyncSession, kind: Alike, things: Collection[UUID]
+) -> dict[UUID, Claimed]:
+    """By thing, those of which nothing was claimed too. They must be locked where something follows from it."""
     found: defaultdict[UUID, Claimed] = defaultdict(Claimed)
-    for thing, evidence, source, values, as_of, learned_at, is_retracted in await session.execute(
+    of = kind.evidence_of
+    for thing, evidence, source, values, as_of, learned_at, retracted_at in await session.execute(
         select(
             of,
             Evidence.id,
@@ -47,13 +60,16 @@ async def claimed_of(
             Evidence.claims,
             Evidence.as_of,
             Evidence.learned_at,
-            Source.retracted_at.is_not(None),
+            Source.retracted_at,
         )
         .join(Source, Source.id == Evidence.source_id)
         .where(of.in_(things))
     ):
-        if thing is not None:
-            known = found[thing]
-            known.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted))
-            known.source_of[evidence] = source
+        assert thing is not None
+        known = found[thing]
+        is_retracted = retracted_at is not None
+        known.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted))
+        known.source_of[evidence] = source
+        if retracted_at is not None:
+            known.retracted_at[source] = retracted_at
     return {thing: found[thing] for thing in things}

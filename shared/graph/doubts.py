@@ -36,11 +36,7 @@ async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping
 async def weigh(session: AsyncSession, things: Mapping[UUID, Claimed]) -> None:
     """Brings the doubts that these nodes and edges give cause to up to what is claimed of them now."""
     shaken = _shaken(things)
-    pairs = [(thing, source) for thing, sources in shaken.items() for source in sources]
-    settled = update(Doubt).where(Doubt.thing_id.in_(things), Doubt.cleared_at.is_(None))
-    if pairs:
-        settled = settled.where(tuple_(Doubt.thing_id, Doubt.source_id).not_in(pairs))
-    await session.execute(_cleared(settled))
+    await _settle(session, things, shaken)
     rows = [
         {
             "id": ids.doubt_id(conclusion, thing, source),
@@ -53,6 +49,32 @@ async def weigh(session: AsyncSession, things: Mapping[UUID, Claimed]) -> None:
     ]
     if rows:
         await _raise(session, rows)
+
+
+async def lift(session: AsyncSession, things: Mapping[UUID, Claimed]) -> list[UUID]:
+    """As `weigh`, but raises none: what was concluded since the pages were retracted does not rest on them.
+
+    The doubts that were lifted.
+    """
+    lifted = await _settle(session, things, _shaken(things))
+    await session.execute(
+        _open(things)
+        .values(weighed_at=func.clock_timestamp())
+        .execution_options(synchronize_session=False)
+    )
+    return lifted
+
+
+async def _settle(session: AsyncSession, things: Collection[UUID], shaken: Shaken) -> list[UUID]:
+    pairs = [(thing, source) for thing, sources in shaken.items() for source in sources]
+    settled = _open(things)
+    if pairs:
+        settled = settled.where(tuple_(Doubt.thing_id, Doubt.source_id).not_in(pairs))
+    return list((await session.scalars(_cleared(settled).returning(Doubt.id))).all())
+
+
+def _open(things: Collection[UUID]) -> Update:
+    return update(Doubt).where(Doubt.thing_id.in_(things), Doubt.cleared_at.is_(None))
 
 
 async def clear(session: AsyncSession, sources: Collection[UUID]) -> None:
@@ -72,14 +94,17 @@ async def _raise(session: AsyncSession, rows: Sequence[Mapping[str, UUID]]) -> N
     await session.execute(
         doubt.on_conflict_do_update(
             index_elements=[Doubt.id],
-            set_={"since": func.clock_timestamp(), "cleared_at": None},
+            set_={"since": func.clock_timestamp(), "cleared_at": None, "weighed_at": None},
             where=Doubt.cleared_at.is_not(None),
         )
     )
 
 
 def _shaken(things: Mapping[UUID, Claimed]) -> Shaken:
-    found = {thing: shaken_by(known.claims, known.source_of) for thing, known in things.items()}
+    found = {
+        thing: shaken_by(known.claims, known.source_of, known.retracted_at)
+        for thing, known in things.items()
+    }
     return {thing: sources for thing, sources in found.items() if sources}
 
 

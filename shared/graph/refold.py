@@ -80,7 +80,7 @@ async def _refold(
     )
     held = {row[0]: row[1:] for row in rows}
     # A statement of its own: what others had not committed before the locks were had is only seen by the next.
-    claimed = await claimed_of(session, kind.evidence_of, held)
+    claimed = await claimed_of(session, kind, held)
     found: dict[UUID, Refolded] = {}
     changed: list[Json] = []
     for thing, (properties, seal, since, *called) in held.items():

@@ -14,6 +14,8 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import citing, doubts, standing, telling_doubts
+from shared.graph.alike import EDGES, NODES
+from shared.graph.claimed import lock
 from shared.graph.refold import refold_edges, refold_nodes
 from shared.graph.scope import Scope
 from shared.graph.turns import write_beside_others
@@ -22,8 +24,6 @@ from shared.store.reading.retractions import BEFORE_ALL
 from shared.store.tables import (
     Agent,
     Evidence,
-    GraphEdge,
-    GraphNode,
     RetractedSource,
     Retraction,
     Source,
@@ -126,13 +126,8 @@ async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:
     """
     locked = _Things()
     while new := await _spoken_of(session, spans) - locked:
-        for table, ids in ((GraphNode, new.nodes), (GraphEdge, new.edges)):
-            await session.execute(
-                select(table.id)
-                .where(table.id.in_(ids))
-                .order_by(table.id)
-                .with_for_update(key_share=True)
-            )
+        await lock(session, NODES, new.nodes)
+        await lock(session, EDGES, new.edges)
         locked |= new
     return await _spoken_of(session, spans)
 
