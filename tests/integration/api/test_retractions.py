@@ -18,7 +18,7 @@ from tests.integration.graph.library import Library
 from tests.integration.graph.world import World
 from tests.waiting import until
 
-PAGE = "https://false.example/page"
+PAGE, ANOTHER = "https://false.example/page", "https://true.example/page"
 BECAUSE = {"source": PAGE, "because": "the paper took it back"}
 RETRACTIONS = f"/agents/{AGENT}/retractions"
 
@@ -136,6 +136,13 @@ async def test_a_running_api_works_it_off(settings: Settings, library: Library, 
 
             await until(is_done, what="what was left behind to be done")
             assert full.analysis_id in await library.doubted()
+            await library.says(ANOTHER, {"summary": "It buys."}, node_id=full.node_id)
+            await library.says(ANOTHER, {}, edge_id=full.edge_id)
+            await until(lambda: _nobody_doubts(library), what="the doubts to be lifted")
             await api.post(f"{RETRACTIONS}/{left}/restore")
             await until(is_done, what="the page to be restored")
     assert await library.doubted() == set()
+
+
+async def _nobody_doubts(library: Library) -> bool:
+    return not await library.doubted()
