@@ -1,5 +1,6 @@
 """Conclusions that are in doubt: they rest on a thing that a retraction made something else, or on one that does."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
@@ -12,7 +13,8 @@ from shared.graph.claimed import Claimed
 from shared.graph.proof.shaken import shaken_by
 from shared.store import ids
 from shared.store.reading import moves
-from shared.store.tables import Citation, Doubt, GraphNode
+from shared.store.reading.retraction_shapes import DoubtView
+from shared.store.tables import Citation, Doubt, GraphNode, Source
 
 Shaken = Mapping[UUID, Collection[UUID]]
 """By node or edge the sources whose retraction shakes it."""
@@ -31,6 +33,26 @@ async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping
         .group_by(Doubt.conclusion_id)
     )
     return {row[0]: row[1] for row in rows}
+
+
+async def of_each(
+    session: AsyncSession, conclusions: Collection[UUID]
+) -> Mapping[UUID, list[DoubtView]]:
+    """Why each of these is in doubt, the oldest reason first; those that are not are left out."""
+    first = func.min(Doubt.since)
+    rows = await session.execute(
+        select(Doubt.conclusion_id, first, Source.id, Source.url, Source.retracted_because)
+        .join(Source, Source.id == Doubt.source_id)
+        .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
+        .group_by(Doubt.conclusion_id, Source.id)
+        .order_by(Doubt.conclusion_id, first, Source.id)
+    )
+    found: defaultdict[UUID, list[DoubtView]] = defaultdict(list)
+    for conclusion, moment, source, url, because in rows:
+        found[conclusion].append(
+            DoubtView(since=moment, source_id=source, url=url, because=because or "")
+        )
+    return found
 
 
 async def weigh(session: AsyncSession, things: Mapping[UUID, Claimed]) -> None:
