@@ -158,7 +158,7 @@ async def test_what_still_repeats_is_left_out_and_counted(
     assert await past.calls() == 2, "it is asked once more and not again"
 
 
-PROMPT = "You watch over the economies of West Africa for a reader who trades in cocoa, and you never say whose agent you are."
+PROMPT = "You watch over the economies of West Africa for one who trades in cocoa, and never say whose agent you are."
 
 
 async def _prompted(past: Past) -> None:
