@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.prices import Prices
 from shared.llm.provider import Provider
 from shared.llm.purse import Purse
+from shared.llm.secrecy import Secret
 from shared.store import agents, interactions, ledger
 from shared.store.budgets.books import Sending
 from shared.store.database import Database
@@ -83,6 +84,12 @@ class PhaseRun:
     def interaction(self) -> Interaction:
         assert self._interaction is not None, "begin() comes first"
         return self._interaction
+
+    @cached_property
+    def secret(self) -> Secret:
+        """Once it has begun: as it was first sent."""
+        begun = self.interaction
+        return Secret(begun.system_prompt, begun.request["messages"][0]["content"])
 
     async def begin(
         self,

@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.crash_points import CrashPoint, reach
 from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
 from shared.llm.phase import Listener, PhaseRun
-from shared.llm.secrecy import Secret
 from shared.store import interactions
 from shared.store.in_flight import InFlight
 from shared.store.ledger import CallRequest
@@ -94,13 +93,13 @@ class ToolLoop:
                 listener=self._listener,
             )
             if _ends(answer):
-                return self._secret.cut_out(answer.text)
+                return self._run.secret.cut_out(answer.text)
             request = await self._use_tools(request, answer_id, answer, is_last=not rounds_left)
         request = request.without_tools({"role": "user", "content": _ROUNDS_USED_UP})
         _, answer = await self._run.answer_to(
             request, is_last=lambda _: True, listener=self._listener
         )
-        return self._secret.cut_out(answer.text)
+        return self._run.secret.cut_out(answer.text)
 
     def results_of(self, tool: str) -> list[Json]:
         """What the calls of `tool` gave, refused ones left out; in the order in which they were made."""
@@ -153,18 +152,12 @@ class ToolLoop:
         return _Use(key, call, tool, arguments, None)
 
     def _refusal(self, arguments: Arguments) -> str | None:
-        if self._secret.stands_in(*_texts_in(arguments.model_dump(mode="json"))):
+        if self._run.secret.stands_in(*_texts_in(arguments.model_dump(mode="json"))):
             return _TOLD_INSTRUCTIONS
         if self._guard is None:
             return None
         earlier = [result for result in self._results.values() if "error" not in result]
-        return self._guard(self._secret.message, arguments, earlier)
-
-    @cached_property
-    def _secret(self) -> Secret:
-        """Once the phase has begun: as it was first sent."""
-        begun = self._run.interaction
-        return Secret(begun.system_prompt, begun.request["messages"][0]["content"])
+        return self._guard(self._run.secret.message, arguments, earlier)
 
     async def _pay_all(self, uses: Sequence[_Use]) -> None:
         """Makes each different call once, all at the same time; what one of them raises is raised when all have ended.

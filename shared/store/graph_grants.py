@@ -80,5 +80,5 @@ RETRACTED: Final = {
     "retractions": Grant(ALL, insert=ALL, update=("restored_at", "due_at")),
     "retracted_sources": Grant(ALL, insert=ALL, update=("is_due", "through")),
     "citations": Grant(ALL, insert=ALL),
-    "doubts": Grant(ALL, insert=ALL, update=("since", "cleared_at")),
+    "doubts": Grant(ALL, insert=ALL, update=("since", "weighed_at", "cleared_at")),
 }
