@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph import answering, around, facts, paths, search
 from shared.graph.answering import MAX_BYTES
 from shared.graph.facts import EdgeFact, NodeFact
+from shared.graph.meaning import Near
 from shared.graph.moves import followed
 from shared.graph.scope import Scope
 from shared.graph.search import Found, Sought
@@ -44,6 +45,7 @@ async def query(
     neighbours: int = 0,
     between: Sequence[UUID] = (),
     limit: int = 20,
+    near: Near | None = None,
 ) -> Json:
     """`{"nodes", "edges"}`: the nodes that meet every condition given, best match first, and the edges among them.
 
@@ -58,7 +60,7 @@ async def query(
     types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
     for each in types:
         await node_type(session, scope, each)
-    sought = Sought(text, types, ids, updated_since, as_of)
+    sought = Sought(text, types, ids, updated_since, as_of, near)
     found = await search.find(session, scope, sought, min(limit, MAX_NODES))
     nodes, edges, is_all = await _around(session, scope, found.nodes, min(neighbours, DEEPEST))
     cuts = [*_cuts(found), *([] if is_all else [_NEIGHBOURS_CUT])]
