@@ -11,7 +11,6 @@ from hashlib import blake2b
 from sandbox.text.words import meaningful, words
 
 PIECE = 4
-PIECES_WEIGH = 0.5
 
 
 def meaning(text: str, dimensions: int) -> list[float]:
@@ -30,7 +29,7 @@ def _features(text: str) -> dict[str, float]:
     for word in {word.lower() for word in words(text) if meaningful(word) or word.isdigit()}:
         found[word] += 1.0
         for piece in _pieces(word):
-            found[f"{piece}…"] += PIECES_WEIGH
+            found[f"{piece}…"] += 1.0
     return found
 
 

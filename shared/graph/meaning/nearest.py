@@ -30,12 +30,13 @@ async def nearest(session: AsyncSession, scope: Scope, near: Near) -> list[UUID]
         "vector": list(near.vector),
         "model": near.model,
         "farthest": 1 - near.least,
+        "most": COMPARED,
     }
     few = await session.scalar(text(_FEW), given)
     if not few:
         # One index holds the vectors of all agents: it goes on until enough of this one's are found.
         await session.execute(text("set local hnsw.iterative_scan = strict_order"))
-    found = await session.execute(text(_OF_FEW if few else _OF_MANY), given)
+    found = await session.execute(text(_OF_FEW if few else OF_MANY), given)
     return list(found.scalars())
 
 
@@ -54,14 +55,17 @@ AMONG: Final = (
 
 _OWN: Final = f"agent_id = {OWNED_SQL} and model = :model"
 _FAR: Final = f"<=> cast(cast(:vector as real[]) as vector({DIMENSIONS}))"
-_FEW: Final = f"select count(*) <= {COMPARED} from (select from node_embeddings where {_OWN} limit {COMPARED} + 1) own"
+_FEW: Final = (
+    "select count(*) <= :most from"
+    f" (select from node_embeddings where {_OWN} limit cast(:most as bigint) + 1) own"
+)
 # Materialized, so that it is this agent's vectors that are gone through, and not the index.
 _OF_FEW: Final = (
     f"with own as materialized (select node_id, {AS_VECTOR} as meaning from node_embeddings where {_OWN})"
     f" select node_id from own where meaning {_FAR} <= :farthest"
     f" order by meaning {_FAR} limit {_LOOKED_AT}"
 )
-_OF_MANY: Final = (
+OF_MANY: Final = (
     "select node_id from ("
     f"select node_id, {AS_VECTOR} {_FAR} as far from node_embeddings where {_OWN}"
     f" order by {AS_VECTOR} {_FAR} limit {_LOOKED_AT}) nearest"
