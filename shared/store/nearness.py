@@ -16,11 +16,15 @@ OLDEST: Final = "0.8"
 """Of pgvector: from here on it goes on through its index until enough of one agent's are found."""
 INDEX: Final = "node_embeddings_near_idx"
 
-_RECENT: Final = "string_to_array({version}, '.')::int[] >= string_to_array('0.8', '.')::int[]"
-_THERE: Final = text(
+_RECENT: Final = (
+    "string_to_array({version}, '.')::int[] >= string_to_array('" + OLDEST + "', '.')::int[]"
+)
+THERE: Final = (
     "select exists (select from pg_extension where extname = 'vector'"
     f" and {_RECENT.format(version='extversion')})"
 )
+"""Whether it is, as SQL."""
+_THERE: Final = text(THERE)
 _TO_BE_HAD: Final = text(
     "select exists (select from pg_available_extension_versions where name = 'vector'"
     f" and {_RECENT.format(version='version')})"

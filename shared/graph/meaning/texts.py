@@ -16,7 +16,7 @@ def text_of(type_name: str, name: str, properties: Json) -> str:
     """Its name, type and summary, then what short properties say; on one line."""
     summary = properties.get("summary")
     parts = [name, type_name, summary if isinstance(summary, str) else "", *_told(properties)]
-    return one_line("; ".join(part for part in parts if part))[:MOST_CHARACTERS]
+    return one_line("; ".join(part for part in parts if part))[:MOST_CHARACTERS].rstrip()
 
 
 def _told(properties: Json) -> Iterator[str]:

@@ -11,6 +11,7 @@ from shared.graph.meaning.due import SWEPT
 from shared.store import migrate
 from shared.store.tables import Agent, EmbeddingSweep, NodeEmbedding
 from shared.store.tables.meaning import DIMENSIONS
+from shared.store.words import ANALYSIS_TYPE
 from tests.integration.levers import Sandbox
 from tests.integration.meaning.seeker import QUESTION, Seeker, fill
 from tests.integration.spending import Spender, book_faults
@@ -36,10 +37,12 @@ async def test_a_step_sees_to_its_own_nodes_and_only_one_that_sweeps_to_others(
     seeker: Seeker,
 ) -> None:
     maker = await fill(seeker.world)
+    finding = await seeker.world.unproven("A finding", ANALYSIS_TYPE)
     await seeker.embed(maker, sweeps=False)
     assert await seeker.embedded() == {maker}
     await (await seeker.next_step()).embed(sweeps=True)
-    assert len(await seeker.embedded()) == 2
+    assert len(await seeker.embedded()) == 3
+    assert finding in await seeker.embedded()
 
 
 async def test_a_great_many_nodes_are_seen_to_step_by_step_and_none_is_missed(
