@@ -16,7 +16,7 @@ from shared.store.tables.meaning import AS_VECTOR, DIMENSIONS
 
 SHOWN: Final = 10
 """Nodes that one search adds for their meaning."""
-COMPARED: Final = 10_000
+COMPARED: Final = 5_000
 """An agent's vectors up to so many are all compared, which costs milliseconds and misses none; of more the index gives
 the nearest, which it may miss some of."""
 _LOOKED_AT: Final = 100
