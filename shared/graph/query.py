@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph import answering, around, facts, given, paths, search
 from shared.graph.answering import MAX_BYTES
 from shared.graph.around import Link
+from shared.graph.meaning import Near
 from shared.graph.scope import Scope
 from shared.graph.search import Found, Sought
 from shared.tools import Json, ToolRefusalError
@@ -42,6 +43,7 @@ async def query(
     neighbours: int = 0,
     between: Sequence[UUID] = (),
     limit: int = 20,
+    near: Near | None = None,
 ) -> Json:
     """`{"nodes", "edges"}`: the nodes that meet every condition given, best match first, and the edges among them.
 
@@ -54,7 +56,7 @@ async def query(
         return await _between(session, scope, await given.checked(session, scope, between))
     types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
     ids = await given.checked(session, scope, ids, types)
-    sought = Sought(text, types, ids, updated_since, as_of)
+    sought = Sought(text, types, ids, updated_since, as_of, near)
     found = await search.find(session, scope, sought, min(limit, MAX_NODES))
     if neighbours:
         node_ids, edge_ids, is_all = await _around(

@@ -13,6 +13,8 @@ from uuid import UUID
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.meaning.meaning import Near
+from shared.graph.meaning.nearest import AMONG, in_order, nearest
 from shared.graph.ranking import Candidate, Way, holds_any, ranked
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
@@ -36,6 +38,8 @@ class Sought:
     updated_since: datetime | None = None
     as_of: datetime | None = None
     """Left out is what all its evidence says was true at other times only."""
+    near: Near | None = None
+    """The text's meaning, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,10 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
     if _may_be_misspelled(found, few):
         ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
         found += await _candidates(session, scope, sought, ways, values)
+    if sought.near is not None:
+        ids = await nearest(session, scope, sought.near)
+        near = await _candidates(session, scope, sought, [(Way.NEAR, AMONG)], {"near_ids": ids})
+        found += in_order(near, ids)
     return _best(ranked(found, words), limit, few.common)
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError, VigilError
 from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
+from shared.llm.embedder import Embedder
 from shared.llm.prices import Prices
 from shared.llm.provider import Provider
 from shared.llm.purse import Purse
@@ -44,6 +45,8 @@ class Model:
     """Used for every phase for which the agent names no other."""
     most_output_tokens: Mapping[Phase, int]
     """Sent with each request, so that what it can cost is known before; thoughts count among them."""
+    embedder: Embedder | None = None
+    """None where nothing is searched by meaning."""
 
 
 class Listener(Protocol):
@@ -79,6 +82,14 @@ class PhaseRun:
         self._interaction: Interaction | None = None
         self._opened: dict[str, Call] = {}
         self._purse = Purse(model.database, lease, self.transaction)
+
+    @property
+    def embedder(self) -> Embedder | None:
+        return self._model.embedder
+
+    @property
+    def prices(self) -> Prices:
+        return self._model.prices
 
     @property
     def interaction(self) -> Interaction:
@@ -211,14 +222,20 @@ class PhaseRun:
         assert request.operation is not None
         billed = self._purse.was_billed(call)
         cost_usd = self._model.prices.of_operation(request.operation) if billed else Decimal(0)
-        await ledger.answer_call(session, call.id, CallAnswer(content, cost_usd=cost_usd))
-        await self._purse.settle(session, call, cost_usd)
+        await self.settled(session, call, CallAnswer(content, cost_usd=cost_usd))
+
+    async def settled(self, session: AsyncSession, call: Call, answer: CallAnswer) -> None:
+        """Records an answer and what it has cost, last in `session`."""
+        await ledger.answer_call(session, call.id, answer)
+        await self._purse.settle(session, call, answer.cost_usd)
 
     def _most_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices
         if request.operation is not None:
             return prices.of_operation(request.operation)
-        most_output = self._model.most_output_tokens[self.phase]
+        most_output = request.most_output_tokens
+        if most_output is None:
+            most_output = self._model.most_output_tokens[self.phase]
         return prices.most_usd(request.model or "", len(request.canonical), most_output)
 
     def _in_flight(self, call: Call) -> InFlight:

@@ -1,13 +1,13 @@
 """when a doubt was last weighed
 
-Revision ID: 0100
+Revision ID: 0034
 Revises: 0033
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0100"
+revision = "0034"
 down_revision = "0033"
 branch_labels = None
 depends_on = None
