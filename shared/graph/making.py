@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import TextClause, text
+from sqlalchemy import TextClause, Uuid, bindparam, text
 from sqlalchemy.dialects.postgresql import dialect
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -20,9 +20,7 @@ from shared.store.tables.base import Base
 
 Rows = Sequence[Mapping[str, Any]]
 
-_IS_RETRACTED: Final = (
-    "exists (select from sources where id = any(:pages) and retracted_at is not null)"
-)
+_IS_RETRACTED: Final = "exists (select from retracted)"
 _MADE: Final = {
     "id": ":id",
     "agent_id": OWNED_SQL,
@@ -78,10 +76,13 @@ def _written(thing: str, before: str = "") -> TextClause:
     borne_out = (
         f"{_insert(Evidence, 'evidence', 'exists (select from thing)')} on conflict do nothing"
     )
-    return text(
-        f"with {before}thing as ({thing}), borne_out as ({borne_out})"
+    statement = text(
+        "with retracted as (select 1 from sources where id in :pages and retracted_at is not null),"
+        f" {before}thing as ({thing}), borne_out as ({borne_out})"
         f" select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
     )
+    # Spelled out: with a list PostgreSQL would plan it anew each time, which takes as long as what is written.
+    return statement.bindparams(bindparam("pages", type_=Uuid, expanding=True))
 
 
 NEW_NODE: Final = _written(
