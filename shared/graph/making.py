@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import TextClause, Uuid, bindparam, text
-from sqlalchemy.dialects.postgresql import dialect
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
@@ -35,13 +34,10 @@ _ENDS: Final = {"source_id": ":source_id", "target_id": ":target_id"}
 
 def _insert(table: type[Base], given: str, where: str) -> str:
     """Of the rows that `given` names, which are JSON; the database's own defaults fill what they never say."""
-    columns = [each for each in table.__table__.c if each.server_default is None]
-    listed = ", ".join(each.name for each in columns)
-    typed = ", ".join(f"{each.name} {each.type.compile(dialect())}" for each in columns)
-    return (
-        f"insert into {table.__tablename__} ({listed}) select {listed}"
-        f" from jsonb_to_recordset(cast(:{given} as jsonb)) as given ({typed}) where {where}"
-    )
+    name = table.__tablename__
+    listed = ", ".join(each.name for each in table.__table__.c if each.server_default is None)
+    rows = f"jsonb_populate_recordset(cast(null as {name}), cast(:{given} as jsonb))"
+    return f"insert into {name} ({listed}) select {listed} from {rows} where {where}"
 
 
 def _made(table: str, columns: Mapping[str, str], where: str) -> str:
