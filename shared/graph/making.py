@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import TextClause, text
-from sqlalchemy.dialects.postgresql import dialect
+from sqlalchemy import TextClause, Uuid, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
@@ -20,9 +19,7 @@ from shared.store.tables.base import Base
 
 Rows = Sequence[Mapping[str, Any]]
 
-_IS_RETRACTED: Final = (
-    "exists (select from sources where id = any(:pages) and retracted_at is not null)"
-)
+_IS_RETRACTED: Final = "exists (select from retracted)"
 _MADE: Final = {
     "id": ":id",
     "agent_id": OWNED_SQL,
@@ -37,13 +34,10 @@ _ENDS: Final = {"source_id": ":source_id", "target_id": ":target_id"}
 
 def _insert(table: type[Base], given: str, where: str) -> str:
     """Of the rows that `given` names, which are JSON; the database's own defaults fill what they never say."""
-    columns = [each for each in table.__table__.c if each.server_default is None]
-    listed = ", ".join(each.name for each in columns)
-    typed = ", ".join(f"{each.name} {each.type.compile(dialect())}" for each in columns)
-    return (
-        f"insert into {table.__tablename__} ({listed}) select {listed}"
-        f" from jsonb_to_recordset(cast(:{given} as jsonb)) as given ({typed}) where {where}"
-    )
+    name = table.__tablename__
+    listed = ", ".join(each.name for each in table.__table__.c if each.server_default is None)
+    rows = f"jsonb_populate_recordset(cast(null as {name}), cast(:{given} as jsonb))"
+    return f"insert into {name} ({listed}) select {listed} from {rows} where {where}"
 
 
 def _made(table: str, columns: Mapping[str, str], where: str) -> str:
@@ -78,10 +72,13 @@ def _written(thing: str, before: str = "") -> TextClause:
     borne_out = (
         f"{_insert(Evidence, 'evidence', 'exists (select from thing)')} on conflict do nothing"
     )
-    return text(
-        f"with {before}thing as ({thing}), borne_out as ({borne_out})"
+    statement = text(
+        "with retracted as (select 1 from sources where id in :pages and retracted_at is not null),"
+        f" {before}thing as ({thing}), borne_out as ({borne_out})"
         f" select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
     )
+    # Spelled out: with a list PostgreSQL would plan it anew each time, which takes as long as what is written.
+    return statement.bindparams(bindparam("pages", type_=Uuid, expanding=True))
 
 
 NEW_NODE: Final = _written(

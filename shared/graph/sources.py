@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import String, bindparam, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -34,8 +34,8 @@ _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_RECENT}"
 _AT: Final = text(
     f"select {_PAGE}, case row_number() over (partition by url order by fetched_at desc, id)"
     " when 1 then text end from sources"
-    f" where agent_id = {OWNED_SQL} and url = any(cast(:urls as text[])) {_NEWEST_FIRST}"
-)
+    f" where agent_id = {OWNED_SQL} and url in :urls {_NEWEST_FIRST}"
+).bindparams(bindparam("urls", type_=String, expanding=True))
 _ALL: Final = text(
     f"select {_PAGE}, null from sources where agent_id = {OWNED_SQL} {_NEWEST_FIRST}"
 )
