@@ -4,7 +4,7 @@ import { tell } from "./times.js";
 const thread = document.getElementById("thread");
 const form = document.getElementById("ask");
 const refused = document.getElementById("refused");
-const PART = { headers: { "HX-Request": "true" } };
+const AS_PART = { "HX-Request": "true", Accept: "text/html" };
 const CITATION = /\[(node|edge):[0-9a-f-]{36}\]/gi;
 const PART_OF_CITATION = /\[(?:n(?:o(?:d(?:e(?::[0-9a-f-]*)?)?)?)?|e(?:d(?:g(?:e(?::[0-9a-f-]*)?)?)?)?)?$/i;
 const NEAR_END_PX = 160;
@@ -107,9 +107,20 @@ async function showEarlier(event) {
 
 async function part(path, name, cursor) {
   const query = new URLSearchParams({ part: name, ...(cursor ? { cursor } : {}) });
-  const answer = await fetch(`${path}?${query}`, PART);
+  const answer = await asked(`${path}?${query}`);
   if (!answer.ok) throw new Error(`${path} is answered with ${answer.status}`);
   return answer.text();
+}
+
+// Who is not signed in any more is led to the sign-in.
+async function asked(path, how = {}) {
+  const answer = await fetch(path, { ...how, headers: AS_PART });
+  const elsewhere = answer.headers.get("HX-Redirect");
+  if (elsewhere) {
+    location.assign(elsewhere);
+    throw new Error("you are not signed in any more");
+  }
+  return answer;
 }
 
 function fragment(html) {
@@ -130,7 +141,7 @@ async function ask(event) {
   button.disabled = true;
   refused.hidden = true;
   try {
-    const answer = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)), ...PART });
+    const answer = await asked(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
     if (answer.ok) {
       field.value = "";
       await takeNew();
