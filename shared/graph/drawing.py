@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import around, neighbourhood, search
 from shared.graph.context import survey
-from shared.graph.facts import STANDS
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.search import Sought
+from shared.graph.standing import STANDS
 from shared.store.reading.drawing_shapes import DrawingView, DrawnEdge, DrawnNode
 from shared.store.tables import GraphNode
 
@@ -58,10 +58,9 @@ async def found(
     """The best match first, by names and properties; as queryGraph finds them."""
     sought = Sought(words, list(of.types), updated_since=of.since)
     told = await search.find(session, scope, sought, limit)
-    nodes = [
-        DrawnNode(id=each.id, type=each.type, name=each.name, updated_at=each.updated_at)
-        for each in told.nodes
-    ]
+    rows = await session.scalars(_nodes(scope, of).where(GraphNode.id.in_(told.ids)))
+    by_id = {row.id: DrawnNode.model_validate(row) for row in rows}
+    nodes = [by_id[each] for each in told.ids if each in by_id]
     return await _with_edges(session, scope, nodes, cut=not told.is_all)
 
 

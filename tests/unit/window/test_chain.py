@@ -20,7 +20,14 @@ BREAK = BreakView(broken="seal", told="it was changed")
 
 def conclusion(link: str, rests_on: Iterable[UUID]) -> ConclusionLink:
     return ConclusionLink(
-        id=uuid4(), holds=True, breaks=[], link=link, name=link, summary="", rests_on=[*rests_on]
+        id=uuid4(),
+        holds=True,
+        breaks=[],
+        link=link,
+        name=link,
+        summary="",
+        rests_on=[*rests_on],
+        doubts=[],
     )
 
 

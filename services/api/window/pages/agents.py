@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
+from pydantic import BeforeValidator
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api import command
@@ -19,13 +20,16 @@ from shared.store.reading.agents import AgentState
 
 router = APIRouter(prefix="/agents")
 
+# A form sends what was not chosen too, as nothing.
+InState = Annotated[AgentState | None, BeforeValidator(lambda given: given or None), Query()]
+
 
 @router.get("")
 async def list_all(
     access: Owned,
     page: Answering,
     paging: Paging,
-    state: AgentState | None = None,
+    state: InState = None,
     search: Annotated[str | None, Query(max_length=200)] = None,
 ) -> HTMLResponse:
     found = await agents.of_owner(

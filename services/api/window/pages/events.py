@@ -53,7 +53,7 @@ async def follow(
         backs={name: words for name, (words, _) in BACK.items()},
         names=[event.subject for event in EVENTS],
         wrong=wrong,
-        stream=_stream("" if wrong else pattern, chosen and str(chosen.id), since),
+        stream=_stream("" if wrong else pattern, str(chosen.id) if chosen else None, since),
     )
 
 
