@@ -1,4 +1,4 @@
-"""What forms of an agent's settings send. An empty field is one that was not given."""
+"""What forms send. An empty field is one that was not given."""
 
 from typing import Annotated, Final
 
@@ -19,6 +19,8 @@ def _lines(text: object) -> object:
 
 
 Lines = BeforeValidator(_lines)
+UNLESS_BLANK: Final = BeforeValidator(lambda given: given or None)
+"""Forms send what was not chosen too, as nothing."""
 Version = Annotated[str, Field(max_length=LONGEST_VERSION_CHARACTERS)]
 """What the form was filled from: nobody overwrites what they have not seen."""
 ModelName = Annotated[str, Field(max_length=200), AfterValidator(refuse_nul)]

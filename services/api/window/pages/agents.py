@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
-from pydantic import BeforeValidator
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api import command
@@ -12,6 +11,7 @@ from services.api.access import Owned
 from services.api.command import NewAgent
 from services.api.hints import Afterwards
 from services.api.pages import Paging
+from services.api.window.forms import UNLESS_BLANK
 from services.api.window.rendering import Answering
 from shared.runtime.settings import Settings
 from shared.store.budgets.standings import Caps
@@ -20,8 +20,7 @@ from shared.store.reading.agents import AgentState
 
 router = APIRouter(prefix="/agents")
 
-# A form sends what was not chosen too, as nothing.
-InState = Annotated[AgentState | None, BeforeValidator(lambda given: given or None), Query()]
+InState = Annotated[AgentState | None, UNLESS_BLANK, Query()]
 
 
 @router.get("")

@@ -5,10 +5,10 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
-from pydantic import BeforeValidator
 from starlette.responses import HTMLResponse
 
 from services.api.access import Owned, OwnedAgent
+from services.api.window.forms import UNLESS_BLANK
 from services.api.window.rendering import Answering
 from shared.store.budgets import standings
 from shared.store.reading import budgets, cost_tables
@@ -23,7 +23,7 @@ SPANS: Final = (7, 30, 90, 365)
 _Day = Annotated[
     date | None,
     # A field that was emptied is sent as one that says nothing.
-    BeforeValidator(lambda given: given or None),
+    UNLESS_BLANK,
     Query(ge=date(2000, 1, 1), le=date(2999, 12, 31)),
 ]
 

@@ -5,12 +5,12 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BeforeValidator
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.access import Owned
 from services.api.pages import Paging
 from services.api.problems import NotFoundError
+from services.api.window.forms import UNLESS_BLANK
 from services.api.window.naming import citations_of
 from services.api.window.rendering import Answering
 from shared.store.reading import agents, inbox
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/inbox")
 
 CHANGED: Final = {"HX-Trigger": "inbox-changed"}
 """Has the page bring its list up to date."""
-OfAgent = Annotated[UUID | None, BeforeValidator(lambda given: given or None), Query()]
+OfAgent = Annotated[UUID | None, UNLESS_BLANK, Query()]
 
 
 @router.get("")
