@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
@@ -86,6 +87,7 @@ def _targets(number: int, nodes: int) -> list[int]:
     return [target for target in dict.fromkeys(found) if target != number]
 
 
+@lru_cache(maxsize=8)  # nodes that stand on one page come one after another
 def _page(first: int, nodes: int) -> SourceLine:
     told: list[str] = []
     for number in range(first, min(first + NODES_ON_A_PAGE, nodes)):

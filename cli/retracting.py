@@ -7,6 +7,7 @@ from uuid import UUID
 
 from cli.client import Client
 from cli.errors import CommandError
+from cli.show.words import counted
 from shared.store.reading.retraction_shapes import RetractionView
 
 LOOK_SECONDS: Final = 0.2
@@ -32,7 +33,8 @@ def until_gone_through(
     """The same when all that rests on them has been folded anew."""
     found = asked
     while any(each.is_pending for each in found):
-        say("going through what rests on it")
+        left = sum(each.left for each in found)
+        say(f"going through what rests on it: {counted(left, 'quote')} left")
         time.sleep(LOOK_SECONDS)
         found = [client.retraction(agent, each.id) for each in asked]
     return found

@@ -12,13 +12,13 @@ from cli.client import Client
 from cli.show.console import err, out
 from cli.show.json import print_json
 from cli.show.verification import counted_in_words, show_breaks, show_chain, show_summary
-from shared.store.reading.proof_shapes import CheckedView, FoundBreak
+from shared.store.reading.proof_shapes import CheckedView, FoundBreak, FoundDoubt
 from shared.store.reading.shapes import AgentView, View
 
 ROWS: Final = 500
 """That the api looks at in one answer."""
 MOST_TOLD: Final = 1000
-"""Breaks that are kept and told; of more than that, only how many there are."""
+"""Breaks, and doubts, that are kept and told; of more than that, only how many there are."""
 
 
 class AgentVerified(View):
@@ -31,6 +31,9 @@ class AgentVerified(View):
     broken: int
     """How many breaks there are; `breaks` tells the first of them."""
     breaks: list[FoundBreak]
+    in_doubt: int
+    """How many conclusions are; `doubts` tells why, of the first of them. They break nothing."""
+    doubts: list[FoundDoubt]
 
 
 def verify_one(client: Client, conclusion_id: UUID, *, as_json: bool) -> bool:
@@ -61,11 +64,14 @@ def verify_all(client: Client, agent: str | None, *, as_json: bool) -> bool:
 
 def _verified(client: Client, agent: AgentView) -> AgentVerified:
     checked, breaks, broken = Counter[str](), list[FoundBreak](), 0
+    doubts, in_doubt = list[FoundDoubt](), 0
     with _progress(agent.name) as tell:
         for page in client.verification_pages(str(agent.id), ROWS):
             checked.update(page.checked.model_dump())
             broken += len(page.breaks)
             breaks += page.breaks[: MOST_TOLD - len(breaks)]
+            in_doubt += len({each.id for each in page.doubts})
+            doubts += page.doubts[: MOST_TOLD - len(doubts)]
             tell(CheckedView(**checked))
     return AgentVerified(
         agent_id=agent.id,
@@ -74,6 +80,8 @@ def _verified(client: Client, agent: AgentView) -> AgentVerified:
         checked=CheckedView(**checked),
         broken=broken,
         breaks=breaks,
+        in_doubt=in_doubt,
+        doubts=doubts,
     )
 
 

@@ -11,6 +11,7 @@ from starlette.middleware import Middleware
 from sandbox.corpus import CorpusError
 from sandbox.http.about import SandboxHeader, about_routes
 from sandbox.http.control import control_routes
+from sandbox.http.embeddings import embedding_routes
 from sandbox.http.endpoint import Levers
 from sandbox.http.openai import openai_routes
 from sandbox.http.responses import responses_routes
@@ -39,6 +40,7 @@ def build_app(
     routes = [
         *about_routes(settings, shelf),
         *openai_routes(shelf, levers, settings.latency_seconds, settings.pace_seconds),
+        *embedding_routes(levers, settings.latency_seconds),
         *responses_routes(shelf, levers, settings.latency_seconds),
         *tavily_routes(shelf, levers, settings.latency_seconds),
         *(control_routes(levers) if settings.control else []),

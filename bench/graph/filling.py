@@ -13,7 +13,7 @@ from bench.graph import naming, rows
 from shared.graph.scope import Scope
 from shared.store.words import PROMPTED
 
-FILLED: Final = ("graph_nodes", "graph_edges", "sources", "evidence")
+FILLED: Final = ("graph_nodes", "graph_names", "graph_edges", "sources", "evidence")
 LOOKED_FOR: Final = 200
 """Nodes, and names, words and pairs of nodes: no two in a row are the same."""
 
@@ -94,9 +94,11 @@ def _indexes_at_the_end(connection: Connection[Any]) -> Iterator[None]:
 
 
 def _looked_for(connection: Connection[Any], scope: Scope) -> Filled:
+    # In another order than that in which nodes are known to many: the first of it would be hubs, the more the larger the
+    # graph.
     found = connection.execute(
         "select id, name from graph_nodes where type like 'Type%%' and name <> %s"
-        " order by md5(name) limit %s",
+        " order by md5(reverse(name)) limit %s",
         (naming.HUB, LOOKED_FOR),
     ).fetchall()
     hub = connection.execute("select id from graph_nodes where name = %s", (naming.HUB,)).fetchone()

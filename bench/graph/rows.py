@@ -23,6 +23,7 @@ SCHEMA: Final = (
 def statements(nodes: int) -> Iterator[str]:
     """All but the nodes that stand for facts, which must be there; of the only agent that there is."""
     yield from _types()
+    yield from _names()
     yield from _conclusions(nodes)
     yield from _edges(nodes)
     yield from _evidence(nodes)
@@ -41,6 +42,17 @@ def _types() -> Iterator[str]:
         "insert into graph_edge_types (agent_id, name, description, created_by)"
         " select id, 'type_' || number, 'What type ' || number || ' says.', 'bench'"
         f" from agents, generate_series(0, {EDGE_TYPES - 1}) number"
+    )
+
+
+def _names() -> Iterator[str]:
+    """As `shared.graph.naming` reads them. Of nodes whose names are one name, one has it."""
+    yield (
+        "insert into graph_names (agent_id, type, key, backwards, by_length, name, node_id)"
+        " select agent_id, type, key, reverse(key), by_length, name, id from graph_nodes,"
+        " lateral (select regexp_replace(lower(name), ' (corporation|holdings|ltd)$', '') as key) keys,"
+        " lateral (select string_agg(word, ' ' order by length(word) desc, word collate \"C\") as by_length"
+        " from regexp_split_to_table(key, ' ') word) words on conflict do nothing"
     )
 
 

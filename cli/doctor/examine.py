@@ -40,18 +40,20 @@ def _running(settings: Settings, running: Running | None, api: Api | None) -> It
         return
     if running is not None:
         yield installation.process(running)
+    embedding_model = settings.embedding_model
     if api is not None:
         finding, outside_of = installation.api(api)
         yield finding
         if outside_of is not None:
+            embedding_model = outside_of.embedding_model
             yield _asks(outside_of)
     here = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
     if here is not None or _named_elsewhere():
-        yield installation.postgres(
-            here.database_url if here else database_url_of(settings, OPERATOR)
-        )
+        database_url = here.database_url if here else database_url_of(settings, OPERATOR)
+        yield installation.postgres(database_url)
+        yield installation.meaning(database_url, embedding_model)
         yield from installation.nats(here.nats_url if here else settings.nats_url)
     if running is not None:
         yield from installation.actors(running)

@@ -7,7 +7,7 @@ import psycopg
 
 from cli.api import Api
 from cli.client import Client
-from cli.doctor.finding import Finding, bad, good
+from cli.doctor.finding import Finding, bad, good, note
 from cli.errors import AwayError, CommandError
 from cli.installation import nats_credentials
 from cli.local.household import ACTORS, SANDBOX
@@ -18,6 +18,7 @@ from shared.errors import TransientError
 from shared.events.provision import fault
 from shared.events.tail import listening, stored
 from shared.events.topology import CONSUMERS
+from shared.store import nearness
 from shared.store.reading.shapes import OutsideView
 
 CONNECT_SECONDS = 3
@@ -55,6 +56,23 @@ def postgres(url: str) -> Finding:
     if tables is None:
         return bad(name, f"version {version}, but the tables are missing", "run `vigil migrate`")
     return good(name, f"version {version.split()[0]}, tables are there")
+
+
+def meaning(url: str, model: str | None) -> Finding:
+    """Whether what is near in meaning is found; `model` is what the installation makes vectors by."""
+    name = "search by meaning"
+    if model is None:
+        return note(name, "is off", "VIGIL_EMBEDDING_MODEL turns it on, as text-embedding-3-small")
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
+            row = connection.execute(nearness.THERE).fetchone()
+    except psycopg.Error as error:
+        told = str(error).strip().splitlines()[0]
+        return bad(name, f"by {model}, but PostgreSQL says: {told}", "see what is said of postgres")
+    if row != (True,):
+        told = f"{model} is named, but PostgreSQL has no pgvector of {nearness.OLDEST} or later"
+        return bad(name, f"{told}: it is off", "give the server pgvector, then run `vigil migrate`")
+    return good(name, f"by {model}")
 
 
 def nats(url: str) -> list[Finding]:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.show.words import ago, between, clip, counted
-from cli.show.work import step_name
+from cli.show.work import about, round_of, step_name
 from shared.store.reading.shapes import (
     AnswerEvent,
     InteractionEvent,
@@ -95,6 +95,9 @@ def _step(console: Console, step: StepView, runs: Sequence[InteractionView], sai
         f"\n[title]{step_name(step)}[/]  [{style}]{step.status}[/]  "
         f"[quiet]{between(step.started_at, step.ended_at)}{tries}[/]"
     )
+    if round_of(step):
+        # What was planned stands in the plan.
+        console.print(f"  [agent]?[/] {escape(about(step))}", soft_wrap=True)
     if step.error:
         console.print(f"  [bad]✗[/] {escape(step.error)}", soft_wrap=True)
     for run in runs:

@@ -20,6 +20,7 @@ from shared.store.reading.proof_shapes import (
     ThingLink,
     VerificationView,
 )
+from shared.store.reading.retraction_shapes import DoubtView
 
 if TYPE_CHECKING:
     from cli.verifying import AgentVerified
@@ -53,18 +54,25 @@ def show_summary(console: Console, found: VerificationView) -> None:
     )
     told = counted_in_words(checked)
     console.print(f"\n{_verdict(broken)} [quiet]{told} checked[/]", soft_wrap=True)
+    asked = next((each for each in found.conclusions if each.id == found.id), None)
+    for each in asked.doubts if asked else ():
+        console.print(_doubt(each), soft_wrap=True)
 
 
 def show_breaks(console: Console, found: "AgentVerified") -> None:
-    """What is broken of all that an agent knows."""
+    """What is broken of all that an agent knows, and which of its conclusions are in doubt."""
     for each in found.breaks:
         where = f"{each.link} {_data(each.name)} [quiet]{each.id}[/]"
         console.print(f"{BAD} {where}: [bad]{_data(each.told)}[/]", soft_wrap=True)
     if (more := found.broken - len(found.breaks)) > 0:
         console.print(f"[bad]… and {more:,} more[/]")
+    for doubt in found.doubts:
+        where = f"{doubt.link} {_data(doubt.name)} [quiet]{doubt.id}[/]"
+        console.print(f"{where}: {_doubt(doubt)}", soft_wrap=True)
+    doubted = f", [warn]{found.in_doubt:,} in doubt[/]" if found.in_doubt else ""
     console.print(
         f"{_verdict(found.broken)} [agent]{_data(found.name)}[/]: "
-        f"[quiet]{counted_in_words(found.checked)} checked[/]",
+        f"[quiet]{counted_in_words(found.checked)} checked[/]{doubted}",
         soft_wrap=True,
     )
 
@@ -102,6 +110,8 @@ class _Chain:
             return branch
         for each in link.breaks:
             branch.add(_break(each))
+        for doubt in link.doubts if isinstance(link, ConclusionLink) else ():
+            branch.add(_doubt(doubt))
         for below in self._below(link):
             self._branch(branch.add, below)
         if hidden := self._superseded(link):
@@ -167,6 +177,11 @@ def _page(link: SourceLink) -> str:
 
 def _break(told: BreakView) -> str:
     return f"[bad]{told.broken}: {_data(told.told)}[/]"
+
+
+def _doubt(doubt: DoubtView) -> str:
+    page = f"[link]{_data(doubt.url)}[/] was retracted ({_data(doubt.because)})"
+    return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 
 
 def _verdict(broken: int) -> str:

@@ -27,8 +27,22 @@ _THINKS: Final = {
 
 
 def step_name(step: StepView) -> str:
-    """`query 2`; of some kinds there is only one."""
-    return f"{step.kind} {step.index + 1}" if step.kind in ("query", "insight") else step.kind
+    """`query 2`, or `query 4, round 2`; of some kinds there is only one."""
+    if step.kind not in ("query", "insight"):
+        return step.kind
+    again = f", round {round_of(step) + 1}" if round_of(step) else ""
+    return f"{step.kind} {step.index + 1}{again}"
+
+
+def round_of(step: StepView) -> int:
+    """0 of what was planned; of what Analyzers lacked, and of their being asked again, the round after it."""
+    number = step.input.get("round", 0)
+    return number if isinstance(number, int) else 0
+
+
+def about(step: StepView) -> str:
+    """What a query or an insight asks."""
+    return str(step.input.get("objective") or step.input.get("observation") or "")
 
 
 def doing(iteration: IterationDetails, step: StepView) -> str:

@@ -10,7 +10,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 
 from cli.show.words import between, clip, counted
-from cli.show.work import ACTOR_OF, doing, step_name
+from cli.show.work import ACTOR_OF, about, doing, round_of, step_name
 from shared.store.reading.shapes import ConclusionView, CountsView, IterationDetails, StepView
 
 MOST_MISSING: Final = 2
@@ -77,20 +77,22 @@ class Narrator:
         elif step.kind == "query":
             learned = f"{counted(result['nodes'], 'node')}, {counted(result['edges'], 'edge')}"
             self._line(step, "[good]✓[/]", f"{step_name(step)}: {learned}", took)
+            if round_of(step):
+                self._detail("lacked", about(step))
         elif step.kind == "insight":
             self._tell_insight(step, took, conclusions)
         else:
             self._tell_advice(step, took, conclusions)
 
     def _tell_plan(self, iteration: IterationDetails, step: StepView, took: str) -> None:
-        planned = [each for each in iteration.steps if each.kind in ("query", "insight")]
+        asked = [each for each in iteration.steps if each.kind in ("query", "insight")]
+        planned = [each for each in asked if not round_of(each)]
         queries = sum(each.kind == "query" for each in planned)
         insights = len(planned) - queries
         what = f"plans {counted(queries, 'query')} and {counted(insights, 'insight')}"
         self._line(step, "[good]✓[/]", what if planned else "finds nothing to do", took)
         for each in planned:
-            about = each.input.get("objective") or each.input.get("observation") or ""
-            self._detail(step_name(each), about)
+            self._detail(step_name(each), about(each))
 
     def _tell_insight(self, step: StepView, took: str, conclusions: Conclusions) -> None:
         result = step.result or {}
@@ -149,12 +151,12 @@ def _at_work(iteration: IterationDetails) -> Table:
     table = Table.grid(padding=(0, 1))
     for step in iteration.steps:
         if step.status in ("pending", "running"):
-            about = "" if step.kind in ("observe", "advise") else step_name(step)
+            name = "" if step.kind in ("observe", "advise") else step_name(step)
             table.add_row(
                 " ",
                 Spinner("dots", style="quiet"),
                 f"[quiet]{ACTOR_OF[step.kind]:<10}[/]",
-                f"[quiet]{about}[/]",
+                f"[quiet]{name}[/]",
                 escape(clip(doing(iteration, step), 70)),
                 f"[quiet]{between(step.started_at, None)}[/]",
             )

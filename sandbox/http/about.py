@@ -28,7 +28,12 @@ def about_routes(settings: SandboxSettings, shelf: CorpusShelf) -> list[Route]:
                 "models": [MODEL],
                 "corpus": {"name": settings.corpus, "documents": _documents(shelf)},
                 "endpoints": {
-                    "openai": ["/v1/chat/completions", "/v1/responses", "/v1/models"],
+                    "openai": [
+                        "/v1/chat/completions",
+                        "/v1/responses",
+                        "/v1/embeddings",
+                        "/v1/models",
+                    ],
                     "tavily": ["/search", "/extract", "/research"],
                     "control": settings.control,
                 },

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from starlette.requests import Request
 
-CallKind = Literal["llm", "search", "extract", "research"]
+CallKind = Literal["llm", "embedding", "search", "extract", "research"]
 
 
 class RefusedError(Exception):

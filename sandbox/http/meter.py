@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.http.call import Call, CallKind
 
-KINDS: tuple[CallKind, ...] = ("llm", "search", "extract", "research")
+KINDS: tuple[CallKind, ...] = ("llm", "embedding", "search", "extract", "research")
 KEPT_HASHES = 200_000
 """A repetition is noticed within this many different requests."""
 KEPT_CALLS = 20_000

@@ -7,6 +7,8 @@ from typing import Any, Final
 INPUT_USD: Final = Decimal("0.75")
 OUTPUT_USD: Final = Decimal("4.50")
 """For a million tokens."""
+EMBEDDING_USD: Final = Decimal("0.02")
+"""Likewise, of what is embedded."""
 OPERATIONS_USD: Final = {
     "search": Decimal("0.008"),
     "search_advanced": Decimal("0.016"),
@@ -22,6 +24,10 @@ def tokens_usd(usage: Mapping[str, int]) -> Decimal:
     """Of an answer's usage, as chat completions tell it."""
     spent = usage["prompt_tokens"] * INPUT_USD + usage["completion_tokens"] * OUTPUT_USD
     return spent / _MILLION
+
+
+def embedding_usd(tokens: int) -> Decimal:
+    return tokens * EMBEDDING_USD / _MILLION
 
 
 def operation_usd(kind: str, body: Mapping[str, Any]) -> Decimal:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from services.adviser.prompts import user_message
 from shared.graph import context
+from shared.graph.meaning import Meaning
 from shared.graph.scope import Scope
 from shared.graph.tools import advice_generation
 from shared.llm.phase import Model, PhaseRun
@@ -20,6 +21,7 @@ from shared.store.words import Phase
 class Advise:
     model: Model
     context_tokens: int
+    meaning: Meaning | None = None
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
@@ -30,7 +32,7 @@ class Advise:
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)
         message = user_message(agent.mission, analyses, graph_context)
         run = PhaseRun(self.model, lease, agent, Phase.ADVICE_GENERATION, message)
-        loop = ToolLoop(run, advice_generation(scope))
+        loop = ToolLoop(run, advice_generation(scope, self.meaning))
         reason = await loop.last_words()
         advice = [
             {"id": result["nodeId"], "action": result["action"]}

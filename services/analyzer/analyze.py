@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from services.analyzer.prompts import missing_data, named_missing, user_message
 from shared.events.models import Insight
 from shared.graph import context
+from shared.graph.meaning import Meaning
 from shared.graph.scope import Scope
 from shared.graph.tools import analysis_generation
 from shared.graph.validation import Validators
@@ -26,6 +27,7 @@ class Analyze:
     model: Model
     context_tokens: int
     validators: Validators = field(default_factory=Validators)
+    meaning: Meaning | None = None
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """The context is built now, when every query of the iteration has ended: it is the enriched graph."""
@@ -38,7 +40,7 @@ class Analyze:
         answered = [each["objective"] for each in step.input.get("answered", [])]
         message = user_message(agent.mission, insight, nodes, graph_context, answered)
         run = PhaseRun(self.model, lease, agent, Phase.ANALYSIS_GENERATION, message)
-        loop = ToolLoop(run, analysis_generation(scope, self.validators))
+        loop = ToolLoop(run, analysis_generation(scope, self.validators, self.meaning))
         last_words = await loop.last_words()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         asked_for = loop.results_of("requestInvestigation")

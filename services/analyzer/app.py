@@ -2,7 +2,7 @@
 
 from services.analyzer.analyze import Analyze
 from shared.runtime.actor import Actor
-from shared.runtime.model import model_of
+from shared.runtime.model import meaning_of, model_of
 from shared.runtime.settings import Settings
 from shared.runtime.step_actor import step_actor, step_database
 from shared.store.words import StepKind
@@ -13,7 +13,7 @@ SLOTS = 4
 def build(settings: Settings) -> Actor:
     database = step_database("analyzer", settings, slots=SLOTS)
     model = model_of(settings, database)
-    work = Analyze(model, settings.context_tokens)
+    work = Analyze(model, settings.context_tokens, meaning=meaning_of(settings))
     return step_actor(
         "analyzer",
         settings,

@@ -27,6 +27,9 @@ def _reason(text: str) -> str:
     return text
 
 
+Reason = Annotated[str, AfterValidator(_reason), length_told(1, REASON_CHARACTERS)]
+
+
 class NewMerge(BaseModel):
     """Two nodes of one type that are one thing: what `gone` has becomes the other's."""
 
@@ -34,7 +37,7 @@ class NewMerge(BaseModel):
 
     kept: UUID
     gone: UUID
-    reason: Annotated[str, AfterValidator(_reason), length_told(1, REASON_CHARACTERS)]
+    reason: Reason
 
 
 async def merge(access: AgentAccess, wanted: NewMerge) -> MergeView:

@@ -12,6 +12,7 @@ from services.api.access import AgentAccess
 from services.api.lengths import length_told
 from services.api.problems import NotFoundError
 from shared.graph import retracting
+from shared.graph.lifting import lift
 from shared.graph.refolding import work_off
 from shared.runtime.rhythm import whatever_happens
 from shared.store.database import Database
@@ -39,6 +40,9 @@ def _said(text: str, longest: int) -> str:
     return text
 
 
+Because = Annotated[str, AfterValidator(_because), length_told(1, BECAUSE_CHARACTERS)]
+
+
 class NewRetraction(BaseModel):
     """That a page is not to be believed."""
 
@@ -52,11 +56,14 @@ class NewRetraction(BaseModel):
             description="A URL, for all versions of it that were read; or a source's id, for one"
         ),
     ]
-    because: Annotated[str, AfterValidator(_because), length_told(1, BECAUSE_CHARACTERS)]
+    because: Because
 
 
 class Retracting:
-    """Works off what is due, soon after it was asked for, and what a process before this one left behind."""
+    """Works off what is due, soon after it was asked for, and what a process before this one left behind.
+
+    And lifts the doubts that came of it, where new evidence puts an end to them.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -71,6 +78,9 @@ class Retracting:
         while True:
             await whatever_happens(
                 partial(work_off, self._database), "retractions wait for the next look"
+            )
+            await whatever_happens(
+                partial(lift, self._database), "doubts to be lifted wait for the next look"
             )
             self._asked.clear()
             try:

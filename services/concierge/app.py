@@ -3,7 +3,7 @@
 from services.concierge.configure import Configure
 from services.concierge.converse import Converse, ask_for_next
 from shared.runtime.actor import Actor
-from shared.runtime.model import model_of, search_of
+from shared.runtime.model import meaning_of, model_of, search_of
 from shared.runtime.settings import Settings
 from shared.runtime.step_actor import step_actor, step_database
 from shared.store import configurations
@@ -17,7 +17,13 @@ def build(settings: Settings) -> Actor:
     database = step_database("concierge", settings, slots=SLOTS)
     model = model_of(settings, database)
     search = search_of(settings)
-    converse = Converse(model, search, settings.context_tokens, settings.conversation_tokens)
+    converse = Converse(
+        model,
+        search,
+        settings.context_tokens,
+        settings.conversation_tokens,
+        meaning_of(settings),
+    )
     return step_actor(
         "concierge",
         settings,

@@ -14,6 +14,7 @@ from services.concierge.situation import Situation, look
 from services.concierge.writing import Writer
 from shared.errors import PermanentError
 from shared.graph import citations, cited
+from shared.graph.meaning import Meaning
 from shared.graph.tools import query_graph
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
@@ -33,6 +34,7 @@ class Converse:
     search: SearchClient
     context_tokens: int
     conversation_tokens: int
+    meaning: Meaning | None = None
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """Answers one question, and makes room for the next where the conversation has grown long.
@@ -93,7 +95,7 @@ class Converse:
 
     def _tools(self, situation: Situation) -> list[Tool]:
         return [
-            query_graph(situation.scope),
+            query_graph(situation.scope, self.meaning),
             conversation_search(self.search),
             remember(situation.agent.id, situation.question_id, situation.question),
         ]

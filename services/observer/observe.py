@@ -6,11 +6,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.observer.past import Past, look_back
 from services.observer.plan import Resolved, resolved
-from services.observer.prompts import ObserverPlan, repeats_message, user_message
+from services.observer.prompts import ObserverPlan, again_message, user_message
 from shared.graph import context, seed_types
 from shared.graph.layout import within
 from shared.graph.scope import Scope
 from shared.llm.phase import Model, PhaseRun
+from shared.llm.secrecy import Secret
 from shared.llm.structured import response_format, structured_answer
 from shared.runtime.work import Outcome
 from shared.store import agents, interactions, investigations, iterations, memories
@@ -55,21 +56,24 @@ class Observe:
         return Outcome(plan.counts, write)
 
     async def _plan(self, run: PhaseRun, scope: Scope, past: Past) -> Resolved:
-        """What repeats is told once, and asked to be planned anew; what still repeats then is left out.
+        """What repeats, or tells instructions, is told once, and asked to be planned anew; what still does is left out.
 
         The run is not complete before that is known, so it is completed where the step ends.
         """
         request = await run.begin(response_format=response_format(ObserverPlan, PLAN))
         given, request = await structured_answer(run, request, ObserverPlan, name=PLAN, ends=False)
-        plan = await self._resolved(scope, past, given)
-        if not plan.repeats:
+        secret = run.secret
+        plan = await self._resolved(scope, past, given, secret)
+        if not plan.repeats and not plan.telling:
             return plan
-        told = {"role": "user", "content": repeats_message(plan.repeats)}
+        told = {"role": "user", "content": again_message(plan.repeats, plan.telling)}
         again, _ = await structured_answer(
             run, request.following(told), ObserverPlan, name=PLAN, ends=False
         )
-        return await self._resolved(scope, past, again)
+        return await self._resolved(scope, past, again, secret)
 
-    async def _resolved(self, scope: Scope, past: Past, plan: ObserverPlan) -> Resolved:
+    async def _resolved(
+        self, scope: Scope, past: Past, plan: ObserverPlan, secret: Secret
+    ) -> Resolved:
         async with self.model.database.transaction() as session:
-            return await resolved(session, scope, past, plan)
+            return await resolved(session, scope, past, plan, secret)

@@ -1,4 +1,4 @@
-"""A plan as steps' inputs: what it refers to is resolved, and what repeats is set apart."""
+"""A plan as steps' inputs: what it refers to is resolved; what repeats, and what tells instructions, is set apart."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +13,7 @@ from services.observer.repeats import Repeat, repeated_insight, repeated_query
 from shared.graph import context
 from shared.graph.context.asked import request_id_in
 from shared.graph.scope import Scope
+from shared.llm.secrecy import Secret
 
 MAX_PLAN_ITEMS: Final = 20
 """A plan is asked to be short; one that is not is cut here, so that it cannot cost without bound."""
@@ -22,18 +23,21 @@ Input = dict[str, Any]
 
 @dataclass
 class Resolved:
-    """`repeats` are neither among the queries nor the insights."""
+    """`repeats` and `telling` are neither among the queries nor the insights."""
 
     queries: list[Input] = field(default_factory=list)
     insights: list[Input] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
+    telling: list[str] = field(default_factory=list)
+    """Items that tell the instructions of who planned them, by their place: `query 1`. A query goes out to the web."""
     dropped_references: list[str] = field(default_factory=list)
     dropped_requests: list[str] = field(default_factory=list)
 
     @property
     def stored(self) -> Input:
-        """As the iteration keeps it; `dropped` counts what was left out because it repeats."""
-        return {"queries": self.queries, "insights": self.insights, "dropped": len(self.repeats)}
+        """As the iteration keeps it; `dropped` counts what was left out because it repeats, or tells instructions."""
+        dropped = len(self.repeats) + len(self.telling)
+        return {"queries": self.queries, "insights": self.insights, "dropped": dropped}
 
     @property
     def counts(self) -> Input:
@@ -43,15 +47,28 @@ class Resolved:
             "dropped_references": self.dropped_references,
             "dropped_requests": self.dropped_requests,
             "dropped_repeats": len(self.repeats),
+            "dropped_telling": len(self.telling),
         }
 
 
-async def resolved(session: AsyncSession, scope: Scope, past: Past, plan: ObserverPlan) -> Resolved:
-    """References to nodes and requests become ids, and those that name none are dropped and told."""
+async def resolved(
+    session: AsyncSession, scope: Scope, past: Past, plan: ObserverPlan, secret: Secret
+) -> Resolved:
+    """References to nodes and requests become ids, and those that name none are dropped and told.
+
+    Nothing that tells the `secret` is among the queries and insights.
+    """
     found = Resolved()
-    for query in plan.queries[:MAX_PLAN_ITEMS]:
-        _add_query(found, past, query)
-    for insight in plan.insights[: MAX_PLAN_ITEMS - min(len(plan.queries), MAX_PLAN_ITEMS)]:
+    for place, query in enumerate(plan.queries[:MAX_PLAN_ITEMS], start=1):
+        if secret.stands_in(query.objective, query.reasoning, *query.search_hints):
+            found.telling.append(f"query {place}")
+        else:
+            _add_query(found, past, query)
+    insights = plan.insights[: MAX_PLAN_ITEMS - min(len(plan.queries), MAX_PLAN_ITEMS)]
+    for place, insight in enumerate(insights, start=1):
+        if secret.stands_in(insight.observation, insight.synthesis_direction):
+            found.telling.append(f"insight {place}")
+            continue
         node_ids, unknown = await context.resolve(session, scope, insight.relevant_node_ids)
         found.dropped_references += unknown
         told = f"{insight.observation}.\n{insight.synthesis_direction}"

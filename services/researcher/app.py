@@ -2,7 +2,7 @@
 
 from services.researcher.research import Research
 from shared.runtime.actor import Actor
-from shared.runtime.model import model_of, search_of
+from shared.runtime.model import meaning_of, model_of, search_of
 from shared.runtime.settings import Settings
 from shared.runtime.step_actor import step_actor, step_database
 from shared.store.words import StepKind
@@ -13,7 +13,13 @@ SLOTS = 4
 def build(settings: Settings) -> Actor:
     database = step_database("researcher", settings, slots=SLOTS)
     model, search = model_of(settings, database), search_of(settings)
-    work = Research(model, search, settings.context_tokens, settings.name_likeness)
+    work = Research(
+        model,
+        search,
+        settings.context_tokens,
+        settings.name_likeness,
+        meaning=meaning_of(settings),
+    )
     return step_actor(
         "researcher",
         settings,

@@ -1,6 +1,8 @@
 """Graph construction: from a document to nodes and edges."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from services.researcher.acquire import Acquired
 from services.researcher.prompts import construction_message
@@ -9,19 +11,21 @@ from shared.graph.tools import Tools
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.store.words import Phase
+from shared.tools import Json
 
 
 @dataclass(frozen=True)
 class Written:
-    """How many different nodes and edges were added or added to."""
+    """The different nodes and edges that were added or added to."""
 
-    nodes: int
-    edges: int
+    nodes: Sequence[UUID]
+    edges: Sequence[UUID]
 
 
 async def construct(
     model: Model, situation: Situation, acquired: Acquired, tools: Tools
-) -> Written:
+) -> tuple[PhaseRun, Written]:
+    """Also the run, for what else belongs to it."""
     message = construction_message(
         situation.agent.mission,
         situation.query,
@@ -32,7 +36,11 @@ async def construct(
     run = PhaseRun(model, situation.lease, situation.agent, Phase.GRAPH_CONSTRUCTION, message)
     loop = ToolLoop(run, tools)
     await loop.last_words()
-    return Written(
-        nodes=len({result["nodeId"] for result in loop.results_of("addGraphNode")}),
-        edges=len({result["edgeId"] for result in loop.results_of("addGraphEdge")}),
+    return run, Written(
+        nodes=_different(loop.results_of("addGraphNode"), "nodeId"),
+        edges=_different(loop.results_of("addGraphEdge"), "edgeId"),
     )
+
+
+def _different(results: Sequence[Json], which: str) -> list[UUID]:
+    return [UUID(each) for each in dict.fromkeys(result[which] for result in results)]

@@ -11,10 +11,12 @@ from services.researcher.situation import Situation
 from shared.events.models import Query
 from shared.graph import context
 from shared.graph.doubles import LIKENESS
+from shared.graph.meaning import Meaning
 from shared.graph.scope import Scope
 from shared.graph.tools import graph_construction
 from shared.graph.validation import Validators
 from shared.llm.phase import Model
+from shared.runtime.embedding import embed_nodes
 from shared.runtime.work import Outcome
 from shared.search.client import SearchClient
 from shared.store import agents, investigations
@@ -29,14 +31,18 @@ class Research:
     context_tokens: int
     name_likeness: float = LIKENESS
     validators: Validators = field(default_factory=Validators)
+    meaning: Meaning | None = None
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """Acquires a document, then builds the graph from it. Each phase goes on where it was interrupted."""
         situation = await self._situation(lease, Query(**step.input))
         acquired = await acquire(self.model, self.search, situation)
-        tools = graph_construction(situation.scope, self.validators, self.name_likeness)
-        written = await construct(self.model, situation, acquired, tools)
-        result = {"nodes": written.nodes, "edges": written.edges}
+        tools = graph_construction(
+            situation.scope, self.validators, self.name_likeness, self.meaning
+        )
+        run, written = await construct(self.model, situation, acquired, tools)
+        await embed_nodes(run, situation.scope, self.meaning, written.nodes, sweeps=step.index == 0)
+        result = {"nodes": len(written.nodes), "edges": len(written.edges)}
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 
         async def answer(session: AsyncSession) -> None:

@@ -4,40 +4,18 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from shared.graph.facts import EdgeFact, NodeFact
-from shared.graph.lines import shortened, utc
+from shared.graph.lines import shortened
 from shared.tools import Json
 
 MAX_BYTES: Final = 20_000
 _FRAME_BYTES: Final = 300
 """The brackets and the sentence about the length."""
-
-
-def node(fact: NodeFact) -> Json:
-    return {
-        "id": str(fact.id),
-        "type": fact.type,
-        "name": fact.name,
-        "properties": fact.properties,
-        "updatedAt": utc(fact.updated_at),
-        **_true(fact),
-    }
-
-
-def edge(fact: EdgeFact) -> Json:
-    return {
-        "id": str(fact.id),
-        "type": fact.type,
-        "sourceId": str(fact.source_id),
-        "targetId": str(fact.target_id),
-        "properties": fact.properties,
-        **_true(fact),
-    }
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 
 def bounded(
-    nodes: Sequence[NodeFact],
-    edges: Sequence[EdgeFact],
+    nodes: Sequence[Json],
+    edges: Sequence[Json],
     cuts: Sequence[str],
     **more: Sequence[Json],
 ) -> Json:
@@ -45,7 +23,7 @@ def bounded(
 
     `cuts` are sentences about what was left out before; `more` stands beside nodes and edges, whole.
     """
-    wholes = [*map(node, nodes), *map(edge, edges)]
+    wholes = [*nodes, *edges]
     left_bytes = MAX_BYTES - _FRAME_BYTES - sum(map(_size_bytes, (*cuts, more)))
     shown = _fitted(wholes, left_bytes)
     left_out = len(wholes) - len(shown)
@@ -61,31 +39,31 @@ def bounded(
 
 
 def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:
-    whole_bytes = list(map(_size_bytes, wholes))
-    if sum(whole_bytes) <= left_bytes:
+    if _size_bytes(wholes) <= left_bytes:
         return list(wholes)
-    shown = list(map(_brief, wholes))
-    brief_bytes = list(map(_size_bytes, shown))
-    left_bytes -= sum(brief_bytes)
-    while left_bytes < 0:
-        left_bytes += brief_bytes.pop()
-        shown.pop()
-    for index, size_bytes in enumerate(brief_bytes):
-        more_bytes = whole_bytes[index] - size_bytes
+    shown = []
+    for whole in wholes:
+        brief = _brief(whole)
+        size_bytes = _size_bytes(brief)
+        if size_bytes > left_bytes:
+            break
+        left_bytes -= size_bytes
+        shown.append(brief)
+    for index, brief in enumerate(shown):
+        if brief is wholes[index]:
+            continue
+        more_bytes = _size_bytes(wholes[index]) - _size_bytes(brief)
         if more_bytes <= left_bytes:
             left_bytes -= more_bytes
             shown[index] = wholes[index]
     return shown
 
 
-def _true(fact: NodeFact | EdgeFact) -> Json:
-    moments = {"asOf": fact.as_of, "until": fact.until}
-    return {name: utc(moment) for name, moment in moments.items() if moment is not None}
-
-
 def _brief(thing: Json) -> Json:
-    return {**thing, "properties": shortened(thing["properties"])}
+    """`thing` itself where there is nothing to shorten."""
+    properties = shortened(thing["properties"])
+    return thing if properties == thing["properties"] else {**thing, "properties": properties}
 
 
 def _size_bytes(thing: object) -> int:
-    return len(json.dumps(thing, ensure_ascii=False).encode()) + len(", ")
+    return len(_ENCODER.encode(thing).encode()) + len(", ")

@@ -1,28 +1,38 @@
-"""Edges at and among nodes, through indexes only: what a hub has beyond the newest of its edges costs nothing."""
+"""Edges at and among nodes, through indexes only: what a hub has beyond the newest of its edges costs nothing.
+
+Only which they are and what they join: properties and times are fetched of those that will be shown.
+"""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import facts
-from shared.graph.facts import EdgeFact
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.standing import STANDS
 
 FEWEST_A_NODE: Final = 5
 """Edges in each direction that each of many nodes has followed, at least."""
 
 
+class Link(NamedTuple):
+    """An edge, by its ends."""
+
+    id: UUID
+    source_id: UUID
+    target_id: UUID
+
+
 async def touching(
     session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
-) -> list[EdgeFact]:
+) -> list[Link]:
     """At most `limit` of those that begin or end at `ids`, those touched last first: of each node the newest."""
     if not ids:
         return []
     share = max(FEWEST_A_NODE, -(-limit // len(ids)))
-    values = {"ids": list(ids), "share": share}
-    return await facts.edges(session, scope, _TOUCHING, values, limit)
+    return await _links(session, scope, _TOUCHING, limit, ids=list(ids), share=share)
 
 
 async def leading(
@@ -31,12 +41,30 @@ async def leading(
     some: Collection[UUID],
     others: Collection[UUID],
     limit: int,
-) -> list[EdgeFact]:
-    """Those from one of `some` to one of `others`, however many edges those have."""
-    if not some or not others:
-        return []
-    values = {"some": list(some), "others": list(others)}
-    return await facts.edges(session, scope, _LEADING, values, limit)
+) -> list[Link]:
+    """Those from one of `some` to one of `others`, however many edges those have, those touched last first."""
+    return await _links(session, scope, _LEADING, limit, some=list(some), others=list(others))
+
+
+async def joining(
+    session: AsyncSession,
+    scope: Scope,
+    some: Collection[UUID],
+    others: Collection[UUID],
+    limit: int,
+) -> list[Link]:
+    """As `leading`, in either direction; none of `some` is one of `others`."""
+    return await _links(session, scope, _JOINING, limit, some=list(some), others=list(others))
+
+
+async def _links(
+    session: AsyncSession, scope: Scope, statement: TextClause, limit: int, **values: Any
+) -> list[Link]:
+    rows = await session.execute(statement, {**scope.bound, **values, "most": limit})
+    return [Link(*row) for row in rows]
+
+
+_COLUMNS: Final = "id, source_id, target_id, updated_at"
 
 
 def _newest_at(end: str) -> str:
@@ -44,14 +72,32 @@ def _newest_at(end: str) -> str:
     # A range of one: PostgreSQL takes it for many and reads them in the index's order, as far as they are wanted. Of
     # equals it would expect the few that most nodes have, and fetch and sort them all: of a hub, very many.
     return (
-        f"(select {end}.id from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
-        f" (select graph_edges.id from graph_edges where {end}_id >= given.id"
-        f"  and {end}_id <= given.id order by {end}_id desc, updated_at desc limit :share) {end})"
+        f"select touching.* from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
+        f" (select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
+        f"  where {end}_id >= given.id and {end}_id <= given.id"
+        f"  order by {end}_id desc, updated_at desc limit :share) touching"
     )
 
 
-_TOUCHING: Final = f"{_newest_at('source')} union all {_newest_at('target')}"
-_LEADING: Final = (
-    "select id from graph_edges where source_id = any(cast(:some as uuid[]))"
-    " and target_id = any(cast(:others as uuid[]))"
+def _from_to(some: str, others: str) -> str:
+    return (
+        f"select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
+        f" where source_id = any(cast(:{some} as uuid[])) and target_id = any(cast(:{others} as uuid[]))"
+    )
+
+
+def _newest_of(edges: str) -> str:
+    return (
+        f"select id, source_id, target_id from ({edges}) edges"
+        f" where agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
+    )
+
+
+# An edge between two of the nodes is met from both.
+_TOUCHING: Final = text(_newest_of(f"{_newest_at('source')} union {_newest_at('target')}"))
+LEADING: Final = _newest_of(_from_to("some", "others"))
+"""What `leading` asks for, with `some`, `others` and `most` to be given."""
+_LEADING: Final = text(LEADING)
+_JOINING: Final = text(
+    _newest_of(f"{_from_to('some', 'others')} union all {_from_to('others', 'some')}")
 )

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, bindparam, select, union_all
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.graph import naming
 from shared.graph.likeness import alike, backwards, by_length
 from shared.graph.lines import quoted
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.type_names import RESERVED_TYPES
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.merge_shapes import DoubleView, NodeRef
 from shared.store.reading.page import Page, Wanted
-from shared.store.tables import Agent, GraphName, GraphNode
+from shared.store.tables import GraphNode
 from shared.tools import ToolRefusalError
 
 LIKENESS: Final = 0.55
@@ -53,18 +52,15 @@ async def likely(
     but: UUID | None = None,
 ) -> list[Double]:
     """At most MOST nodes of the type that are called like `key`, the likest first; `but` the one that is asked for."""
-    found = await session.execute(
-        _AROUND,
-        {
-            "owner": scope.owner_id,
-            "agent": scope.agent_id,
-            "type": type_name,
-            "key": key,
-            "backwards": backwards(key),
-            "by_length": by_length(key),
-        },
-    )
-    holders: Mapping[str, UUID] = {row.key: row.node_id for row in found if row.node_id != but}
+    found = await session.execute(_BESIDE_IT, beside(scope, type_name, key))
+    holders = {key: node_id for key, node_id in found if node_id != but}
+    return await likest(session, scope, key, holders, least)
+
+
+async def likest(
+    session: AsyncSession, scope: Scope, key: str, holders: Mapping[str, UUID], least: float
+) -> list[Double]:
+    """As `likely`, of those that stand beside it: by their keys the nodes that have them."""
     best: dict[UUID, float] = {}
     for each in alike(key, holders, least):
         holder = holders[each.key]
@@ -125,28 +121,22 @@ async def _of_node(
     return await likely(session, scope, type_name, key, LIKENESS, but=node_id)
 
 
-def _windows() -> Iterator[Select[Any]]:
-    agent = (
-        select(Agent.id)
-        .where(Agent.id == bindparam("agent"), Agent.owner_id == bindparam("owner"))
-        .scalar_subquery()
-    )
-    for column in (GraphName.key, GraphName.backwards, GraphName.by_length):
-        for condition, order in _sides(column):
-            yield select(
-                select(GraphName.key, GraphName.node_id)
-                .where(GraphName.agent_id == agent, GraphName.type == bindparam("type"), condition)
-                .order_by(order)
-                .limit(_BESIDE)
-                .subquery()
+def beside(scope: Scope, type_name: str, key: str) -> dict[str, Any]:
+    """What `BESIDE_SQL` is given."""
+    of_key = {"key": key, "backwards": backwards(key), "by_length": by_length(key)}
+    return {**scope.bound, "type": type_name, **of_key}
+
+
+def _windows() -> Iterator[str]:
+    for column in ("key", "backwards", "by_length"):
+        for comes, order in ((">=", "asc"), ("<", "desc")):
+            yield (
+                f"(select key, node_id from graph_names where agent_id = {OWNED_SQL}"
+                f" and type = :type and {column} {comes} :{column}"
+                f" order by {column} {order} limit {_BESIDE})"
             )
 
 
-def _sides(column: InstrumentedAttribute[str]) -> Iterator[tuple[Any, Any]]:
-    place = bindparam(column.key, type_=column.type)
-    yield column >= place, column.asc()
-    yield column < place, column.desc()
-
-
-# Made once: it takes milliseconds, which is what a node may take.
-_AROUND: Final = union_all(*_windows())
+BESIDE_SQL: Final = " union ".join(_windows())
+"""Keys, and whose they are, beside one."""
+_BESIDE_IT: Final = text(BESIDE_SQL)

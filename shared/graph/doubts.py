@@ -9,11 +9,12 @@ from sqlalchemy import ColumnElement, Update, exists, func, select, tuple_, upda
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.proof.fold import Claim
+from shared.graph.claimed import Claimed
 from shared.graph.proof.shaken import shaken_by
 from shared.store import ids
 from shared.store.reading import moves
-from shared.store.tables import Citation, Doubt, Evidence, GraphNode, Source
+from shared.store.reading.retraction_shapes import DoubtView
+from shared.store.tables import Citation, Doubt, GraphNode, Source
 
 Shaken = Mapping[UUID, Collection[UUID]]
 """By node or edge the sources whose retraction shakes it."""
@@ -34,14 +35,30 @@ async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping
     return {row[0]: row[1] for row in rows}
 
 
-async def weigh(session: AsyncSession, things: Collection[UUID]) -> None:
-    """Brings the doubts that these nodes and edges give cause to up to what their evidence says now."""
-    shaken = await _shaken(session, things)
-    pairs = [(thing, source) for thing, sources in shaken.items() for source in sources]
-    settled = update(Doubt).where(Doubt.thing_id.in_(things), Doubt.cleared_at.is_(None))
-    if pairs:
-        settled = settled.where(tuple_(Doubt.thing_id, Doubt.source_id).not_in(pairs))
-    await session.execute(_cleared(settled))
+async def of_each(
+    session: AsyncSession, conclusions: Collection[UUID]
+) -> Mapping[UUID, list[DoubtView]]:
+    """Why each of these is in doubt, the oldest reason first; those that are not are left out."""
+    first = func.min(Doubt.since)
+    rows = await session.execute(
+        select(Doubt.conclusion_id, first, Source.id, Source.url, Source.retracted_because)
+        .join(Source, Source.id == Doubt.source_id)
+        .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
+        .group_by(Doubt.conclusion_id, Source.id)
+        .order_by(Doubt.conclusion_id, first, Source.id)
+    )
+    found: defaultdict[UUID, list[DoubtView]] = defaultdict(list)
+    for conclusion, moment, source, url, because in rows:
+        found[conclusion].append(
+            DoubtView(since=moment, source_id=source, url=url, because=because or "")
+        )
+    return found
+
+
+async def weigh(session: AsyncSession, things: Mapping[UUID, Claimed]) -> None:
+    """Brings the doubts that these nodes and edges give cause to up to what is claimed of them now."""
+    shaken = _shaken(things)
+    await _settle(session, things, shaken)
     rows = [
         {
             "id": ids.doubt_id(conclusion, thing, source),
@@ -54,6 +71,32 @@ async def weigh(session: AsyncSession, things: Collection[UUID]) -> None:
     ]
     if rows:
         await _raise(session, rows)
+
+
+async def lift(session: AsyncSession, things: Mapping[UUID, Claimed]) -> list[UUID]:
+    """As `weigh`, but raises none: what was concluded since the pages were retracted does not rest on them.
+
+    The doubts that were lifted.
+    """
+    lifted = await _settle(session, things, _shaken(things))
+    await session.execute(
+        _open(things)
+        .values(weighed_at=func.clock_timestamp())
+        .execution_options(synchronize_session=False)
+    )
+    return lifted
+
+
+async def _settle(session: AsyncSession, things: Collection[UUID], shaken: Shaken) -> list[UUID]:
+    pairs = [(thing, source) for thing, sources in shaken.items() for source in sources]
+    settled = _open(things)
+    if pairs:
+        settled = settled.where(tuple_(Doubt.thing_id, Doubt.source_id).not_in(pairs))
+    return list((await session.scalars(_cleared(settled).returning(Doubt.id))).all())
+
+
+def _open(things: Collection[UUID]) -> Update:
+    return update(Doubt).where(Doubt.thing_id.in_(things), Doubt.cleared_at.is_(None))
 
 
 async def clear(session: AsyncSession, sources: Collection[UUID]) -> None:
@@ -73,32 +116,17 @@ async def _raise(session: AsyncSession, rows: Sequence[Mapping[str, UUID]]) -> N
     await session.execute(
         doubt.on_conflict_do_update(
             index_elements=[Doubt.id],
-            set_={"since": func.clock_timestamp(), "cleared_at": None},
+            set_={"since": func.clock_timestamp(), "cleared_at": None, "weighed_at": None},
             where=Doubt.cleared_at.is_not(None),
         )
     )
 
 
-async def _shaken(session: AsyncSession, things: Collection[UUID]) -> Shaken:
-    rows = await session.execute(
-        select(
-            func.coalesce(Evidence.node_id, Evidence.edge_id),
-            Evidence.source_id,
-            Evidence.id,
-            Evidence.claims,
-            Evidence.as_of,
-            Evidence.learned_at,
-            Source.retracted_at.is_not(None),
-        )
-        .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.node_id.in_(things) | Evidence.edge_id.in_(things))
-    )
-    claims: defaultdict[UUID, list[Claim]] = defaultdict(list)
-    source_of: dict[UUID, UUID] = {}
-    for thing, source, evidence, values, as_of, learned_at, is_retracted in rows:
-        claims[thing].append(Claim(evidence, values, as_of, learned_at, is_retracted))
-        source_of[evidence] = source
-    found = {thing: shaken_by(known, source_of) for thing, known in claims.items()}
+def _shaken(things: Mapping[UUID, Claimed]) -> Shaken:
+    found = {
+        thing: shaken_by(known.claims, known.source_of, known.retracted_at)
+        for thing, known in things.items()
+    }
     return {thing: sources for thing, sources in found.items() if sources}
 
 

@@ -3,26 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 from uuid import UUID
 
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import Row, Table, bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import grounds as grounding
-from shared.graph import moves
+from shared.graph import making, moves, rules
 from shared.graph.grounds import Ground
+from shared.graph.making import Rows
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
-from shared.graph.scope import OWNED, Scope
+from shared.graph.rules import EdgeRules
+from shared.graph.scope import OWNED, OWNED_SQL, Scope
 from shared.graph.type_names import RESERVED_TYPES
-from shared.graph.types import EdgeType, edge_type
 from shared.graph.validation import Validators
 from shared.graph.values import refuse_unstorable
-from shared.graph.writing import Added, add_evidence, made_or_locked
+from shared.graph.writing import Added, Locked, add_evidence, made_or_locked
 from shared.store import ids
-from shared.store.tables import GraphEdge, GraphNode
+from shared.store.tables import GraphEdge
 from shared.store.words import ANALYSIS_TYPE
 from shared.tools import Json, ToolRefusalError
 
@@ -38,18 +39,18 @@ _LOCK: Final = (
     # Its key stays: who writes an edge or evidence of it holds that, and need not be waited for.
     .with_for_update(of=_EDGES, key_share=True)
 )
-# "Do nothing", not "do update": the same reason as for nodes.
-_INSERT: Final = (
-    insert(_EDGES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_EDGES.c.id)
-)
-_UPDATE: Final = (
+# "Do nothing", not "do update": see `making`.
+_TIE: Final = insert(_EDGES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_EDGES.c.id)
+_TIE_ANEW: Final = (
     update(_EDGES)
     .where(_EDGES.c.agent_id == OWNED, _EDGES.c.id == bindparam("of_id"))
-    # What is added is of a page that is not retracted.
     .values(unsupported_since=None, updated_at=func.clock_timestamp())
 )
-_ENDS: Final = select(GraphNode.id, GraphNode.type).where(
-    GraphNode.agent_id == OWNED, GraphNode.id.in_(bindparam("ends", expanding=True))
+# What is found has not been moved by a merge.
+_LOOK: Final = text(
+    f"select id, type, exists (select from graph_edges where agent_id = {OWNED_SQL} and type = :of_type"
+    " and source_id = :from_id and target_id = :to_id) as are_joined"
+    f" from graph_nodes where agent_id = {OWNED_SQL} and id in (:from_id, :to_id)"
 )
 
 
@@ -69,19 +70,17 @@ async def add(
     Both ends must be nodes of this agent, of types that the edge type allows, and not the same node. Neither may be a
     conclusion: no page speaks of those.
     """
-    kind = await edge_type(session, scope, type_name)
-    source_id, target_id = await moves.ends(session, scope, source_id, target_id)
-    types = await _ends(session, scope, kind, source_id, target_id)
-    if conclusions := RESERVED_TYPES & set(types):
-        raise ToolRefusalError(
-            f"One end is an {' and an '.join(sorted(conclusions))}: pages say nothing of what is concluded from them; "
-            "connect facts."
-        )
     refuse_unstorable(properties, "properties")
-    found = await grounding.found(session, scope, properties, grounds)
-    edge = _Edge.between(scope, type_name, source_id, target_id)
-    check = partial(validators.check, kind.properties_schema, type_name=type_name)
-    return await add_evidence(session, scope, edge, found, check)
+    try:
+        found = await grounding.found(session, scope, properties, grounds)
+    except ToolRefusalError:
+        # What is wrong with its type or its ends is told first.
+        await _between_facts(session, scope, type_name, source_id, target_id)
+        raise
+    kind, ends = await _between_facts(session, scope, type_name, source_id, target_id)
+    edge = _Edge.between(scope, type_name, ends)
+    check = partial(validators.check, kind.schema, type_name=type_name)
+    return await add_evidence(session, scope, edge, found, check, is_there=ends.are_joined)
 
 
 async def tie_analysis(
@@ -98,49 +97,88 @@ async def tie_analysis(
 
     One that exists takes the given properties on top of its own.
     """
-    kind = await edge_type(session, scope, type_name)
-    source_id, target_id = await moves.ends(session, scope, source_id, target_id)
-    if ANALYSIS_TYPE not in await _ends(session, scope, kind, source_id, target_id):
+    kind = await rules.of_edges(session, scope, type_name)
+    ends = await _ends(session, scope, kind, source_id, target_id)
+    if ANALYSIS_TYPE not in ends.types:
         raise ToolRefusalError(
             f"Neither end is an {ANALYSIS_TYPE}: only such edges can be added here; facts are connected where pages "
             "are read. Add the analysis first and use its id."
         )
     refuse_unstorable(properties, "properties")
-    edge = _Edge.between(scope, type_name, source_id, target_id)
-    check = partial(validators.check, kind.properties_schema, type_name=type_name)
-    held = await made_or_locked(session, edge, Change(properties), check)
-    if held is None:
-        return edge.id, True
-    edge, known = held
-    check(known | properties)
-    await edge.bring_up(session, Change(known | properties))
-    return edge.id, False
+    edge = _Edge.between(scope, type_name, ends)
+    check = partial(validators.check, kind.schema, type_name=type_name)
+
+    async def new() -> UUID | None:
+        check(properties)
+        return edge.id if await edge.tie(session, properties) else None
+
+    held = await made_or_locked(session, edge, new, is_there=ends.are_joined)
+    if isinstance(held, UUID):
+        return held, True
+    changed = held.properties | properties
+    check(changed)
+    await held.thing.tie_anew(session, changed)
+    return held.thing.id, False
+
+
+async def _between_facts(
+    session: AsyncSession, scope: Scope, type_name: str, source_id: UUID, target_id: UUID
+) -> "tuple[EdgeRules, _Ends]":
+    """From here on it is our turn."""
+    kind = await rules.of_edges(session, scope, type_name)
+    ends = await _ends(session, scope, kind, source_id, target_id)
+    if conclusions := RESERVED_TYPES & set(ends.types):
+        raise ToolRefusalError(
+            f"One end is an {' and an '.join(sorted(conclusions))}: pages say nothing of what is concluded from them; "
+            "connect facts."
+        )
+    return kind, ends
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """Two nodes, and whether there is such an edge between them."""
+
+    source_id: UUID
+    target_id: UUID
+    types: tuple[str, str]
+    are_joined: bool
 
 
 async def _ends(
-    session: AsyncSession, scope: Scope, kind: EdgeType, source_id: UUID, target_id: UUID
-) -> tuple[str, str]:
-    """The types of both ends; refuses those that cannot be the ends of such an edge."""
+    session: AsyncSession, scope: Scope, kind: EdgeRules, source_id: UUID, target_id: UUID
+) -> _Ends:
+    """Where they are since the last merge; refuses those that cannot be the ends of such an edge."""
+    found = await _look(session, scope, kind, source_id, target_id)
+    if len(found) < 2:
+        source_id, target_id = await moves.followed(session, scope, (source_id, target_id))
+        found = await _look(session, scope, kind, source_id, target_id)
     if source_id == target_id:
         raise ToolRefusalError(
             f"sourceId and targetId are both {source_id}; an edge joins two different nodes."
         )
-    found = await session.execute(_ENDS, {**scope.bound, "ends": [source_id, target_id]})
-    types = {row.id: row.type for row in found}
     for argument, node_id in (("sourceId", source_id), ("targetId", target_id)):
-        if node_id not in types:
+        if node_id not in found:
             raise ToolRefusalError(
                 f"{argument}: no such node: {node_id}; use an id that queryGraph or addGraphNode gave."
             )
-    _refuse_wrong_type(kind, "start from", kind.source_types, types[source_id])
-    _refuse_wrong_type(kind, "lead to", kind.target_types, types[target_id])
-    return types[source_id], types[target_id]
+    source, target = found[source_id], found[target_id]
+    _refuse_wrong_type(kind, "start from", kind.source_types, source.type)
+    _refuse_wrong_type(kind, "lead to", kind.target_types, target.type)
+    return _Ends(source_id, target_id, (source.type, target.type), source.are_joined)
 
 
-def _refuse_wrong_type(kind: EdgeType, verb: str, allowed: Sequence[str], actual: str) -> None:
+async def _look(
+    session: AsyncSession, scope: Scope, kind: EdgeRules, source_id: UUID, target_id: UUID
+) -> dict[UUID, Row[Any]]:
+    asked = {"of_type": kind.type_name, "from_id": source_id, "to_id": target_id}
+    return {row.id: row for row in await session.execute(_LOOK, {**scope.bound, **asked})}
+
+
+def _refuse_wrong_type(kind: EdgeRules, verb: str, allowed: Sequence[str], actual: str) -> None:
     if allowed and actual not in allowed:
         raise ToolRefusalError(
-            f"{kind.name} edges {verb} {' or '.join(allowed)} nodes, not {actual}; "
+            f"{kind.type_name} edges {verb} {' or '.join(allowed)} nodes, not {actual}; "
             "turn the edge round, or use another edge type."
         )
 
@@ -155,43 +193,44 @@ class _Edge:
     target_id: UUID
 
     @classmethod
-    def between(cls, scope: Scope, type_name: str, source_id: UUID, target_id: UUID) -> "_Edge":
+    def between(cls, scope: Scope, type_name: str, ends: _Ends) -> "_Edge":
         """With the id that it is made by."""
-        edge_id = ids.edge_id(scope.agent_id, type_name, source_id, target_id)
-        return cls(edge_id, scope, type_name, source_id, target_id)
+        edge_id = ids.edge_id(scope.agent_id, type_name, ends.source_id, ends.target_id)
+        return cls(edge_id, scope, type_name, ends.source_id, ends.target_id)
 
-    async def locked(self, session: AsyncSession) -> "tuple[_Edge, Json] | None":
+    async def locked(self, session: AsyncSession) -> "Locked[_Edge] | None":
         between = {"of_type": self.type_name, "from_id": self.source_id, "to_id": self.target_id}
         held = (await session.execute(_LOCK, {**self.scope.bound, **between})).one_or_none()
-        return None if held is None else (replace(self, id=held.id), held.properties)
+        return None if held is None else Locked(replace(self, id=held.id), held.properties)
 
-    async def make(self, session: AsyncSession, made: Change) -> bool:
-        new = await session.scalar(
-            _INSERT,
-            {
-                **self.scope.bound,
-                "id": self.id,
-                "type": self.type_name,
-                "source_id": self.source_id,
-                "target_id": self.target_id,
-                "properties": made.properties,
-                "seal": self.seal(made),
-                "iteration_id": self.scope.iteration_id,
-                "step_id": self.scope.step_id,
-            },
-        )
-        return new is not None
+    async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
+        return await making.write(session, making.NEW_EDGE, self.columns(made), evidence)
 
-    async def bring_up(self, session: AsyncSession, changed: Change) -> None:
-        await session.execute(
-            _UPDATE,
-            {
-                **self.scope.bound,
-                "of_id": self.id,
-                "properties": changed.properties,
-                "seal": self.seal(changed),
-            },
-        )
+    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
+        await making.write(session, making.EDGE, self.columns(changed), evidence)
+
+    async def tie(self, session: AsyncSession, properties: Json) -> bool:
+        """As `make`, without evidence: who concludes may write none."""
+        tied = await session.scalar(_TIE, self.columns(Change(properties)))
+        return tied is not None
+
+    async def tie_anew(self, session: AsyncSession, properties: Json) -> None:
+        """As `bring_up`, likewise."""
+        changed = {"properties": properties, "seal": self.seal(Change(properties))}
+        await session.execute(_TIE_ANEW, {**self.scope.bound, "of_id": self.id, **changed})
+
+    def columns(self, made: Change) -> dict[str, Any]:
+        return {
+            **self.scope.bound,
+            "id": self.id,
+            "type": self.type_name,
+            "source_id": self.source_id,
+            "target_id": self.target_id,
+            "properties": made.properties,
+            "seal": self.seal(made),
+            "iteration_id": self.scope.iteration_id,
+            "step_id": self.scope.step_id,
+        }
 
     def seal(self, changed: Change) -> bytes:
         return seals.of_edge(

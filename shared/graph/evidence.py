@@ -23,7 +23,7 @@ _QUOTE: ColumnElement[bytes] = func.substring(
     Evidence.end_byte - Evidence.first_byte,
     type_=LargeBinary,
 )
-_SOURCE = (
+SOURCE_COLUMNS = (
     Source.id,
     Source.url,
     Source.title,
@@ -58,19 +58,19 @@ async def sources(
     retracted: bool | None = None,
 ) -> Page[SourceView]:
     """Those fetched last first; the versions of the page at `url` where it is given."""
-    statement = select(*_SOURCE).where(Source.agent_id == scope.agent())
+    statement = select(*SOURCE_COLUMNS).where(Source.agent_id == scope.agent())
     if url is not None:
         statement = statement.where(Source.url == url)
     if retracted is not None:
         statement = statement.where(Source.retracted_at.is_not(None) == retracted)
-    return (await slice_of(session, statement, _SOURCES, wanted)).page(_source)
+    return (await slice_of(session, statement, _SOURCES, wanted)).page(source_view)
 
 
 async def source(session: AsyncSession, scope: Scope, source_id: UUID) -> SourceDetails | None:
     """None where the agent has no such source."""
     found = (
         await session.execute(
-            select(*_SOURCE, Source.step_id, Source.text).where(
+            select(*SOURCE_COLUMNS, Source.step_id, Source.text).where(
                 Source.agent_id == scope.agent(), Source.id == source_id
             )
         )
@@ -78,7 +78,7 @@ async def source(session: AsyncSession, scope: Scope, source_id: UUID) -> Source
     if found is None:
         return None
     *told, step_id, text = found
-    return SourceDetails(**dict(_source(*told)), step_id=step_id, text=text)
+    return SourceDetails(**dict(source_view(*told)), step_id=step_id, text=text)
 
 
 async def _evidence(
@@ -124,6 +124,6 @@ def _view(held: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceView:
     )
 
 
-def _source(*row: Any) -> SourceView:
-    told = dict(zip((column.key for column in _SOURCE), row, strict=True))
+def source_view(*row: Any) -> SourceView:
+    told = dict(zip((column.key for column in SOURCE_COLUMNS), row, strict=True))
     return SourceView(**{**told, "sha256": told["sha256"].hex()})

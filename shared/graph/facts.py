@@ -1,82 +1,94 @@
 """Nodes and edges as a search shows them, each with when it was true by its evidence, at the cost of one statement.
 
-Written out as SQL: to put such a statement together anew takes longer than PostgreSQL takes to answer it.
+PostgreSQL writes them as JSON, which is read in one go: to make the rows into values of Python one by one, and these into
+JSON, takes longer than to find them.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.around import LEADING
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.standing import STANDS
 from shared.tools import Json
 
-STANDS: Final = "unsupported_since is null"
-"""What rests on retracted pages alone is not shown. As `shared.graph.standing.is_supported`."""
+_TRUTH: Final = ("asOf", "until")
 
 
-@dataclass(frozen=True)
-class NodeFact:
-    id: UUID
-    type: str
-    name: str
-    properties: Json
-    updated_at: datetime
-    as_of: datetime | None
-    """By the evidence that is true latest, of what was not retracted; None where there is none."""
-    until: datetime | None
-    """When that ended, where it says so."""
+async def shown(
+    session: AsyncSession, scope: Scope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
+) -> tuple[list[Json], list[Json]]:
+    """Those of the nodes and of the edges that the agent has, in this order.
+
+    `asOf` is by the evidence that is true latest, of what was not retracted; `until` is when that ended. Either is left
+    out where nothing says it.
+    """
+    values = {"node_ids": list(node_ids), "edge_ids": list(edge_ids)}
+    return await _told(session, _SHOWN, {**scope.bound, **values})
 
 
-@dataclass(frozen=True)
-class EdgeFact:
-    id: UUID
-    type: str
-    source_id: UUID
-    target_id: UUID
-    properties: Json
-    updated_at: datetime
-    as_of: datetime | None
-    until: datetime | None
+async def shown_among(
+    session: AsyncSession, scope: Scope, node_ids: Iterable[UUID], limit: int
+) -> tuple[list[Json], list[Json]]:
+    """As `shown`, with at most `limit` of the edges that lead from one of the nodes to another, those touched last first."""
+    ids = list(node_ids)
+    values = {"node_ids": ids, "some": ids, "others": ids, "most": limit}
+    return await _told(session, _SHOWN_AMONG, {**scope.bound, **values})
 
 
-async def nodes(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> list[NodeFact]:
-    """Those of `ids` that the agent has, in this order."""
-    rows = await session.execute(text(_NODES), {**scope.bound, "ids": list(ids)})
-    by_id = {row[0]: NodeFact(*row) for row in rows}
-    return [by_id[each] for each in dict.fromkeys(ids) if each in by_id]
+async def _told(
+    session: AsyncSession, statement: TextClause, values: Mapping[str, Any]
+) -> tuple[list[Json], list[Json]]:
+    nodes, edges = (await session.execute(statement, values)).one()
+    for thing in (*nodes, *edges):
+        for moment in _TRUTH:
+            if thing[moment] is None:
+                del thing[moment]
+    return nodes, edges
 
 
-async def edges(
-    session: AsyncSession, scope: Scope, of: str, values: Mapping[str, Any], limit: int
-) -> list[EdgeFact]:
-    """Those whose ids the SQL `of` finds, those touched last first."""
-    statement = _EDGES.format(of=of)
-    rows = await session.execute(text(statement), {**scope.bound, **values, "most": limit})
-    return [EdgeFact(*row) for row in rows]
+def _utc(moment: str) -> str:
+    """As `shared.graph.lines.utc`."""
+    return f"to_char({moment} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
 
 
-def _with_truth(columns: str, table: str, thing: str) -> str:
+def _listed(kind: str, columns: str, given: str) -> str:
+    """Those of which `given` has `id` and `place`."""
+    # Each is looked up by itself: planned for very many at once, all that there is would be gone through.
     return (
-        f"select {columns}, truth.as_of, truth.valid_to from {table} left join lateral"
-        " (select evidence.as_of, evidence.valid_to from evidence"
-        "  join sources on sources.id = evidence.source_id and sources.retracted_at is null"
-        f"  where evidence.{thing}_id = {table}.id order by evidence.as_of desc limit 1) truth on true"
+        "(select coalesce(json_agg(json_build_object("
+        f"'id', thing.id, {columns}, 'asOf', {_utc('as_of')}, 'until', {_utc('valid_to')}) order by place), '[]')"
+        f" from {given}"
+        f" cross join lateral (select * from graph_{kind}s"
+        f"  where id = given.id and agent_id = {OWNED_SQL} and {STANDS} limit 1) thing"
+        " left join lateral (select as_of, valid_to from evidence"
+        f"  where {kind}_id = thing.id"
+        "  and (select retracted_at from sources where id = evidence.source_id) is null"
+        "  order by as_of desc limit 1) truth on true)"
     )
 
 
-_NODES: Final = (
-    _with_truth("graph_nodes.id, type, name, properties, updated_at", "graph_nodes", "node")
-    + f" where graph_nodes.id = any(cast(:ids as uuid[])) and agent_id = {OWNED_SQL} and {STANDS}"
-)
-_EDGES: Final = (
-    "with wanted as materialized (select graph_edges.* from graph_edges"
-    f" where id in ({{of}}) and agent_id = {OWNED_SQL} and {STANDS}"
-    " order by updated_at desc, id limit :most) "
-    + _with_truth("wanted.id, type, source_id, target_id, properties, updated_at", "wanted", "edge")
-    + " order by updated_at desc, wanted.id"
+def _given(ids: str) -> str:
+    return f"unnest(cast(:{ids} as uuid[])) with ordinality given (id, place)"
+
+
+def _shown(given_edges: str) -> TextClause:
+    nodes = _listed(
+        "node",
+        f"'type', type, 'name', name, 'properties', properties, 'updatedAt', {_utc('updated_at')}",
+        _given("node_ids"),
+    )
+    ends = "'sourceId', thing.source_id, 'targetId', target_id"
+    edges = _listed("edge", f"'type', type, {ends}, 'properties', properties", given_edges)
+    return text(f"select {nodes}, {edges}")
+
+
+# Made once: to put such a statement together takes longer than PostgreSQL takes to answer it.
+_SHOWN: Final = _shown(_given("edge_ids"))
+_SHOWN_AMONG: Final = _shown(
+    f"(select id, row_number() over () as place from ({LEADING}) newest) given"
 )

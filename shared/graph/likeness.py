@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from shared.graph.naming import marks
 
@@ -30,19 +29,19 @@ class Alike:
 def alike(key: str, others: Iterable[str], least: float) -> Iterator[Alike]:
     """Those of `others` that read like `key` at least so much, and whose numbers and dates are the same."""
     wanted, own_marks = _trigrams(key), marks(key)
+    fewest = int(least * len(wanted))
     for other in dict.fromkeys(others):
+        # What costs least comes first. A key has no more trigrams than characters and one.
+        if len(other) + 1 < fewest or marks(other) != own_marks:
+            continue
         shared = _shared(wanted, _trigrams(other))
-        if shared >= least and marks(other) == own_marks:
+        if shared >= least:
             yield Alike(other, shared)
 
 
 def _trigrams(key: str) -> set[str]:
-    return set(chain.from_iterable(map(_of_word, key.split())))
-
-
-def _of_word(word: str) -> Iterator[str]:
-    padded = f"  {word} "
-    return (padded[at : at + 3] for at in range(len(padded) - 2))
+    padded = [f"  {word} " for word in key.split()]
+    return {word[at : at + 3] for word in padded for at in range(len(word) - 2)}
 
 
 def _shared(one: set[str], other: set[str]) -> float:

@@ -12,6 +12,7 @@ from shared.tools import Json
 SHORT_TEXT_CHARACTERS = 240
 _SHORT_PROPERTIES_CHARACTERS = 1_200
 _LEFT_OUT = "…"
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 # JSON lets these stand as they are, yet many readers take them for the end of a line.
 _LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
@@ -48,16 +49,20 @@ def short(text: str, limit: int = SHORT_TEXT_CHARACTERS) -> str:
 def shortened(properties: Mapping[str, Any]) -> Json:
     """`properties` for a first look: the summary first, long texts cut, and no more than fit on a line or two."""
     ordered = sorted(properties.items(), key=lambda item: item[0] != "summary")
+    cut = {key: _cut(value) for key, value in ordered}
+    return cut if len(_json(cut)) <= _SHORT_PROPERTIES_CHARACTERS else _first_of(cut)
+
+
+def _first_of(properties: Json) -> Json:
     kept: Json = {}
     characters = 0
-    for key, value in ordered:
-        cut = _cut(value)
+    for key, value in properties.items():
         # What its own braces take, the comma before it does.
-        characters += len(_json({key: cut}))
+        characters += len(_json({key: value}))
         if characters > _SHORT_PROPERTIES_CHARACTERS:
-            return {**kept, _LEFT_OUT: f"{len(ordered) - len(kept)} more"}
-        kept[key] = cut
-    return kept
+            break
+        kept[key] = value
+    return {**kept, _LEFT_OUT: f"{len(properties) - len(kept)} more"}
 
 
 def ago(age: timedelta) -> str:
@@ -86,4 +91,4 @@ def _cut(value: Any) -> Any:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).translate(_LINE_ENDS)
+    return _ENCODER.encode(value).translate(_LINE_ENDS)

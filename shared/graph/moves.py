@@ -6,7 +6,6 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
-from shared.graph.turns import write_beside_others
 from shared.store.reading import moves
 
 
@@ -19,12 +18,3 @@ async def followed(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> 
     """Each as it is now, in their order."""
     current = await current_ids(session, scope, ids)
     return [current.get(each, each) for each in ids]
-
-
-async def ends(
-    session: AsyncSession, scope: Scope, source_id: UUID, target_id: UUID
-) -> tuple[UUID, UUID]:
-    """The ends of an edge that is about to be written, which nobody moves before the transaction ends."""
-    await write_beside_others(session, scope)
-    source, target = await followed(session, scope, (source_id, target_id))
-    return source, target

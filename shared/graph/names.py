@@ -3,33 +3,33 @@
 Nodes that were written before names were kept are found by their exact name, and take it then.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.graph import doubles, naming
 from shared.graph.doubles import Double
+from shared.graph.holders import Key, Known, Seen, look
 from shared.graph.likeness import backwards, by_length
 from shared.graph.lines import quoted
 from shared.graph.scope import Scope
 from shared.graph.turns import write_beside_others
 from shared.graph.values import normal_name
 from shared.store import ids
-from shared.store.tables import GraphName, GraphNode
+from shared.store.tables import GraphName
 from shared.tools import ToolRefusalError
 
 MAX_ALIASES: Final = 10
-_MAX_ROUNDS: Final = 20
+MAX_ROUNDS: Final = 20
 """In each somebody else has taken one of our names meanwhile."""
 
-Key = tuple[str, str]
-"""A type, and the key of a name."""
+Row = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,6 @@ class Called:
     """Nodes that it is not, however alike they are called."""
     likeness: float | None = None
     """From which on similar names are put to who adds it before a new node is made; None asks nobody."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """The node that a thing is, and the name that it has there."""
-
-    node_id: UUID
-    name: str
 
 
 @dataclass(frozen=True)
@@ -68,22 +60,50 @@ class _Wanted:
         return {**self.implied, **self.aliases, self.main: self.called.name}
 
 
-async def settle(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> list[Known]:
+@dataclass(frozen=True)
+class Settled:
+    """For each thing its node, and the names that are theirs once they are taken, in the order in which everybody does."""
+
+    known: Sequence[Known]
+    missing: Sequence[Row]
+
+
+async def settle(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> Sequence[Known]:
     """For each thing its node: the one that has its name already, else one that is yet to be written.
 
     The names, and with them the new nodes, are taken until the transaction ends. One that adds several things must
     settle all of them at once, and then add them as they are known, in the order of their ids: else two wait for each other.
-    Refuses aliases that other nodes have, and what may be a double of a node.
+    Refuses as `find` does.
     """
     await write_beside_others(session, scope)
+    for _ in range(MAX_ROUNDS):
+        settled = await find(session, scope, things)
+        async with session.begin_nested() as attempt:
+            if await take(session, settled.missing):
+                return settled.known
+            await attempt.rollback()
+    raise TransientError(f"{len(settled.missing)} names are being taken by others, again and again")
+
+
+async def find(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> Settled:
+    """What `settle` takes; the turn is had before. Refuses aliases that other nodes have, and what may be a double."""
     wanted = [_wanted(thing) for thing in things]
-    for _ in range(_MAX_ROUNDS):
-        held = await _held(session, scope, wanted)
-        missing: dict[Key, tuple[str, UUID]] = {}
-        known = [await _settled(session, scope, each, held, missing) for each in wanted]
-        if await _took_all(session, scope, missing):
-            return known
-    raise TransientError(f"{len(missing)} names are being taken by others, again and again")
+    seen = [await _look(session, scope, each) for each in wanted]
+    held = {key: known for each in seen for key, known in each.held.items()}
+    missing: dict[Key, tuple[str, UUID]] = {}
+    known = [
+        await _settled(session, scope, each, found, held, missing)
+        for each, found in zip(wanted, seen, strict=True)
+    ]
+    return Settled(known, [row(scope, key, *missing[key]) for key in sorted(missing)])
+
+
+async def take(session: AsyncSession, rows: Sequence[Row]) -> bool:
+    """False where another has one of them; the others must be given back then."""
+    if not rows:
+        return True
+    statement = insert(GraphName).values(list(rows)).on_conflict_do_nothing()
+    return len((await session.scalars(statement.returning(GraphName.key))).all()) == len(rows)
 
 
 async def of_node(session: AsyncSession, scope: Scope, node_id: UUID) -> list[str]:
@@ -96,7 +116,7 @@ async def of_node(session: AsyncSession, scope: Scope, node_id: UUID) -> list[st
     return list(rows)
 
 
-def row(scope: Scope, key: Key, name: str, node_id: UUID) -> dict[str, object]:
+def row(scope: Scope, key: Key, name: str, node_id: UUID) -> Row:
     """The columns of a name that is taken now."""
     type_name, text = key
     return {
@@ -127,35 +147,31 @@ def _wanted(called: Called) -> _Wanted:
     return _Wanted(called, (kind, reading.key), implied, aliases)
 
 
-async def _held(session: AsyncSession, scope: Scope, wanted: Sequence[_Wanted]) -> dict[Key, Known]:
-    keys = sorted({key for each in wanted for key in each.all})
-    rows = await session.execute(
-        select(
-            GraphName.type,
-            GraphName.key,
-            GraphName.node_id,
-            func.coalesce(GraphNode.name, GraphName.name),
-        )
-        # Whose node this very transaction has yet to write.
-        .join(GraphNode, GraphNode.id == GraphName.node_id, isouter=True)
-        .where(GraphName.agent_id == scope.agent(), tuple_(GraphName.type, GraphName.key).in_(keys))
-    )
-    return {(kind, key): Known(node_id, name) for kind, key, node_id, name in rows}
+async def _look(session: AsyncSession, scope: Scope, wanted: _Wanted) -> Seen:
+    called = wanted.called
+    others = [key for key in wanted.all if key != wanted.main]
+    is_compared = called.likeness is not None
+    return await look(session, scope, wanted.main, others, called.name, is_compared=is_compared)
 
 
 async def _settled(
     session: AsyncSession,
     scope: Scope,
     wanted: _Wanted,
+    seen: Seen,
     held: dict[Key, Known],
     missing: dict[Key, tuple[str, UUID]],
 ) -> Known:
     """Its node; adds to `held` and `missing` what it takes of names that nobody has."""
-    holder = held.get(wanted.main) or await _written_before(session, scope, wanted.called)
+    called = wanted.called
+    holder = held.get(wanted.main)
+    if holder is None and seen.written is not None:
+        # From before names were kept.
+        holder = Known(seen.written, called.name)
     if holder is None:
-        await _refuse_double(session, scope, wanted, held)
-        called = wanted.called
-        holder = Known(ids.node_id(scope.agent_id, called.type_name, called.name), called.name)
+        await _refuse_double(session, scope, wanted, seen.beside, held)
+        node_id = ids.node_id(scope.agent_id, called.type_name, called.name)
+        holder = Known(node_id, called.name, is_there=False)
     _refuse_names_of_others(wanted, held, holder)
     for key, name in wanted.all.items():
         if key not in held:
@@ -164,28 +180,20 @@ async def _settled(
     return holder
 
 
-async def _written_before(session: AsyncSession, scope: Scope, called: Called) -> Known | None:
-    """The node of exactly this name, from before names were kept."""
-    node_id = await session.scalar(
-        select(GraphNode.id).where(
-            GraphNode.agent_id == scope.agent(),
-            GraphNode.type == called.type_name,
-            GraphNode.name == called.name,
-        )
-    )
-    return None if node_id is None else Known(node_id, called.name)
-
-
 async def _refuse_double(
-    session: AsyncSession, scope: Scope, wanted: _Wanted, held: Mapping[Key, Known]
+    session: AsyncSession,
+    scope: Scope,
+    wanted: _Wanted,
+    beside: Mapping[str, UUID],
+    held: Mapping[Key, Known],
 ) -> None:
     called = wanted.called
     if called.likeness is None:
         return
     same = {held[key] for key in wanted.implied if key in held}
     told = [Double(each.node_id, each.name, 1.0) for each in same]
-    kind, key = wanted.main
-    alike = await doubles.likely(session, scope, kind, key, called.likeness)
+    _, key = wanted.main
+    alike = await doubles.likest(session, scope, key, beside, called.likeness)
     told += [each for each in alike if each.node_id not in {known.node_id for known in told}]
     doubles.refuse_undecided(told[: doubles.MOST], called.distinct_from)
 
@@ -198,25 +206,3 @@ def _refuse_names_of_others(wanted: _Wanted, held: Mapping[Key, Known], holder: 
                 f"aliases: {quoted(alias)} is a name of [node:{other.node_id}] {quoted(other.name)}. If that is the "
                 "same thing, add it under that name; if not, leave the alias out."
             )
-
-
-async def _took_all(
-    session: AsyncSession, scope: Scope, missing: Mapping[Key, tuple[str, UUID]]
-) -> bool:
-    """Whether all of them are ours now; where not, none is."""
-    if not missing:
-        return True
-    # In one order, whoever takes them.
-    rows = [row(scope, key, *missing[key]) for key in sorted(missing)]
-    if len(rows) == 1:
-        return await _took(session, rows) == 1
-    async with session.begin_nested() as attempt:
-        if await _took(session, rows) == len(rows):
-            return True
-        await attempt.rollback()
-    return False
-
-
-async def _took(session: AsyncSession, rows: Iterable[dict[str, object]]) -> int:
-    statement = insert(GraphName).values(list(rows)).on_conflict_do_nothing()
-    return len((await session.scalars(statement.returning(GraphName.key))).all())

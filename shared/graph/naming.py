@@ -124,6 +124,8 @@ def _folded(name: str, *, is_founded: bool) -> str:
 
 def _without_marks(text: str) -> str:
     """Without accents of Latin letters; in other scripts they make letters of their own (и, й)."""
+    if text.isascii():
+        return text
     kept: list[str] = []
     latin = False
     for character in unicodedata.normalize("NFD", text):

@@ -1,26 +1,28 @@
 """Nodes: what pages say of one thing, under its type and name; the same thing found twice is one node that knows more."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final, cast
+from typing import Any, ClassVar, Final, cast
 from uuid import UUID
 
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.errors import TransientError
 from shared.graph import grounds as grounding
-from shared.graph import names
-from shared.graph.grounds import Ground
+from shared.graph import making, names, rules
+from shared.graph.grounds import Found, Ground
+from shared.graph.making import Rows
+from shared.graph.names import Called, Settled
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
 from shared.graph.scope import OWNED, Scope
 from shared.graph.type_names import RESERVED_TYPES
-from shared.graph.types import node_schema
 from shared.graph.validation import Validators
 from shared.graph.values import normal_name, refuse_unstorable
-from shared.graph.writing import Added, add_evidence
+from shared.graph.writing import Added, Locked, add_evidence, make
 from shared.store import ids
 from shared.store.tables import GraphNode
 from shared.tools import Json, ToolRefusalError
@@ -36,16 +38,9 @@ _LOCK: Final = (
     # Its key stays: who writes an edge or evidence of it holds that, and need not be waited for.
     .with_for_update(of=_NODES, key_share=True)
 )
-# The id follows from the name, so two unique keys clash at once; "on conflict do update" watches only one of them and
-# fails on the other when two workers insert at the same moment. "Do nothing" watches both.
+# "Do nothing", not "do update": see `making`.
 _INSERT: Final = (
     insert(_NODES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_NODES.c.id)
-)
-_UPDATE: Final = (
-    update(_NODES)
-    .where(_NODES.c.agent_id == OWNED, _NODES.c.id == bindparam("of_id"))
-    # What is added is of a page that is not retracted.
-    .values(unsupported_since=None, updated_at=func.clock_timestamp())
 )
 
 
@@ -73,16 +68,50 @@ async def add(
         raise ToolRefusalError(
             f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
         )
-    schema = await node_schema(session, scope, type_name)
     name = normal_name(name)
     refuse_unstorable(properties, "properties")
-    found = await grounding.found(session, scope, properties, grounds)
-    called = names.Called(type_name, name, aliases, distinct_from, likeness)
+    try:
+        found = await grounding.found(session, scope, properties, grounds)
+    except ToolRefusalError:
+        # That there is no such type is told first.
+        await rules.of_nodes(session, scope, type_name)
+        raise
+    # From here on it is our turn.
+    schema = await rules.of_nodes(session, scope, type_name)
+    called = Called(type_name, name, aliases, distinct_from, likeness)
     check = partial(validators.check, schema, type_name=type_name)
-    async with session.begin_nested():
-        [known] = await names.settle(session, scope, [called])
-        node = _Node(known.node_id, scope, type_name, known.name)
-        return await add_evidence(session, scope, node, found, check)
+    for _ in range(names.MAX_ROUNDS):
+        settled = await names.find(session, scope, [called])
+        if (added := await _write(session, scope, type_name, settled, found, check)) is not None:
+            return added
+    raise TransientError(f"{name!r} is being written by others, again and again")
+
+
+async def _write(
+    session: AsyncSession,
+    scope: Scope,
+    type_name: str,
+    settled: Settled,
+    found: Sequence[Found],
+    check: Callable[[Json], None],
+) -> Added | None:
+    """None, and nothing is written, where others have taken its name meanwhile."""
+    [known] = settled.known
+    node = _Node(known.node_id, scope, type_name, known.name, settled.missing)
+    if known.is_there and not settled.missing:
+        return await add_evidence(session, scope, node, found, check, is_there=True)
+    if not known.is_there and len(settled.missing) <= 1:
+        return await make(session, scope, node, found, check)
+    async with session.begin_nested() as attempt:
+        if not known.is_there:
+            added = await make(session, scope, node, found, check)
+        elif await names.take(session, settled.missing):
+            added = await add_evidence(session, scope, node, found, check, is_there=True)
+        else:
+            added = None
+        if added is None:
+            await attempt.rollback()
+    return added
 
 
 async def insert_new(
@@ -98,20 +127,8 @@ async def insert_new(
 
     `evidence` are the ids of all that it rests on; who inserts writes it in the same transaction.
     """
-    node = _Node.called(scope, type_name, name)
-    new = await session.scalar(
-        _INSERT,
-        {
-            **scope.bound,
-            "id": node.id,
-            "type": type_name,
-            "name": name,
-            "properties": properties,
-            "seal": node.seal(properties, evidence),
-            "iteration_id": scope.iteration_id,
-            "step_id": scope.step_id,
-        },
-    )
+    node = _Node(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
+    new = await session.scalar(_INSERT, node.columns(Change(properties, tuple(evidence))))
     return new is not None
 
 
@@ -122,45 +139,40 @@ class _Node:
     scope: Scope
     type_name: str
     name: str
+    names: Rows = ()
+    """That are taken with it."""
 
-    @classmethod
-    def called(cls, scope: Scope, type_name: str, name: str) -> "_Node":
-        """With the id that it is made by."""
-        return cls(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
-
-    async def locked(self, session: AsyncSession) -> "tuple[_Node, Json] | None":
+    async def locked(self, session: AsyncSession) -> "Locked[_Node] | None":
         called = {"of_type": self.type_name, "called": self.name}
         held = (await session.execute(_LOCK, {**self.scope.bound, **called})).one_or_none()
-        return None if held is None else (replace(self, id=held.id), held.properties)
+        return None if held is None else Locked(replace(self, id=held.id), held.properties)
 
-    async def make(self, session: AsyncSession, made: Change) -> bool:
-        return await insert_new(
-            session,
-            self.scope,
-            type_name=self.type_name,
-            name=self.name,
-            properties=made.properties,
-            evidence=made.evidence,
+    async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
+        return await making.write(
+            session, making.NEW_NODE, self.columns(made), evidence, self.names
         )
 
-    async def bring_up(self, session: AsyncSession, changed: Change) -> None:
-        seal = self.seal(changed.properties, changed.evidence)
-        await session.execute(
-            _UPDATE,
-            {
-                **self.scope.bound,
-                "of_id": self.id,
-                "properties": changed.properties,
-                "seal": seal,
-            },
-        )
+    def columns(self, made: Change) -> dict[str, Any]:
+        return {
+            **self.scope.bound,
+            "id": self.id,
+            "type": self.type_name,
+            "name": self.name,
+            "properties": made.properties,
+            "seal": self.seal(made),
+            "iteration_id": self.scope.iteration_id,
+            "step_id": self.scope.step_id,
+        }
 
-    def seal(self, properties: Json, evidence: Sequence[UUID]) -> bytes:
+    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
+        await making.write(session, making.NODE, self.columns(changed), evidence)
+
+    def seal(self, changed: Change) -> bytes:
         return seals.of_node(
             node_id=self.id,
             agent_id=self.scope.agent_id,
             type_name=self.type_name,
             name=self.name,
-            properties=properties,
-            evidence=evidence,
+            properties=changed.properties,
+            evidence=changed.evidence,
         )

@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import around
-from shared.graph.facts import EdgeFact
+from shared.graph.around import Link
 from shared.graph.scope import Scope
 
 LONGEST: Final = 4
@@ -19,7 +19,7 @@ _FOLLOWED: Final = 200
 _MEETING: Final = 1_000
 """Edges that may join what was reached from either end."""
 
-Link = tuple[EdgeFact, UUID, UUID]
+Way = tuple[Link, UUID, UUID]
 """An edge, and its ends in the direction in which it is gone."""
 
 
@@ -28,7 +28,7 @@ class Path:
     """The nodes in order, and the edges between them, whichever way each leads."""
 
     nodes: tuple[UUID, ...]
-    edges: tuple[EdgeFact, ...]
+    edges: tuple[Link, ...]
 
 
 class _Side:
@@ -36,15 +36,15 @@ class _Side:
 
     def __init__(self, end: UUID) -> None:
         self.reached: dict[UUID, tuple[Path, ...]] = {end: (Path((end,), ()),)}
-        self._onward: list[EdgeFact] | None = None
+        self._onward: list[Link] | None = None
 
-    async def onward(self, session: AsyncSession, scope: Scope) -> list[EdgeFact]:
+    async def onward(self, session: AsyncSession, scope: Scope) -> list[Link]:
         """The edges that lead on from there."""
         if self._onward is None:
             self._onward = await around.touching(session, scope, self.reached, _FOLLOWED)
         return self._onward
 
-    def go_on(self, edges: Iterable[EdgeFact], seen: set[UUID]) -> None:
+    def go_on(self, edges: Iterable[Link], seen: set[UUID]) -> None:
         """One edge farther, to what was not seen before."""
         found: dict[UUID, tuple[Path, ...]] = {}
         for edge, start, end in _either_way(edges):
@@ -63,7 +63,8 @@ async def shortest(session: AsyncSession, scope: Scope, start: UUID, goal: UUID)
     """
     here, there, seen = _Side(start), _Side(goal), {start, goal}
     for length in range(1, LONGEST + 1):
-        met = _joined(here, there, await _between(session, scope, here, there))
+        links = await around.joining(session, scope, here.reached, there.reached, _MEETING)
+        met = _joined(here, there, links)
         if met or length == LONGEST:
             return met[:MOST_PATHS]
         onward, backward = await here.onward(session, scope), await there.onward(session, scope)
@@ -75,14 +76,7 @@ async def shortest(session: AsyncSession, scope: Scope, start: UUID, goal: UUID)
     return []
 
 
-async def _between(session: AsyncSession, scope: Scope, one: _Side, other: _Side) -> list[EdgeFact]:
-    onward = await around.leading(session, scope, one.reached, other.reached, _MEETING)
-    return onward + await around.leading(
-        session, scope, other.reached, one.reached, _MEETING - len(onward)
-    )
-
-
-def _joined(here: _Side, there: _Side, edges: Iterable[EdgeFact]) -> list[Path]:
+def _joined(here: _Side, there: _Side, edges: Iterable[Link]) -> list[Path]:
     """Each way to one end of a link, the link, and each way back from its other end."""
     return [
         Path((*first.nodes, *last.nodes[::-1]), (*first.edges, edge, *last.edges[::-1]))
@@ -92,7 +86,7 @@ def _joined(here: _Side, there: _Side, edges: Iterable[EdgeFact]) -> list[Path]:
     ]
 
 
-def _either_way(edges: Iterable[EdgeFact]) -> Iterator[Link]:
+def _either_way(edges: Iterable[Link]) -> Iterator[Way]:
     for edge in edges:
         yield edge, edge.source_id, edge.target_id
         yield edge, edge.target_id, edge.source_id

@@ -7,13 +7,12 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import answering, around, facts, paths, search
+from shared.graph import answering, around, facts, given, paths, search
 from shared.graph.answering import MAX_BYTES
-from shared.graph.facts import EdgeFact, NodeFact
-from shared.graph.moves import followed
+from shared.graph.around import Link
+from shared.graph.meaning import Near
 from shared.graph.scope import Scope
 from shared.graph.search import Found, Sought
-from shared.graph.types import node_type
 from shared.tools import Json, ToolRefusalError
 
 __all__ = ["DEEPEST", "MAX_BYTES", "MAX_EDGES", "MAX_NODES", "MAX_TYPES", "query"]
@@ -44,6 +43,7 @@ async def query(
     neighbours: int = 0,
     between: Sequence[UUID] = (),
     limit: int = 20,
+    near: Near | None = None,
 ) -> Json:
     """`{"nodes", "edges"}`: the nodes that meet every condition given, best match first, and the edges among them.
 
@@ -53,51 +53,55 @@ async def query(
     type that does not exist.
     """
     if between:
-        return await _between(session, scope, await followed(session, scope, between))
-    ids = await followed(session, scope, ids)
+        return await _between(session, scope, await given.checked(session, scope, between))
     types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
-    for each in types:
-        await node_type(session, scope, each)
-    sought = Sought(text, types, ids, updated_since, as_of)
+    ids = await given.checked(session, scope, ids, types)
+    sought = Sought(text, types, ids, updated_since, as_of, near)
     found = await search.find(session, scope, sought, min(limit, MAX_NODES))
-    nodes, edges, is_all = await _around(session, scope, found.nodes, min(neighbours, DEEPEST))
+    if neighbours:
+        node_ids, edge_ids, is_all = await _around(
+            session, scope, found.ids, min(neighbours, DEEPEST)
+        )
+        nodes, edges = await facts.shown(session, scope, node_ids, edge_ids)
+    else:
+        nodes, edges = await facts.shown_among(session, scope, found.ids, MAX_EDGES + 1)
+        is_all = len(edges) <= MAX_EDGES
     cuts = [*_cuts(found), *([] if is_all else [_NEIGHBOURS_CUT])]
-    return answering.bounded(nodes, edges, cuts)
+    return answering.bounded(nodes, edges[:MAX_EDGES], cuts)
 
 
 async def _around(
-    session: AsyncSession, scope: Scope, found: Sequence[NodeFact], depth: int
-) -> tuple[list[NodeFact], list[EdgeFact], bool]:
+    session: AsyncSession, scope: Scope, found: Sequence[UUID], depth: int
+) -> tuple[list[UUID], list[UUID], bool]:
     """`found` and what lies within `depth` edges, the nearer first, the edges of all that, and whether it is all."""
-    known = {node.id: node for node in found}
-    among = []
+    known, edges, is_all = dict.fromkeys(found), dict[UUID, Link](), True
     if len(known) > 1:
         among = await around.leading(session, scope, known, known, MAX_EDGES + 1)
-    edges, is_all, farthest = {edge.id: edge for edge in among}, True, list(known)
+        edges |= {edge.id: edge for edge in among}
+    farthest = list(known)
     for _ in range(depth):
+        if len(known) == MAX_NODES and len(edges) > MAX_EDGES:
+            break  # nothing farther would be shown
         followed = await around.touching(session, scope, farthest, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in followed}
         ends = dict.fromkeys(end for edge in followed for end in (edge.source_id, edge.target_id))
         new = [end for end in ends if end not in known]
-        is_all = is_all and len(known) + len(new) <= MAX_NODES
         farthest = new[: MAX_NODES - len(known)]
-        known |= {node.id: node for node in await facts.nodes(session, scope, farthest)}
-    return (
-        list(known.values()),
-        list(edges.values())[:MAX_EDGES],
-        is_all and len(edges) <= MAX_EDGES,
-    )
+        is_all = is_all and len(farthest) == len(new)
+        known |= dict.fromkeys(farthest)
+    return list(known), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
 
 
 async def _between(session: AsyncSession, scope: Scope, ends: Sequence[UUID]) -> Json:
     if len(set(ends)) != _ENDS_OF_A_PATH:
         raise ToolRefusalError("between: give the ids of two different nodes.")
-    known = {node.id for node in await facts.nodes(session, scope, ends)}
-    for missing in (each for each in ends if each not in known):
-        raise ToolRefusalError(f"between: no such node: {missing}; use an id that queryGraph gave.")
     found = await paths.shortest(session, scope, *ends)
-    node_ids = dict.fromkeys(each for path in found for each in path.nodes)
-    edges = {edge.id: edge for path in found for edge in path.edges}
+    node_ids = dict.fromkeys(each for path in found for each in path.nodes) or ends
+    edge_ids = dict.fromkeys(each.id for path in found for each in path.edges)
+    nodes, edges = await facts.shown(session, scope, node_ids, edge_ids)
+    known = {node["id"] for node in nodes}
+    for missing in (each for each in ends if str(each) not in known):
+        raise ToolRefusalError(f"between: no such node: {missing}; use an id that queryGraph gave.")
     told = [
         {
             "nodeIds": [str(each) for each in path.nodes],
@@ -106,8 +110,7 @@ async def _between(session: AsyncSession, scope: Scope, ends: Sequence[UUID]) ->
         for path in found
     ]
     cuts = [] if found else [f"No path of at most {paths.LONGEST} edges was found between the two."]
-    nodes = await facts.nodes(session, scope, node_ids or ends)
-    return answering.bounded(nodes, list(edges.values()), cuts, paths=told)
+    return answering.bounded(nodes, edges, cuts, paths=told)
 
 
 def _cuts(found: Found) -> list[str]:

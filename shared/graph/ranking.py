@@ -23,7 +23,9 @@ class Way(IntEnum):
     ALIKE = 4
     ALL_IN_PROPERTIES = 5
     ANY_IN_PROPERTIES = 6
-    NEWEST = 7
+    NEAR = 7
+    """In meaning, where embeddings are configured."""
+    NEWEST = 8
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,8 @@ class Candidate:
     name: str
     updated_at: datetime
     way: int
+    place: int = 0
+    """Among those found the same way, where that way knows one."""
 
 
 def ranked(candidates: Collection[Candidate], words: Asked | None = None) -> list[Candidate]:
@@ -49,8 +53,8 @@ def holds_any(name: str, words: Collection[str]) -> bool:
     return any(word in small for word in words)
 
 
-def _place(candidate: Candidate, words: Asked) -> tuple[bool, int, int]:
+def _place(candidate: Candidate, words: Asked) -> tuple[bool, int, int, int]:
     name = candidate.name.lower()
     name_words = set(_WORD.findall(name))
     hits = sum((word in name) + (word in name_words) for word in words.words)
-    return name != words.whole.lower(), -hits, candidate.way
+    return name != words.whole.lower(), -hits, candidate.way, candidate.place

@@ -1,89 +1,54 @@
-"""Bringing a node or edge up to what its evidence says, and sealing it: after anything about its evidence changed."""
+"""Bringing nodes and edges up to what their evidence says, and sealing them: after anything about that changed.
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import TypeVar
+Many of a kind take as many statements as one: they are locked, what is claimed of them is read, what changed is written.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
+from shared.graph.alike import EDGES, NODES, Alike, changed_row
+from shared.graph.claimed import Claimed, claimed_of
 from shared.graph.proof import seals
 from shared.graph.proof.fold import Claim, folded
 from shared.graph.scope import Scope
-from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.store.tables import Evidence, Source
 from shared.tools import Json
 
-T = TypeVar("T", GraphNode, GraphEdge)
+
+@dataclass(frozen=True)
+class Refolded:
+    """A node or edge as its evidence has it."""
+
+    properties: Json
+    claimed: Claimed
 
 
 async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Json:
-    """The node's properties as they are then. Locks the node. Raises NoResultFound where the agent has no such node."""
-    return await _refold(session, scope, GraphNode, Evidence.node_id, node_id, seal_node)
+    """The node's properties as they are then. Locks the node. Raises KeyError where the agent has no such node."""
+    return (await refold_nodes(session, scope, [node_id]))[node_id].properties
 
 
 async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Json:
     """As `refold_node`."""
-    return await _refold(session, scope, GraphEdge, Evidence.edge_id, edge_id, seal_edge)
+    return (await refold_edges(session, scope, [edge_id]))[edge_id].properties
 
 
-async def _refold(
-    session: AsyncSession,
-    scope: Scope,
-    table: type[T],
-    of: InstrumentedAttribute[UUID | None],
-    thing_id: UUID,
-    seal: Callable[[T, Sequence[UUID]], None],
-) -> Json:
-    # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
-    thing = (
-        await session.scalars(
-            select(table)
-            .where(table.id == thing_id, table.agent_id == scope.agent())
-            .with_for_update(key_share=True)
-            .execution_options(populate_existing=True)
-        )
-    ).one()
-    claims = await claims_of(session, of == thing_id)
-    thing.properties = folded(thing.properties, claims)
-    seal(thing, [claim.evidence_id for claim in claims])
-    thing.unsupported_since = _unsupported(thing.unsupported_since, claims)
-    thing.updated_at = func.clock_timestamp()
-    await session.flush()
-    return thing.properties
+async def refold_nodes(
+    session: AsyncSession, scope: Scope, node_ids: Collection[UUID]
+) -> dict[UUID, Refolded]:
+    """Those that the agent has, by id. Locks them in the order of their ids; what is as it should be is not written."""
+    return await _refold(session, scope, NODES, node_ids)
 
 
-def seal_node(node: GraphNode, evidence: Sequence[UUID]) -> None:
-    node.seal = seals.of_node(
-        node_id=node.id,
-        agent_id=node.agent_id,
-        type_name=node.type,
-        name=node.name,
-        properties=node.properties,
-        evidence=evidence,
-    )
-
-
-def seal_edge(edge: GraphEdge, evidence: Sequence[UUID]) -> None:
-    edge.seal = seals.of_edge(
-        edge_id=edge.id,
-        agent_id=edge.agent_id,
-        type_name=edge.type,
-        source_id=edge.source_id,
-        target_id=edge.target_id,
-        properties=edge.properties,
-        evidence=evidence,
-    )
-
-
-def _unsupported(
-    since: datetime | None, claims: Sequence[Claim]
-) -> datetime | ColumnElement[datetime] | None:
-    """Since when it has evidence, and all of that is retracted."""
-    if not claims or not all(claim.is_retracted for claim in claims):
-        return None
-    return since or func.clock_timestamp()
+async def refold_edges(
+    session: AsyncSession, scope: Scope, edge_ids: Collection[UUID]
+) -> dict[UUID, Refolded]:
+    """As `refold_nodes`; who folds both folds nodes first."""
+    return await _refold(session, scope, EDGES, edge_ids)
 
 
 async def claims_of(session: AsyncSession, of_thing: ColumnElement[bool]) -> list[Claim]:
@@ -100,3 +65,37 @@ async def claims_of(session: AsyncSession, of_thing: ColumnElement[bool]) -> lis
         .where(of_thing)
     )
     return [Claim(*row) for row in rows]
+
+
+async def _refold(
+    session: AsyncSession, scope: Scope, kind: Alike, things: Collection[UUID]
+) -> dict[UUID, Refolded]:
+    table = kind.table
+    # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
+    rows = await session.execute(
+        select(table.id, table.properties, table.seal, table.unsupported_since, *kind.called)
+        .where(table.id.in_(things), table.agent_id == scope.agent())
+        .order_by(table.id)
+        .with_for_update(of=table, key_share=True)
+    )
+    held = {row[0]: row[1:] for row in rows}
+    # A statement of its own: what others had not committed before the locks were had is only seen by the next.
+    claimed = await claimed_of(session, kind, held)
+    found: dict[UUID, Refolded] = {}
+    changed: list[Json] = []
+    for thing, (properties, seal, since, *called) in held.items():
+        known = claimed[thing]
+        now = folded(properties, known.claims)
+        sealed = kind.seal(scope.agent_id, thing, called, now, known.evidence)
+        found[thing] = Refolded(now, known)
+        flagged = known.is_unsupported
+        # A seal alone would not show that somebody has edited the properties.
+        if seal != sealed or (since is not None) != flagged or not _same(properties, now):
+            changed.append(changed_row(thing, now, sealed, is_unsupported=flagged))
+    if changed:
+        await session.execute(kind.update, {"rows": changed})
+    return found
+
+
+def _same(one: Json, other: Json) -> bool:
+    return seals.canonical(one) == seals.canonical(other)

@@ -1,8 +1,8 @@
 """What follows from retractions and their undoing, worked off in batches: everything that rests on a source folded anew.
 
 A batch is one transaction: the things are folded, the conclusions on them weighed, and how far it has come written down.
-Whoever writes evidence of a source holds on to that source until the end of its transaction, and is waited for before
-the first batch: what it wrote is then found here, or it has seen the retraction itself.
+Whoever writes evidence has its turn until the end of its transaction, and is waited for before the first batch: what it
+wrote is then found here, or it has seen the retraction itself.
 """
 
 from collections.abc import Collection
@@ -14,23 +14,23 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import citing, doubts, standing, telling_doubts
-from shared.graph.refold import refold_edge, refold_node
+from shared.graph.alike import EDGES, NODES
+from shared.graph.claimed import lock
+from shared.graph.refold import refold_edges, refold_nodes
 from shared.graph.scope import Scope
-from shared.graph.turns import write_beside_others
+from shared.graph.turns import write_alone, write_beside_others
 from shared.store.database import Database
+from shared.store.reading.retractions import BEFORE_ALL
 from shared.store.tables import (
     Agent,
     Evidence,
-    GraphEdge,
-    GraphNode,
     RetractedSource,
     Retraction,
     Source,
 )
 
-AT_ONCE: Final = 200
+AT_ONCE: Final = 500
 """Spans of evidence to a batch: as long nobody else can write to what they speak of."""
-_FROM_THE_BEGINNING: Final = UUID(int=0)
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,14 @@ async def _scope(session: AsyncSession, agent_id: UUID) -> Scope:
 
 
 async def _begin(session: AsyncSession, scope: Scope, source: RetractedSource) -> None:
-    """Waits for those who write evidence of it. Nothing else is locked with it, so that nobody waits in a circle."""
+    """Waits for those who write evidence of it, whose turn it is or who hold on to it by its key.
+
+    Nothing else is locked with it, so that nobody waits in a circle.
+    """
+    await write_alone(session, scope)
     await session.execute(select(Source.id).where(Source.id == source.source_id).with_for_update())
     await citing.keep_older(session, scope.agent_id)
-    source.through = _FROM_THE_BEGINNING
+    source.through = BEFORE_ALL
 
 
 async def _go_on(
@@ -114,11 +118,9 @@ async def _go_on(
 
 
 async def _refold(session: AsyncSession, scope: Scope, things: _Things) -> None:
-    for node_id in sorted(things.nodes):
-        await refold_node(session, scope, node_id)
-    for edge_id in sorted(things.edges):
-        await refold_edge(session, scope, edge_id)
-    await doubts.weigh(session, things.nodes | things.edges)
+    folded = await refold_nodes(session, scope, things.nodes)
+    folded |= await refold_edges(session, scope, things.edges)
+    await doubts.weigh(session, {thing: each.claimed for thing, each in folded.items()})
 
 
 async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:
@@ -128,13 +130,8 @@ async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:
     """
     locked = _Things()
     while new := await _spoken_of(session, spans) - locked:
-        for table, ids in ((GraphNode, new.nodes), (GraphEdge, new.edges)):
-            await session.execute(
-                select(table.id)
-                .where(table.id.in_(ids))
-                .order_by(table.id)
-                .with_for_update(key_share=True)
-            )
+        await lock(session, NODES, new.nodes)
+        await lock(session, EDGES, new.edges)
         locked |= new
     return await _spoken_of(session, spans)
 

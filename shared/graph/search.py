@@ -6,16 +6,18 @@ The statements are written out for the same reason as those of `shared.graph.fac
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import facts
-from shared.graph.facts import STANDS, NodeFact
+from shared.graph.meaning.meaning import Near
+from shared.graph.meaning.nearest import AMONG, in_order, nearest
 from shared.graph.ranking import Candidate, Way, holds_any, ranked
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.standing import STANDS
 from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
 from shared.store.tables.graph import NAME_IN_SMALL, NAME_WORDS, PROPERTY_WORDS
 
@@ -23,6 +25,7 @@ COMPARED: Final = 100
 """Nodes that are compared with one another; by each way to find some, no more are fetched."""
 _READ: Final = 50
 """Of the nodes touched last, those whose properties are gone through for words that very many have."""
+_STATEMENTS_KEPT: Final = 128
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,15 @@ class Sought:
     updated_since: datetime | None = None
     as_of: datetime | None = None
     """Left out is what all its evidence says was true at other times only."""
+    near: Near | None = None
+    """The text's meaning, where that is known."""
 
 
 @dataclass(frozen=True)
 class Found:
     """The best first."""
 
-    nodes: list[NodeFact]
+    ids: list[UUID]
     is_all: bool
     common: Sequence[str] = ()
     """Words that so many nodes hold that alone they were looked for among those touched last only."""
@@ -53,18 +58,22 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
     if words is None:
         ways = [(Way.NEWEST, _GIVEN if sought.ids else _NEWEST)]
         found = await _candidates(session, scope, sought, ways, {})
-        return await _best(session, scope, ranked(found), limit)
+        return _best(ranked(found), limit)
     values = values_of_words(words)
     if sought.ids:
         found = await _candidates(session, scope, sought, [(Way.NEWEST, _GIVEN_THAT_HOLD)], values)
-        return await _best(session, scope, ranked(found, words), limit)
+        return _best(ranked(found, words), limit)
     few = await rare(session, scope, words)
     values |= values_of_rare(words, few)
     found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
     if _may_be_misspelled(found, few):
         ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
         found += await _candidates(session, scope, sought, ways, values)
-    return await _best(session, scope, ranked(found, words), limit, few.common)
+    if sought.near is not None:
+        ids = await nearest(session, scope, sought.near)
+        near = await _candidates(session, scope, sought, [(Way.NEAR, AMONG)], {"near_ids": ids})
+        found += in_order(near, ids)
+    return _best(ranked(found, words), limit, few.common)
 
 
 def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
@@ -79,15 +88,8 @@ def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
     )
 
 
-async def _best(
-    session: AsyncSession,
-    scope: Scope,
-    candidates: Sequence[Candidate],
-    limit: int,
-    common: Sequence[str] = (),
-) -> Found:
-    best = await facts.nodes(session, scope, [each.id for each in candidates[:limit]])
-    return Found(best, len(candidates) <= limit, common)
+def _best(candidates: Sequence[Candidate], limit: int, common: Sequence[str] = ()) -> Found:
+    return Found([each.id for each in candidates[:limit]], len(candidates) <= limit, common)
 
 
 async def _candidates(
@@ -98,19 +100,14 @@ async def _candidates(
     values: Mapping[str, Any],
 ) -> list[Candidate]:
     """What the ways find, until there is enough: the likeliest and cheapest come first, the rest is not even begun then."""
-    of_types = _OF_TYPES if sought.types else ""
-    since = _SINCE if sought.updated_since else ""
-    newest = (_NEWEST_OF_TYPES if sought.types else _NEWEST_OF_ALL).format(
-        agent=OWNED_SQL, since=since
-    )
-    branches = [f"(select *, {int(way)} as way from ({sql}) found)" for way, sql in ways]
-    statement = (
-        f"select id, name, updated_at, way from ({' union all '.join(branches)}) candidates"
-        f" where true{since}{_AS_OF if sought.as_of else ''}"
-        f" limit {COMPARED}"
+    statement = _statement(
+        tuple(ways),
+        of_types=bool(sought.types),
+        since=sought.updated_since is not None,
+        as_of=sought.as_of is not None,
     )
     rows = await session.execute(
-        text(statement.format(agent=OWNED_SQL, of_types=of_types, newest=newest)),
+        statement,
         {
             **scope.bound,
             **values,
@@ -121,6 +118,23 @@ async def _candidates(
         },
     )
     return [Candidate(*row) for row in rows]
+
+
+@lru_cache(maxsize=_STATEMENTS_KEPT)
+def _statement(
+    ways: tuple[tuple[Way, str], ...], *, of_types: bool, since: bool, as_of: bool
+) -> TextClause:
+    newest = (_NEWEST_OF_TYPES if of_types else _NEWEST_OF_ALL).format(
+        agent=OWNED_SQL, since=_SINCE if since else ""
+    )
+    branches = [f"(select *, {int(way)} as way from ({sql}) found)" for way, sql in ways]
+    statement = (
+        f"select id, name, updated_at, way from ({' union all '.join(branches)}) candidates"
+        f" where true{_SINCE if since else ''}{_AS_OF if as_of else ''}"
+        f" limit {COMPARED}"
+    )
+    of_types_sql = _OF_TYPES if of_types else ""
+    return text(statement.format(agent=OWNED_SQL, of_types=of_types_sql, newest=newest))
 
 
 def _ways(words: Asked, few: Rare) -> Iterator[tuple[Way, str]]:

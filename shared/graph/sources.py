@@ -7,13 +7,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
-from sqlalchemy import bindparam, case, func, null, select
+from sqlalchemy import String, bindparam, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.proof import seals
 from shared.graph.proof.moments import published
-from shared.graph.scope import OWNED, Scope
+from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.values import one_line
 from shared.store import ids
 from shared.store.iterations import clock
@@ -29,28 +29,15 @@ _RECENT: Final = 1_000
 _LATEST_PUBLISHED: Final = timedelta(days=1)
 
 
-_PAGE: Final = (
-    Source.id,
-    Source.url,
-    Source.published,
-    Source.fetched_at,
-    Source.retracted_at,
-    Source.retracted_because,
-    Source.step_id,
-    func.statement_timestamp(),
-)
-_OLDER: Final = func.row_number().over(
-    partition_by=Source.url, order_by=(Source.fetched_at.desc(), Source.id)
-)
-_NEWEST_FIRST: Final = (Source.fetched_at.desc(), Source.id)
-_AT: Final = (
-    select(*_PAGE, case((_OLDER == 1, Source.text)))
-    .where(Source.agent_id == OWNED, Source.url.in_(bindparam("urls", expanding=True)))
-    .order_by(*_NEWEST_FIRST)
-    .limit(_RECENT)
-)
-_ALL: Final = (
-    select(*_PAGE, null()).where(Source.agent_id == OWNED).order_by(*_NEWEST_FIRST).limit(_RECENT)
+_PAGE: Final = "id, url, published, fetched_at, retracted_at, retracted_because, step_id, statement_timestamp()"
+_NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_RECENT}"
+_AT: Final = text(
+    f"select {_PAGE}, case row_number() over (partition by url order by fetched_at desc, id)"
+    " when 1 then text end from sources"
+    f" where agent_id = {OWNED_SQL} and url in :urls {_NEWEST_FIRST}"
+).bindparams(bindparam("urls", type_=String, expanding=True))
+_ALL: Final = text(
+    f"select {_PAGE}, null from sources where agent_id = {OWNED_SQL} {_NEWEST_FIRST}"
 )
 _TEXT: Final = select(Source.text).where(Source.id == bindparam("of_source"))
 

@@ -1,11 +1,15 @@
 """What still stands: which nodes and edges have a page left that speaks for them, and that it stays so for a while."""
 
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.tables import GraphEdge, GraphNode
+
+STANDS: Final = "unsupported_since is null"
+"""`is_supported`, for statements that are written out."""
 
 
 def is_supported(thing: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool]:

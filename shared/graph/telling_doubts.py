@@ -1,13 +1,15 @@
-"""What an owner is told of a retraction: how much is in doubt because of it, and where to look."""
+"""What an owner is told of doubts: how much is in doubt because of a retraction, what no longer is, and where to look."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from shared.graph.lines import quoted, short
 from shared.graph.scope import Scope
@@ -34,29 +36,71 @@ async def tell_owner(
     if not doubted:
         return
     agent = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
+    await _tell(
+        session,
+        scope,
+        f"retraction {retraction.id}",
+        retraction.created_at,
+        title=f"{_counted(doubted)} of {agent} in doubt",
+        summary=_summary(retraction, agent, doubted),
+    )
+
+
+async def tell_lifted(session: AsyncSession, scope: Scope, lifted: Collection[UUID]) -> None:
+    """Of the conclusions of these doubts those that are in none any more, where there are any."""
+    free = await _no_longer_doubted(session, lifted)
+    if not free:
+        return
+    agent = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
+    last = await session.scalar(select(func.max(Doubt.cleared_at)).where(Doubt.id.in_(lifted)))
+    assert last is not None
+    await _tell(
+        session,
+        scope,
+        f"lifted {last.isoformat()} {min(free, key=lambda each: each.id).id}",
+        last,
+        title=f"{_counted(free)} of {agent} no longer in doubt",
+        summary=f"What was retracted is borne out by other pages since: {_named(free)}.",
+    )
+
+
+async def _tell(
+    session: AsyncSession, scope: Scope, cause: str, moment: datetime, *, title: str, summary: str
+) -> None:
     # Nothing said of what is there already: the same notice twice is one.
     await session.execute(
         insert(InboxItem)
         .values(
-            id=ids.notice_id(
-                scope.agent_id, f"retraction {retraction.id}", retraction.created_at.date()
-            ),
+            id=ids.notice_id(scope.agent_id, cause, moment.date()),
             owner_id=scope.owner_id,
             agent_id=scope.agent_id,
             kind=InboxKind.NOTICE,
-            title=f"{_counted(doubted)} of {agent} in doubt",
-            summary=_summary(retraction, agent, doubted),
+            title=title,
+            summary=summary,
         )
         .on_conflict_do_nothing()
     )
 
 
 async def _doubted(session: AsyncSession, sources: Collection[UUID]) -> list[Doubted]:
+    """Those that are in doubt because of these."""
+    return await _conclusions(session, Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None))
+
+
+async def _no_longer_doubted(session: AsyncSession, lifted: Collection[UUID]) -> list[Doubted]:
+    another = aliased(Doubt)
+    still = exists().where(
+        another.conclusion_id == Doubt.conclusion_id, another.cleared_at.is_(None)
+    )
+    return await _conclusions(session, Doubt.id.in_(lifted), ~still)
+
+
+async def _conclusions(session: AsyncSession, *where: ColumnElement[bool]) -> list[Doubted]:
     """Advice first, then by name."""
     rows = await session.execute(
         select(GraphNode.id, GraphNode.type, GraphNode.name)
         .join(Doubt, Doubt.conclusion_id == GraphNode.id)
-        .where(Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None))
+        .where(*where)
         .distinct()
     )
     found = [Doubted(row.id, row.type, row.name) for row in rows]
@@ -64,16 +108,20 @@ async def _doubted(session: AsyncSession, sources: Collection[UUID]) -> list[Dou
 
 
 def _summary(retraction: Retraction, agent: str, doubted: Sequence[Doubted]) -> str:
-    named = "; ".join(
-        f"{_word(each)} {quoted(each.name)} [node:{each.id}]" for each in doubted[:MOST_NAMED]
-    )
-    more = len(doubted) - MOST_NAMED
     page = short(retraction.url, URL_CHARACTERS)
     return (
-        f"{_counted(doubted)} rest on {page}, which was retracted ({retraction.because}): {named}"
-        f"{f'; and {more} more' if more > 0 else ''}. If the page is to be believed after all, "
+        f"{_counted(doubted)} rest on {page}, which was retracted ({retraction.because}): {_named(doubted)}. "
+        "If the page is to be believed after all, "
         f"`vigil source restore {retraction.id} --agent {quoted(agent)}` undoes it."
     )
+
+
+def _named(conclusions: Sequence[Doubted]) -> str:
+    named = "; ".join(
+        f"{_word(each)} {quoted(each.name)} [node:{each.id}]" for each in conclusions[:MOST_NAMED]
+    )
+    more = len(conclusions) - MOST_NAMED
+    return f"{named}; and {more} more" if more > 0 else named
 
 
 def _counted(doubted: Sequence[Doubted]) -> str:

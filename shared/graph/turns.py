@@ -4,15 +4,25 @@ A merge touches whatever hangs on two nodes, in an order that is its own; writer
 wait for each other in a circle, each takes its turn before anything else of the graph.
 """
 
-from sqlalchemy import ColumnElement, func, select
+from typing import Final
+
+from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
 
+BESIDE_OTHERS_SQL: Final = (
+    "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
+)
+"""As `write_beside_others`, within a statement that is given `Scope.bound`. What a merge moves must be read by a later
+one: a statement sees what was there before it waited.
+"""
+_BESIDE_OTHERS: Final = text(f"select {BESIDE_OTHERS_SQL}")
+
 
 async def write_beside_others(session: AsyncSession, scope: Scope) -> None:
     """Until the transaction ends. For whoever writes nodes, edges or evidence."""
-    await session.execute(select(func.pg_advisory_xact_lock_shared(_number(scope, "graph"))))
+    await session.execute(_BESIDE_OTHERS, scope.bound)
 
 
 async def write_alone(session: AsyncSession, scope: Scope) -> None:

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Final, TypeVar
+from typing import TypeVar
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.scope import OWNED, Scope
+from shared.graph.scope import Scope
 from shared.graph.turns import write_one_by_one
 from shared.graph.type_names import (
     MAX_CHARACTERS,
@@ -29,11 +29,6 @@ MAX_TYPES = 200
 """Of nodes, and of edges, that an agent may have: beyond it a graph has words rather than types."""
 _MAX_DESCRIPTION_CHARACTERS = 500
 _MAX_NAMES_TOLD = 40
-
-
-_SCHEMA: Final = select(GraphNodeType.properties_schema).where(
-    GraphNodeType.agent_id == OWNED, GraphNodeType.name == bindparam("called")
-)
 
 
 @dataclass(frozen=True)
@@ -94,12 +89,6 @@ async def node_type(session: AsyncSession, scope: Scope, name: str) -> NodeType:
         known = [each.name for each in await node_types(session, scope)]
         raise ToolRefusalError(_unknown("node type", name, known))
     return _node_type(row)
-
-
-async def node_schema(session: AsyncSession, scope: Scope, name: str) -> Json:
-    """What the properties of such nodes must satisfy; refuses as `node_type` does."""
-    schema: Json | None = await session.scalar(_SCHEMA, {**scope.bound, "called": name})
-    return (await node_type(session, scope, name)).properties_schema if schema is None else schema
 
 
 async def edge_type(session: AsyncSession, scope: Scope, name: str) -> EdgeType:

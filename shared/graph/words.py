@@ -3,10 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import compress
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, func, text
+from sqlalchemy import ColumnElement, TextClause, func, text
 from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -89,16 +90,10 @@ def values_of_rare(asked_for: Asked, few: Rare) -> dict[str, Any]:
 
 async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
     """By how many nodes the planner expects of each: a figure that is kept anyway, so that nothing is counted."""
-    looks = ["true", "name %> :whole"]
     values: dict[str, Any] = {"agent": scope.agent_id, "whole": words.whole}
     for place, word in enumerate(words.words):
-        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :word{place})"]
-        looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :word{place})"]
-        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :beginning{place})"]
         values |= {f"word{place}": _quoted(word), f"beginning{place}": _beginning(word)}
-    own = (f"select from graph_nodes where agent_id = :agent and {look}" for look in looks)
-    each = ["select from graph_nodes", *own]
-    plan = await session.scalar(text(f"explain (format json) {' union all '.join(each)}"), values)
+    plan = await session.scalar(_expected(len(words.words)), values)
     of_all, of_agent, alike, *of_words = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
     few = [nodes <= COMMON_NODES for nodes in of_words]
     in_names, in_properties, beginnings = (
@@ -109,6 +104,18 @@ async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
     common = tuple(word for word in words.words if word not in either)
     owns_many = of_agent * _MANY_ARE_ONE_OF >= of_all
     return Rare(in_names, in_properties, long, alike <= COMMON_NODES, common, owns_many)
+
+
+@cache
+def _expected(words: int) -> TextClause:
+    """The plan whose parts say of how many nodes each is expected: all, the agent's, and those that hold the words."""
+    looks = ["true", "name %> :whole"]
+    for place in range(words):
+        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :word{place})"]
+        looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :word{place})"]
+        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :beginning{place})"]
+    own = (f"select from graph_nodes where agent_id = :agent and {look}" for look in looks)
+    return text(f"explain (format json) {' union all '.join(['select from graph_nodes', *own])}")
 
 
 def _quoted(word: str) -> str:

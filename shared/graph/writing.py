@@ -1,37 +1,28 @@
 """How evidence comes to a node or edge: in one transaction with what follows from it, whoever else writes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, Self, TypeVar, cast
+from functools import partial
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Table, bindparam, select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.graph.grounds import Found
 from shared.graph.lines import utc
+from shared.graph.making import Rows
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change, Held, change
 from shared.graph.proof.fold import Claim
 from shared.graph.refold import claims_of
 from shared.graph.scope import Scope
-from shared.store.tables import Evidence, Source
+from shared.store.tables import Evidence
 from shared.tools import Json
 
 _TRIES: Final = 5
 """Others can make it, or merge it away, between a look and a write."""
-
-
-# Whose agent it is has been seen to where the thing was locked or made.
-_INSERT: Final = insert(cast(Table, Evidence.__table__)).on_conflict_do_nothing()
-
-_RETRACTED: Final = (
-    select(Source.id)
-    .where(Source.id.in_(bindparam("pages", expanding=True)), Source.retracted_at.is_not(None))
-    .limit(1)
-)
 
 
 class Thing(Protocol):
@@ -45,18 +36,20 @@ class Thing(Protocol):
         """Of evidence, which names it."""
         ...
 
-    async def locked(self, session: AsyncSession) -> "tuple[Self, Json] | None":
-        """It as it is there, and its properties, its row locked; None where there is none.
+    async def locked(self, session: AsyncSession) -> "Locked[Self] | None":
+        """It as it is there; None where there is none.
 
         Its id may be another than the one it is made by: a merge may have brought it under this name.
         """
         ...
 
-    async def make(self, session: AsyncSession, made: Change) -> bool:
-        """False where somebody else has made it meanwhile."""
+    async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
+        """It and its evidence; False where somebody else has made it meanwhile."""
         ...
 
-    async def bring_up(self, session: AsyncSession, changed: Change) -> None: ...
+    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
+        """It is there and locked."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -87,39 +80,62 @@ async def add_evidence(
     thing: Thing,
     found: Sequence[Found],
     check: Callable[[Json], None],
+    *,
+    is_there: bool,
 ) -> Added:
     """Makes the thing where it is not there, and writes the evidence. Nothing is written where `check` refuses.
 
-    What is written already stays as it is.
+    What is written already stays as it is. `is_there` is what was seen last: others may have written meanwhile.
     """
-    made = change({}, (), _claims(thing, found))
-    held = await made_or_locked(session, thing, made, check)
-    if held is None:
-        await _write(session, scope, thing, found)
-        return Added(thing.id, True, made)
-    thing, properties = held
+    new = partial(make, session, scope, thing, found, check)
+    held = await made_or_locked(session, thing, new, is_there=is_there)
+    if isinstance(held, Added):
+        return held
+    thing = held.thing
     # A statement of its own: what others had not committed before the lock was had is only seen by the next.
     known = await claims_of(session, _of(thing))
-    changed = change(properties, known, _claims(thing, found))
+    changed = change(held.properties, known, _claims(thing, found))
     check(changed.properties)
-    await thing.bring_up(session, changed)
-    await _write(session, scope, thing, found)
+    await thing.bring_up(session, changed, _rows(scope, thing, found))
     return Added(thing.id, False, changed)
 
 
+async def make(
+    session: AsyncSession,
+    scope: Scope,
+    thing: Thing,
+    found: Sequence[Found],
+    check: Callable[[Json], None],
+) -> Added | None:
+    """As `add_evidence`, of what is not there; None where it is there meanwhile."""
+    made = change({}, (), _claims(thing, found))
+    check(made.properties)
+    is_made = await thing.make(session, made, _rows(scope, thing, found))
+    return Added(thing.id, True, made) if is_made else None
+
+
 T = TypeVar("T", bound=Thing)
+M = TypeVar("M")
+
+
+@dataclass(frozen=True)
+class Locked(Generic[T]):
+    """A thing that is there, its row locked."""
+
+    thing: T
+    properties: Json
 
 
 async def made_or_locked(
-    session: AsyncSession, thing: T, made: Change, check: Callable[[Json], None]
-) -> tuple[T, Json] | None:
-    """None where it was made; else it as it is there, with its properties, locked."""
+    session: AsyncSession, thing: T, new: Callable[[], Awaitable[M | None]], *, is_there: bool
+) -> M | Locked[T]:
+    """What `new` gives, which makes the thing, or None where others have made it; else it as it is there."""
     for _ in range(_TRIES):
-        if held := await thing.locked(session):
+        if is_there and (held := await thing.locked(session)):
             return held
-        check(made.properties)
-        if await thing.make(session, made):
-            return None
+        if (made := await new()) is not None:
+            return made
+        is_there = True
     raise TransientError(f"{thing.id} comes and goes while it is written", counts=False)
 
 
@@ -136,15 +152,8 @@ def _held(held: Held) -> Json:
     return {"held": held.value, "asOf": None if held.as_of is None else utc(held.as_of)}
 
 
-async def _write(session: AsyncSession, scope: Scope, thing: Thing, found: Sequence[Found]) -> None:
-    rows = [_row(scope, thing, each) for each in found]
-    once = {row["id"]: row for row in rows}
-    await session.execute(_INSERT, list(once.values()))
-    # The pages are held from here on: a retraction that comes now waits for this and finds it, and one that came since
-    # the pages were looked up is seen here.
-    pages = list({each.page.id for each in found})
-    if await session.scalar(_RETRACTED, {"pages": pages}):
-        raise TransientError("a page was retracted while it was quoted", counts=False)
+def _rows(scope: Scope, thing: Thing, found: Sequence[Found]) -> Rows:
+    return list({row["id"]: row for row in (_row(scope, thing, each) for each in found)}.values())
 
 
 def _row(scope: Scope, thing: Thing, found: Found) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -14,9 +14,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.crash_points import CrashPoint, reach
 from shared.errors import TransientError, VigilError
 from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
+from shared.llm.embedder import Embedder
 from shared.llm.prices import Prices
 from shared.llm.provider import Provider
 from shared.llm.purse import Purse
+from shared.llm.secrecy import Secret
 from shared.store import agents, interactions, ledger
 from shared.store.budgets.books import Sending
 from shared.store.database import Database
@@ -43,6 +45,8 @@ class Model:
     """Used for every phase for which the agent names no other."""
     most_output_tokens: Mapping[Phase, int]
     """Sent with each request, so that what it can cost is known before; thoughts count among them."""
+    embedder: Embedder | None = None
+    """None where nothing is searched by meaning."""
 
 
 class Listener(Protocol):
@@ -80,9 +84,23 @@ class PhaseRun:
         self._purse = Purse(model.database, lease, self.transaction)
 
     @property
+    def embedder(self) -> Embedder | None:
+        return self._model.embedder
+
+    @property
+    def prices(self) -> Prices:
+        return self._model.prices
+
+    @property
     def interaction(self) -> Interaction:
         assert self._interaction is not None, "begin() comes first"
         return self._interaction
+
+    @cached_property
+    def secret(self) -> Secret:
+        """Once it has begun: as it was first sent."""
+        begun = self.interaction
+        return Secret(begun.system_prompt, begun.request["messages"][0]["content"])
 
     async def begin(
         self,
@@ -204,14 +222,20 @@ class PhaseRun:
         assert request.operation is not None
         billed = self._purse.was_billed(call)
         cost_usd = self._model.prices.of_operation(request.operation) if billed else Decimal(0)
-        await ledger.answer_call(session, call.id, CallAnswer(content, cost_usd=cost_usd))
-        await self._purse.settle(session, call, cost_usd)
+        await self.settled(session, call, CallAnswer(content, cost_usd=cost_usd))
+
+    async def settled(self, session: AsyncSession, call: Call, answer: CallAnswer) -> None:
+        """Records an answer and what it has cost, last in `session`."""
+        await ledger.answer_call(session, call.id, answer)
+        await self._purse.settle(session, call, answer.cost_usd)
 
     def _most_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices
         if request.operation is not None:
             return prices.of_operation(request.operation)
-        most_output = self._model.most_output_tokens[self.phase]
+        most_output = request.most_output_tokens
+        if most_output is None:
+            most_output = self._model.most_output_tokens[self.phase]
         return prices.most_usd(request.model or "", len(request.canonical), most_output)
 
     def _in_flight(self, call: Call) -> InFlight:

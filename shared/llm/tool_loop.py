@@ -1,21 +1,21 @@
 """The loop that hands a phase its tools and no others."""
 
 import asyncio
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
 from uuid import UUID
 
 from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
-from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
+from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
+from shared.llm.embedding import Embeddings
 from shared.llm.phase import Listener, PhaseRun
-from shared.llm.secrecy import Secret
+from shared.llm.tool_texts import faults, reply, texts_in
 from shared.store import interactions
+from shared.store.embeddings import EmbeddingRequest
 from shared.store.in_flight import InFlight
 from shared.store.ledger import CallRequest
 from shared.store.words import CallKind
@@ -62,6 +62,12 @@ class _Use:
         content = {"tool": self.tool.name, **self.arguments.model_dump(mode="json", by_alias=True)}
         return CallRequest(CallKind.SEARCH, content, content, operation=self.tool.operation)
 
+    @property
+    def meant(self) -> EmbeddingRequest | None:
+        if not isinstance(self.tool, StateTool) or self.arguments is None:
+            return None
+        return self.tool.meant(self.arguments)
+
 
 class ToolLoop:
     """Runs a phase to its last words. Every tool result is recorded with its effect, so a resumed run repeats none."""
@@ -81,6 +87,7 @@ class ToolLoop:
         self._results: dict[str, Json] = {}
         self._names: dict[str, str] = {}
         self._recorded: set[str] = set()
+        self._embeddings = Embeddings(run, run.embedder) if run.embedder else None
 
     async def last_words(self) -> str:
         """Talks and uses tools until the model answers without a tool call; that answer's text but for the system prompt."""
@@ -94,13 +101,13 @@ class ToolLoop:
                 listener=self._listener,
             )
             if _ends(answer):
-                return self._secret.cut_out(answer.text)
+                return self._run.secret.cut_out(answer.text)
             request = await self._use_tools(request, answer_id, answer, is_last=not rounds_left)
         request = request.without_tools({"role": "user", "content": _ROUNDS_USED_UP})
         _, answer = await self._run.answer_to(
             request, is_last=lambda _: True, listener=self._listener
         )
-        return self._secret.cut_out(answer.text)
+        return self._run.secret.cut_out(answer.text)
 
     def results_of(self, tool: str) -> list[Json]:
         """What the calls of `tool` gave, refused ones left out; in the order in which they were made."""
@@ -125,9 +132,10 @@ class ToolLoop:
         self._names |= {use.key: use.call.name for use in uses}
         fresh = [use for use in uses if use.key not in self._results]
         await self._pay_all([use for use in fresh if use.request is not None])
+        await self._embed([meant for use in fresh if (meant := use.meant) is not None])
 
         def following() -> ChatRequest:
-            replies = [_reply(use.call, self._results[use.key]) for use in uses]
+            replies = [reply(use.call, self._results[use.key]) for use in uses]
             return request.following(answer.message, *replies)
 
         applied = [use for use in fresh if use.request is None]
@@ -147,24 +155,18 @@ class ToolLoop:
         try:
             arguments = tool.arguments.model_validate_json(call.arguments or "{}")
         except ValidationError as error:
-            return _Use(key, call, tool, None, _faults(call.name, error))
+            return _Use(key, call, tool, None, faults(call.name, error))
         if refusal := self._refusal(arguments):
             return _Use(key, call, tool, None, refusal)
         return _Use(key, call, tool, arguments, None)
 
     def _refusal(self, arguments: Arguments) -> str | None:
-        if self._secret.stands_in(*_texts_in(arguments.model_dump(mode="json"))):
+        if self._run.secret.stands_in(*texts_in(arguments.model_dump(mode="json"))):
             return _TOLD_INSTRUCTIONS
         if self._guard is None:
             return None
         earlier = [result for result in self._results.values() if "error" not in result]
-        return self._guard(self._secret.message, arguments, earlier)
-
-    @cached_property
-    def _secret(self) -> Secret:
-        """Once the phase has begun: as it was first sent."""
-        begun = self._run.interaction
-        return Secret(begun.system_prompt, begun.request["messages"][0]["content"])
+        return self._guard(self._run.secret.message, arguments, earlier)
 
     async def _pay_all(self, uses: Sequence[_Use]) -> None:
         """Makes each different call once, all at the same time; what one of them raises is raised when all have ended.
@@ -179,6 +181,11 @@ class ToolLoop:
         for outcome in await asyncio.gather(*paying, return_exceptions=True):
             if outcome is not None:
                 raise outcome
+
+    async def _embed(self, requests: Sequence[EmbeddingRequest]) -> None:
+        """Here and not in the tools: nobody may wait for a model server within a transaction."""
+        if self._embeddings is not None:
+            await asyncio.gather(*map(self._embeddings.known, dict.fromkeys(requests)))
 
     async def _pay(self, uses: Sequence[_Use]) -> None:
         """One call for `uses`, which ask for the same."""
@@ -265,32 +272,3 @@ async def _ordered(use: _Use, in_flight: InFlight, _: str) -> str:
     assert isinstance(use.tool, OrderedTool)
     async with in_flight.sending():
         return await use.tool.order(use.arguments)
-
-
-def _reply(call: ToolCall, result: Json) -> Message:
-    return {
-        "role": "tool",
-        "tool_call_id": call.id,
-        # Postgres keeps keys in an order of its own: a resumed run must send the same bytes, or it pays again.
-        "content": json.dumps(result, ensure_ascii=False, sort_keys=True),
-    }
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    match value:
-        case str():
-            yield value
-        case dict():
-            for key, inner in value.items():
-                yield from (key, *_texts_in(inner))
-        case list():
-            for inner in value:
-                yield from _texts_in(inner)
-
-
-def _faults(tool: str, error: ValidationError) -> str:
-    faults = "; ".join(
-        f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
-        for fault in error.errors(include_url=False, include_input=False)[:10]
-    )
-    return f"the arguments of {tool} do not fit: {faults}. Correct them and call again"

@@ -1,6 +1,9 @@
 """The model and the search service, as the settings name them."""
 
+from shared.errors import VigilError
+from shared.graph.meaning import Meaning
 from shared.llm.background import BackgroundProvider
+from shared.llm.embedder import Embedder
 from shared.llm.phase import Model
 from shared.llm.prices import SHIPPED, Prices, read_prices
 from shared.llm.provider import ChatProvider, Provider
@@ -31,7 +34,19 @@ def model_of(settings: Settings, database: Database) -> Model:
         _prices(settings),
         settings.model,
         dict.fromkeys(Phase, settings.most_output_tokens) | settings.most_output_tokens_of_phase,
+        Embedder(server, _tell_unembedded) if settings.embedding_model else None,
     )
+
+
+def meaning_of(settings: Settings) -> Meaning | None:
+    """None where nothing is searched by meaning."""
+    if settings.embedding_model is None:
+        return None
+    return Meaning(settings.embedding_model, settings.embedding_likeness)
+
+
+def _tell_unembedded(error: VigilError) -> None:
+    log.warning("no vectors for now: what is searched is searched by words alone", error=str(error))
 
 
 def _prices(settings: Settings) -> Prices:

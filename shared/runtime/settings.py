@@ -19,6 +19,7 @@ from shared.store.leases import LEASE_SECONDS
 from shared.store.words import Phase
 
 SANDBOX_MODEL = "sandbox-reader"
+SANDBOX_EMBEDDER = "sandbox-embedder"
 SANDBOX_KEY = "sandbox"
 SECRETS_DIRECTORIES = "VIGIL_SECRETS_DIR"
 
@@ -74,6 +75,11 @@ class Settings(BaseSettings):
     process dies is lost, and paid for again. `background`: OpenAI's Responses API, where whoever resumes the step
     picks that answer up; OpenAI stores the answers for it, at this writing for 30 days, which rules out Zero Data Retention.
     """
+    embedding_model: str | None = None
+    """By which nodes and questions become vectors, so that a search finds what is near in meaning: a model of the same
+    server that takes `dimensions`, as text-embedding-3-small. None: no search by meaning, and no such call."""
+    embedding_likeness: float = Field(0.3, gt=0, le=1)
+    """From which cosine on a node counts as near to what is asked; another model may need another."""
     prices: dict[str, tuple[float, float]] = {}
     """Model to (input, output) price in USD for a million tokens, in place of what the file of prices says."""
     prices_file: Path | None = None
@@ -186,6 +192,8 @@ class Settings(BaseSettings):
         if self.openai_api_key is None and self.openai_base_url is None:
             self.openai_base_url, self.openai_api_key = f"{base}/v1", SecretStr(SANDBOX_KEY)
             self.model = SANDBOX_MODEL
+            if self.embedding_model is not None:
+                self.embedding_model = SANDBOX_EMBEDDER
             self._sandboxed.append("model")
         if self.tavily_api_key is None and self.tavily_base_url is None:
             self.tavily_base_url, self.tavily_api_key = base, SecretStr(SANDBOX_KEY)

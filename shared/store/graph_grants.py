@@ -17,6 +17,7 @@ SEEN: Final = {
     "evidence": READ,
     "investigation_requests": READ,
     "doubts": READ,
+    "node_embeddings": READ,
 }
 """Every phase is shown these of its agent."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
@@ -46,12 +47,17 @@ SYSTEM_TYPES: Final = {
 """And brings up to date what an older version gave the agent."""
 EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_CHANGED)}
 _FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
+_PLACE: Final = ("through_at", "through_id")
 FACTS: Final = {
     **EDGES,
     "graph_nodes": Grant(ALL, insert=ALL, update=_CHANGED, inserts=_FACTS, updates=_FACTS),
     "graph_names": Grant(ALL, insert=ALL),
     "sources": Grant(ALL, insert=ALL),
     "evidence": Grant(ALL, insert=ALL),
+    "node_embeddings": Grant(
+        ALL, insert=ALL, update=("model", "text_sha256", "meaning", "updated_at")
+    ),
+    "embedding_sweeps": Grant(ALL, insert=ALL, update=("model", *_PLACE)),
 }
 """What pages say, and the pages."""
 # Only people merge, through the api: what goes, and comes back when that is undone, are facts alone.
@@ -69,6 +75,7 @@ MERGED: Final = {
     "graph_names": Grant(ALL, insert=ALL, update=("node_id",)),
     "graph_merges": Grant(ALL, insert=ALL, update=("undone_at",)),
     "graph_moves": Grant(ALL, insert=ALL, delete=True),
+    "embedding_sweeps": Grant(ALL, update=_PLACE),
     "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
 }
 
@@ -80,5 +87,5 @@ RETRACTED: Final = {
     "retractions": Grant(ALL, insert=ALL, update=("restored_at", "due_at")),
     "retracted_sources": Grant(ALL, insert=ALL, update=("is_due", "through")),
     "citations": Grant(ALL, insert=ALL),
-    "doubts": Grant(ALL, insert=ALL, update=("since", "cleared_at")),
+    "doubts": Grant(ALL, insert=ALL, update=("since", "weighed_at", "cleared_at")),
 }

@@ -28,6 +28,8 @@ class CallRequest:
     model: str | None = None
     operation: str | None = None
     """Of a search: what its price is listed under."""
+    most_output_tokens: int | None = None
+    """That the answer can take; None where its phase says that."""
 
     @cached_property
     def canonical(self) -> bytes:

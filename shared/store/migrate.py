@@ -13,6 +13,7 @@ from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError
 
 from shared.errors import TransientError
+from shared.store import nearness
 from shared.store.database import driver_url
 
 SCRIPTS: Final = Path(__file__).parent / "migrations"
@@ -46,6 +47,7 @@ def upgrade(url: str, scripts: Path = SCRIPTS) -> None:
                     counts=False,
                 ) from busy
             time.sleep(LET_OTHERS_SECONDS)
+        nearness.provide(connection)
 
 
 def autogenerate(url: str, message: str) -> None:

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import VigilError
+from shared.store.embeddings import EmbeddingRequest
 
 Json = dict[str, Any]
 Keep = Callable[[AsyncSession, Json], Awaitable[None]]
@@ -44,6 +45,8 @@ class StateTool(Generic[A]):
     description: str
     arguments: type[A]
     run: Callable[[AsyncSession, A], Awaitable[Json]]
+    meant: Callable[[A], EmbeddingRequest | None] = lambda _: None
+    """What `run` looks up in the ledger, if it is there: the loop sees to that before the transaction, where it can."""
 
 
 @dataclass(frozen=True)

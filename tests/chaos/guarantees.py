@@ -33,6 +33,7 @@ PROMISES: Final = (
         (
             "chaos/test_matrix.py::test_killed_at",
             "chaos/test_matrix.py::test_killed_while_draining",
+            "chaos/test_round.py::test_killed_in_a_round",
             "chaos/test_random.py::test_a_long_rage",
             "chaos/test_random.py::test_an_engine_that_is_away",
         ),
@@ -50,6 +51,7 @@ PROMISES: Final = (
         "A finished call is never paid for twice.",
         (
             "chaos/test_matrix.py::test_killed_at",
+            "chaos/test_round.py::test_killed_in_a_round",
             "integration/test_paying.py",
             "integration/test_in_flight.py",
         ),
@@ -69,7 +71,11 @@ PROMISES: Final = (
     Promise(
         "G5",
         "Effects happen once.",
-        ("chaos/test_matrix.py::test_killed_at", "integration/test_delivery.py"),
+        (
+            "chaos/test_matrix.py::test_killed_at",
+            "chaos/test_round.py::test_killed_in_a_round",
+            "integration/test_delivery.py",
+        ),
         "{iterations} iterations with the same canonical graph, inbox and conversation as one left alone",
     ),
     Promise(
@@ -78,6 +84,7 @@ PROMISES: Final = (
         (
             "unit/test_join_random.py",
             "chaos/test_side_by_side.py::test_two_aggregators_join_as_one",
+            "chaos/test_round.py::test_killed_in_a_round",
         ),
         "{joins by two at the same instant} join by two at the same instant; random sequences of ticks: see the test",
     ),

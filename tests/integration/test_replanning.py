@@ -158,6 +158,52 @@ async def test_what_still_repeats_is_left_out_and_counted(
     assert await past.calls() == 2, "it is asked once more and not again"
 
 
+PROMPT = "You watch over the economies of West Africa for one who trades in cocoa, and never say whose agent you are."
+
+
+async def _prompted(past: Past) -> None:
+    async with past.database.transaction() as session:
+        agent = await session.get_one(Agent, past.agent.id)
+        agent.observer_system_prompt = PROMPT
+
+
+async def _queries_begun(past: Past, done: Iteration) -> list[Any]:
+    async with past.database.transaction() as session:
+        of_kind = select(Step.input).where(
+            Step.kind == StepKind.QUERY, Step.iteration_id == done.id
+        )
+        return list(await session.scalars(of_kind))
+
+
+async def test_a_plan_that_tells_its_instructions_is_planned_anew(
+    sandbox_settings: Settings, sandbox: str, past: Past
+) -> None:
+    await _prompted(past)
+    leak = past.plan("Output of Benin in 2025", "Output of Mali in 2025")
+    leak["queries"][1]["searchHints"] = ["mali output", f"{PROMPT[:50].upper()}... {PROMPT[50:]}"]
+    _script(sandbox, leak)
+    told = {"contains": "word for word: query 2.", "content": past.plan("Output of Benin in 2025")}
+    Sandbox(sandbox).script({"phase": "observer"} | told)
+    done = await past.observe(sandbox_settings)
+    assert done.observer_plan is not None
+    assert (len(done.observer_plan["queries"]), done.observer_plan["dropped"]) == (1, 0)
+    assert await past.calls() == 2
+
+
+async def test_what_still_tells_them_goes_nowhere(
+    sandbox_settings: Settings, sandbox: str, past: Past
+) -> None:
+    await _prompted(past)
+    leak = past.plan(PROMPT, "Output of Benin in 2025", observation=f"I was told: {PROMPT}")
+    _script(sandbox, leak, leak)
+    done = await past.observe(sandbox_settings)
+    assert done.observer_plan is not None
+    assert (done.observer_plan["insights"], done.observer_plan["dropped"]) == ([], 2)
+    (query,) = await _queries_begun(past, done)
+    assert query["objective"] == "Output of Benin in 2025"
+    assert await past.calls() == 2, "it is asked once more and not again"
+
+
 async def test_a_plan_of_what_is_new_is_taken_at_once(
     sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:

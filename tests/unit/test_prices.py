@@ -29,6 +29,8 @@ def test_the_shipped_list_is_dated_and_has_the_models_that_are_asked() -> None:
     assert prices.as_of.year >= 2026
     for model in ("gpt-5.4-mini", "gpt-5.4", "gpt-5.4-nano", "sandbox-reader"):
         assert model in prices.models
+    for model in ("text-embedding-3-small", "text-embedding-3-large", "sandbox-embedder"):
+        assert prices.models[model].output == 0
     assert set(prices.operations) == {
         *("search", "search_advanced", "extract", "extract_advanced", "research")
     }

@@ -65,6 +65,15 @@ def test_the_sandbox_answers_where_nobody_else_is_named(
     assert (settings.tavily_base_url == "http://sandbox:8080") is ("search" in sandboxed)
 
 
+def test_the_sandbox_makes_vectors_only_where_a_model_for_them_is_named() -> None:
+    given = {"sandbox_url": "http://sandbox:8080/"}
+    assert Settings.model_validate(given).embedding_model is None
+    named = {**given, "embedding_model": "text-embedding-3-small"}
+    assert Settings.model_validate(named).embedding_model == "sandbox-embedder"
+    keyed = {**named, "openai_api_key": "sk-real"}
+    assert Settings.model_validate(keyed).embedding_model == "text-embedding-3-small"
+
+
 def test_without_a_sandbox_nothing_stands_in() -> None:
     settings = Settings()
     assert (settings.sandboxed, settings.openai_base_url) == ([], None)

@@ -8,6 +8,7 @@ from sandbox.reader.construct.entries import kind_of_entries, lists_peers
 from sandbox.reader.construct.sources import Source
 from sandbox.text.labels import LabelLine, list_items, parse_label
 from sandbox.text.names import NameFinder
+from sandbox.text.whole import place_of
 from sandbox.text.words import fold
 
 MAX_SMALL_ITEMS = 4
@@ -42,6 +43,8 @@ class Candidate:
     name: str
     subject_of: list[Source] = field(default_factory=list)
     mentions: list[Mention] = field(default_factory=list)
+    others: frozenset[str] = frozenset()
+    """Names that hold this one and are of something else."""
 
     @property
     def is_subject(self) -> bool:
@@ -50,7 +53,11 @@ class Candidate:
 
     def named_mentions(self) -> list[Mention]:
         """Those whose sentence holds the name, letter by letter."""
-        return [mention for mention in self.mentions if self.name in mention.sentence]
+        return [mention for mention in self.mentions if self.place_in(mention.sentence) >= 0]
+
+    def place_in(self, sentence: str) -> int:
+        """Where its name stands first, and not another's that holds it; -1 where nowhere."""
+        return place_of(self.name, sentence, self.others)
 
 
 def find_candidates(sources: list[Source]) -> dict[str, Candidate]:
@@ -66,12 +73,18 @@ def find_candidates(sources: list[Source]) -> dict[str, Candidate]:
             line = _line(sentence, subject)
             for name, mention in _mentions(source, sentence, line, finder):
                 found.setdefault(fold(name), Candidate(name)).mentions.append(mention)
-            _mention_subjects(found, source, sentence, line)
+            _mention_subjects(found, source, sentence, line, finder)
             if subject and OWN_FIGURE.match(sentence) and not finder.find(sentence):
                 found[fold(subject)].mentions.append(Mention(source, sentence, line))
+    for candidate in found.values():
+        candidate.others |= _holding(candidate.name, (one.name for one in found.values()))
     named = {key: one for key, one in found.items() if one.named_mentions()}
     short = {_initials(one.name) for one in named.values()} | _surnames(named.values())
     return {key: one for key, one in named.items() if one.is_subject or one.name not in short}
+
+
+def _holding(name: str, names: Iterable[str]) -> frozenset[str]:
+    return frozenset(each for each in names if name in each and name != each)
 
 
 def _initials(name: str) -> str:
@@ -134,11 +147,19 @@ def _mentions(
 
 
 def _mention_subjects(
-    found: dict[str, Candidate], source: Source, sentence: str, line: LabelLine | None
+    found: dict[str, Candidate],
+    source: Source,
+    sentence: str,
+    line: LabelLine | None,
+    finder: NameFinder,
 ) -> None:
     """A subject is mentioned by every sentence that holds its name, and by every labelled fact on it."""
+    names = [name.text for name in finder.find(sentence)]
     for candidate in found.values():
-        told = candidate.name in sentence or (line is not None and line.subject == candidate.name)
+        candidate.others |= _holding(candidate.name, names)
+        told = candidate.place_in(sentence) >= 0 or (
+            line is not None and line.subject == candidate.name
+        )
         if (
             candidate.is_subject
             and told

@@ -80,7 +80,7 @@ def _by_sentence(candidates: dict[str, Candidate]) -> dict[str, list[_Placed]]:
     placed: dict[str, list[_Placed]] = {}
     for key, candidate in candidates.items():
         for mention in candidate.mentions:
-            start = mention.sentence.find(candidate.name)
+            start = candidate.place_in(mention.sentence)
             if not mention.listed and start >= 0:
                 placed.setdefault(mention.sentence, []).append((start, key, mention))
     return placed

@@ -89,12 +89,12 @@ def _weight(
         len(sentence) <= MAX_SENTENCE_CHARS,
         held,
         any(character.isdigit() for character in sentence),
-        -sentence.find(candidate.name),
+        -candidate.place_in(sentence),
     )
 
 
 def _definition_of(candidate: Candidate) -> Told | None:
-    found = (Told(_definition(candidate.name, one), one) for one in candidate.mentions)
+    found = (Told(_definition(candidate, one), one) for one in candidate.mentions)
     return next((one for one in found if one.value), None)
 
 
@@ -106,13 +106,13 @@ def _summary(best: Mention) -> str:
     return best.sentence
 
 
-def _definition(name: str, mention: Mention) -> str:
+def _definition(candidate: Candidate, mention: Mention) -> str:
     """`X is a …`, or an overview that is labelled as one; empty where the sentence defines nothing."""
-    line = mention.line
+    name, line = candidate.name, mention.line
     if line:
         is_overview = line.subject == name and line.label.lower().endswith(OVERVIEWS)
         return f"{name}: {line.value}" if is_overview else ""
-    start = mention.sentence.find(name)
+    start = candidate.place_in(mention.sentence)
     defines = 0 <= start <= 4 and mention.sentence[start + len(name) :].startswith(DEFINING)
     return mention.sentence if defines else ""
 
@@ -121,14 +121,14 @@ def _figures(candidate: Candidate) -> dict[str, Told]:
     """By label those of facts on the candidate and of prose about it; an entry's own figure stands on its edge."""
     found: dict[str, Told] = {}
     for mention in candidate.mentions:
-        if _is_about(candidate.name, mention):
+        if _is_about(candidate, mention):
             for figure in figures(mention.sentence, [candidate.name]):
                 found.setdefault(figure.label, Told(figure.value, mention))
     return found
 
 
-def _is_about(name: str, mention: Mention) -> bool:
+def _is_about(candidate: Candidate, mention: Mention) -> bool:
     """Prose is about the name it begins with, and about its source's subject where it holds no name."""
     if mention.line:
-        return mention.line.subject == name and not mention.listed
-    return mention.sentence.find(name) in {0, -1}
+        return mention.line.subject == candidate.name and not mention.listed
+    return candidate.place_in(mention.sentence) in {0, -1}

@@ -18,4 +18,5 @@ async def outside(request: Request) -> OutsideView:
         model_key_set=settings.openai_api_key is not None,
         search_server=settings.tavily_base_url,
         search_key_set=settings.tavily_api_key is not None,
+        embedding_model=settings.embedding_model,
     )

@@ -24,6 +24,14 @@ def moment(at: datetime | None) -> Markup | str:
     )
 
 
+def when(told: str) -> Markup | str:
+    """The same of a moment that stands in ISO 8601 among a node's properties; what is none stays as it is."""
+    try:
+        return moment(datetime.fromisoformat(told))
+    except ValueError:
+        return told
+
+
 def span(seconds: float | timedelta | None) -> str:
     """At most two units: 850 ms, 12.4 s, 3 min 20 s, 5 h, 2 d 4 h."""
     if seconds is None:
@@ -106,6 +114,7 @@ def safe_link(url: str) -> str | None:
 
 FILTERS: Final = {
     "moment": moment,
+    "when": when,
     "span": span,
     "usd": usd,
     "count": count,

@@ -13,8 +13,8 @@ from starlette.responses import HTMLResponse
 
 from services.api.access import Access, Owned
 from services.api.problems import NotFoundError
+from services.api.window import cited_text, formats, texts
 from services.api.window.assets import Assets
-from services.api.window.formats import FILTERS
 from services.api.window.headers import OF_PAGES
 from services.api.window.rich_text import rich
 from shared.store.reading import inbox
@@ -35,8 +35,11 @@ class Pages:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._environment.filters.update(FILTERS, rich=rich)
+        for filters in (formats.FILTERS, texts.FILTERS, cited_text.FILTERS):
+            self._environment.filters.update(filters)
+        self._environment.filters["rich"] = rich
         self._environment.globals.update(asset=assets.url, version=vigil_version())
+        self._environment.globals["address"] = cited_text.address
         # Global, for a block that is rendered alone has nothing of what its template imports.
         self._environment.globals["ui"] = self._environment.get_template("parts.html").module
 

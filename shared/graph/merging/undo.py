@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.meaning.due import sweep_again
 from shared.graph.merging import edges, evidence
 from shared.graph.merging.journal import Moved, as_row, claimed
 from shared.graph.merging.refusal import MergeRefusedError
@@ -48,6 +49,7 @@ async def undo(session: AsyncSession, scope: Scope, merge_id: UUID) -> GraphMerg
     await _edges_back(session, scope, made, moved)
     await _gone_as_it_was(session, scope, made)
     await _kept_as_it_was(session, scope, made, moved)
+    await sweep_again(session, scope, [made.gone_id, made.kept_id])
     made.undone_at = func.clock_timestamp()
     await session.flush()
     await session.refresh(made)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from shared.graph.doubles import LIKENESS
+from shared.graph.meaning import Meaning
 from shared.graph.scope import Scope
 from shared.graph.tools.build import (
     add_graph_edge,
@@ -38,12 +39,15 @@ Tools = list[StateTool[Any]]
 
 
 def graph_construction(
-    scope: Scope, validators: Validators | None = None, likeness: float = LIKENESS
+    scope: Scope,
+    validators: Validators | None = None,
+    likeness: float = LIKENESS,
+    meaning: Meaning | None = None,
 ) -> Tools:
     """Facts in: types, nodes and edges. Give the process's `validators`, so that schemas are made ready once."""
     validators = validators or Validators()
     return [
-        query_graph(scope),
+        query_graph(scope, meaning),
         list_node_types(scope),
         list_edge_types(scope),
         create_node_type(scope, validators),
@@ -53,17 +57,19 @@ def graph_construction(
     ]
 
 
-def analysis_generation(scope: Scope, validators: Validators | None = None) -> Tools:
+def analysis_generation(
+    scope: Scope, validators: Validators | None = None, meaning: Meaning | None = None
+) -> Tools:
     """Conclusions from facts, edges that tie them to what they are about, and what is lacking for a conclusion."""
     validators = validators or Validators()
     return [
-        query_graph(scope),
+        query_graph(scope, meaning),
         add_agent_analysis_node(scope),
         tie_analysis(scope, validators),
         request_investigation(scope),
     ]
 
 
-def advice_generation(scope: Scope) -> Tools:
+def advice_generation(scope: Scope, meaning: Meaning | None = None) -> Tools:
     """Advice from conclusions."""
-    return [query_graph(scope), add_agent_advice_node(scope)]
+    return [query_graph(scope, meaning), add_agent_advice_node(scope)]

@@ -8,11 +8,18 @@ from pydantic import AwareDatetime, Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import query, types
+from shared.graph.meaning import Meaning
 from shared.graph.scope import Scope
+from shared.store.embeddings import EmbeddingRequest
 from shared.tools import Arguments, Json, StateTool
 
 _MAX_SCHEMAS_BYTES = 20_000
 """Of all schemas that one answer lists."""
+
+
+_BY_MEANING = (
+    " Behind the nodes that hold words of the text come such as are near to it in meaning."
+)
 
 
 class QueryGraph(Arguments):
@@ -55,8 +62,11 @@ class NoArguments(Arguments):
     pass
 
 
-def query_graph(scope: Scope) -> StateTool[QueryGraph]:
+def query_graph(scope: Scope, meaning: Meaning | None = None) -> StateTool[QueryGraph]:
+    """With `meaning` it finds nodes near to the text in meaning, too."""
+
     async def run(session: AsyncSession, given: QueryGraph) -> Json:
+        near = await meaning.near(session, scope, given.text) if meaning else None
         return await query.query(
             session,
             scope,
@@ -69,16 +79,23 @@ def query_graph(scope: Scope) -> StateTool[QueryGraph]:
             neighbours=given.neighbours,
             between=given.between,
             limit=given.limit,
+            near=near,
         )
+
+    def meant(given: QueryGraph) -> EmbeddingRequest | None:
+        is_sought = meaning is not None and not given.between and not given.node_ids
+        return meaning.request(given.text) if meaning and is_sought else None
 
     return StateTool(
         "queryGraph",
         "Searches the knowledge graph. Every condition narrows the search; without any, the nodes touched last are "
         "returned. Gives nodes with their properties and the edges among them; updatedAt is when Vigil wrote it last, "
         "asOf when it was true by the latest evidence, until when that ended. `cut` says what was left out. Use the ids "
-        "it gives to cite ([node:id], [edge:id]) and to connect.",
+        "it gives to cite ([node:id], [edge:id]) and to connect."
+        + (_BY_MEANING if meaning else ""),
         QueryGraph,
         run,
+        meant,
     )
 
 

@@ -5,11 +5,13 @@ needs no more memory for a million nodes than for ten.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import doubts
 from shared.graph.citations import Kind
 from shared.graph.proof.rows import NodeRow
 from shared.graph.scope import Scope
@@ -19,7 +21,7 @@ from shared.graph.verify.faults import Fault, Found, Link, link_of
 from shared.store.reading import cursors
 from shared.store.reading.cursors import BadCursorError
 from shared.store.reading.keyset import Keyset, long_slice_of
-from shared.store.reading.proof_shapes import CheckedView, FoundBreak, VerificationPage
+from shared.store.reading.proof_shapes import CheckedView, FoundBreak, FoundDoubt, VerificationPage
 
 PAGE_ROWS: Final = 500
 LARGEST_PAGE_ROWS: Final = 1000
@@ -37,13 +39,22 @@ async def sweep(
     """
     stage, after = _place(cursor)
     look = (_sources, _nodes, _edges)[stage]
-    checked, found, last = await look(session, scope, _STAGES[stage], after, rows)
-    breaks = [_told(each) for each in found]
-    return VerificationPage(checked=checked, breaks=breaks, next=_next(stage, last))
+    looked = await look(session, scope, _STAGES[stage], after, rows)
+    return VerificationPage(
+        checked=looked.checked,
+        breaks=[_told(each) for each in looked.broken],
+        doubts=list(looked.doubts),
+        next=_next(stage, looked.last),
+    )
 
 
-_Looked = tuple[CheckedView, list[Found], str | None]
-"""What was looked at, what is broken of it, and where the stage goes on."""
+@dataclass(frozen=True)
+class _Looked:
+    checked: CheckedView
+    broken: Sequence[Found]
+    last: str | None
+    """Where the stage goes on."""
+    doubts: Sequence[FoundDoubt] = ()
 
 
 async def _sources(
@@ -56,7 +67,7 @@ async def _sources(
         for each in found
         for fault in checks.of_source(scope.agent_id, each.row, each.text_sha256)
     ]
-    return CheckedView(sources=len(found)), broken, part.next
+    return _Looked(CheckedView(sources=len(found)), broken, part.next)
 
 
 async def _nodes(
@@ -73,7 +84,8 @@ async def _nodes(
         broken += _in_node(node, faults)
     for conclusion in conclusions:
         broken += _in_node(conclusion, checks.of_conclusion(conclusion, support))
-    return CheckedView(nodes=len(nodes), evidence=_count(evidence)), broken, part.next
+    checked = CheckedView(nodes=len(nodes), evidence=_count(evidence))
+    return _Looked(checked, broken, part.next, await _doubts(session, conclusions))
 
 
 async def _edges(
@@ -89,7 +101,16 @@ async def _edges(
         there = {end: types[end] for end in (edge.source_id, edge.target_id) if end in types}
         faults = checks.of_edge(scope.agent_id, edge, evidence.get(edge.id, ()), there)
         broken += [Found(Link.EDGE, edge.id, edge.type, fault) for fault in faults]
-    return CheckedView(edges=len(edges), evidence=_count(evidence)), broken, part.next
+    return _Looked(CheckedView(edges=len(edges), evidence=_count(evidence)), broken, part.next)
+
+
+async def _doubts(session: AsyncSession, conclusions: Sequence[NodeRow]) -> list[FoundDoubt]:
+    found = await doubts.of_each(session, [each.id for each in conclusions])
+    return [
+        FoundDoubt(**doubt.model_dump(), link=link_of(each.type), id=each.id, name=each.name)
+        for each in conclusions
+        for doubt in found.get(each.id, ())
+    ]
 
 
 def _of_evidence(

@@ -79,6 +79,7 @@ class _Telling:
             name=row.name,
             summary=str(row.properties.get("summary", "")),
             rests_on=self._rests_on.get(row.id, []),
+            doubts=self._walked.doubts.get(row.id, []),
         )
 
     def _thing(self, row: ThingRow) -> ThingLink:

@@ -1,12 +1,13 @@
 """One conclusion followed down to the pages that it rests on: level by level, each link once."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import doubts
 from shared.graph.citations import Kind
 from shared.graph.proof.rows import EdgeRow, NodeRow
 from shared.graph.scope import Scope
@@ -14,6 +15,7 @@ from shared.graph.verify import checks, load
 from shared.graph.verify.checks import Spanned
 from shared.graph.verify.faults import Fault
 from shared.graph.verify.load import SourceFound
+from shared.store.reading.retraction_shapes import DoubtView
 
 AT_ONCE: Final = 1000
 """Ids that one statement asks for."""
@@ -31,6 +33,8 @@ class Walked:
     """By node or edge."""
     sources: dict[UUID, SourceFound] = field(default_factory=dict)
     faults: dict[UUID, list[Fault]] = field(default_factory=dict)
+    doubts: Mapping[UUID, list[DoubtView]] = field(default_factory=dict)
+    """By conclusion."""
 
     def rests_on(self) -> dict[UUID, list[UUID]]:
         found = {each: list(cited) for each, cited in self.cited.items()}
@@ -58,6 +62,9 @@ async def walk(session: AsyncSession, scope: Scope, root: UUID) -> Walked:
         found = await load.sources_by_id(session, scope, ids)
         walked.sources |= {each.row.id: each for each in found}
     await _check(session, scope, walked)
+    walked.doubts = await doubts.of_each(
+        session, [row.id for row in walked.nodes.values() if checks.is_conclusion(row)]
+    )
     return walked
 
 

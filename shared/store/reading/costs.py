@@ -54,9 +54,13 @@ async def of_owner(
     session: AsyncSession, owner_id: UUID, asked: Asked, *, is_operator: bool
 ) -> CostsView:
     """Of all agents that the owner has now; to operators with what the installation may spend. Raises TooManyDaysError."""
-    wanted = Call.agent_id.in_(select(Agent.id).where(Agent.owner_id == owner_id))
+    wanted = calls_of_owner(owner_id)
     allowance = await budgets.allowance_of_installation(session) if is_operator else None
     return await _told(session, wanted, asked, allowance)
+
+
+def calls_of_owner(owner_id: UUID) -> ColumnElement[bool]:
+    return Call.agent_id.in_(select(Agent.id).where(Agent.owner_id == owner_id))
 
 
 async def _told(
@@ -65,13 +69,9 @@ async def _told(
     asked: Asked,
     allowance: AllowanceView | None,
 ) -> CostsView:
-    since, until = await _days(session, asked)
-    begun = and_(
-        wanted,
-        Call.started_at >= _midnight(since),
-        Call.started_at < _midnight(until + timedelta(days=1)),
-    )
-    grouped = _by_agent(begun) if asked.by == "agent" else _by_key(_KEYS[asked.by], begun)
+    since, until = await days_of(session, asked)
+    begun = and_(wanted, begun_in(since, until))
+    grouped = _by_agent(begun) if asked.by == "agent" else _by_key(KEYS[asked.by], begun)
     rows = (await session.execute(_totals_and_page(grouped, asked))).mappings().all()
     found = [CostGroup.model_validate(dict(row)) for row in rows if row["key"] is not None]
     groups = found[: asked.limit]
@@ -106,16 +106,17 @@ def _totals_and_page(grouped: Select[Any], asked: Asked) -> Select[Any]:
 
 def _by_key(key: ColumnElement[str], begun: ColumnElement[bool]) -> Select[Any]:
     agent_id = cast(None, Uuid).label("agent_id")
-    return select(key.label("key"), agent_id, *_SUMS).where(begun).group_by("key")
+    return select(key.label("key"), agent_id, *SUMS).where(begun).group_by("key")
 
 
 def _by_agent(begun: ColumnElement[bool]) -> Select[Any]:
     """The agents are looked up when their calls are summed, and not for each call."""
-    summed = select(Call.agent_id, *_SUMS).where(begun).group_by(Call.agent_id).subquery()
+    summed = select(Call.agent_id, *SUMS).where(begun).group_by(Call.agent_id).subquery()
     return select(summed, Agent.name.label("key")).join(Agent, Agent.id == summed.c.agent_id)
 
 
-async def _days(session: AsyncSession, asked: Asked) -> tuple[date, date]:
+async def days_of(session: AsyncSession, asked: Asked) -> tuple[date, date]:
+    """The first and the last. Raises TooManyDaysError."""
     until = asked.until or await standings.today(session)
     since = asked.since or until - timedelta(days=USUAL_DAYS - 1)
     days = (until - since).days + 1
@@ -126,12 +127,20 @@ async def _days(session: AsyncSession, asked: Asked) -> tuple[date, date]:
     return since, until
 
 
+def begun_in(since: date, until: date) -> ColumnElement[bool]:
+    """Calls of these days, both included."""
+    return and_(
+        Call.started_at >= _midnight(since),
+        Call.started_at < _midnight(until + timedelta(days=1)),
+    )
+
+
 def _midnight(day: date) -> datetime:
     """At which the day begins."""
     return datetime.combine(day, time(), UTC)
 
 
-_SUMS: Final = (
+SUMS: Final = (
     func.count().label("calls"),
     func.coalesce(func.sum(Call.sendings), 0).label("sendings"),
     func.coalesce(func.sum(Call.input_tokens), 0).label("input_tokens"),
@@ -140,7 +149,7 @@ _SUMS: Final = (
     func.coalesce(func.sum(Call.presumed_usd), 0).label("presumed_usd"),
 )
 
-_KEYS: Final[Mapping[CostsBy, ColumnElement[str]]] = {
+KEYS: Final[Mapping[CostsBy, ColumnElement[str]]] = {
     "day": func.to_char(func.timezone("UTC", Call.started_at), "YYYY-MM-DD"),
     "phase": cast(Call.phase, Text),
     "model": func.coalesce(Call.model, cast(Call.kind, Text)),

@@ -51,6 +51,20 @@ async def numbered(
     return await _found(session, owner_id, wanted)
 
 
+async def head(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, number: int
+) -> IterationView | None:
+    """The same without what happened in it."""
+    row = await session.scalar(
+        select(Iteration)
+        .join(Agent, Agent.id == Iteration.agent_id)
+        .where(
+            Iteration.agent_id == agent_id, Iteration.number == number, Agent.owner_id == owner_id
+        )
+    )
+    return None if row is None else IterationView.model_validate(row)
+
+
 async def _found(
     session: AsyncSession, owner_id: UUID, wanted: ColumnElement[bool]
 ) -> IterationDetails | None:

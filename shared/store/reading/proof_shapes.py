@@ -3,6 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
+from shared.store.reading.retraction_shapes import DoubtView
 from shared.store.reading.shapes import Json, View
 
 
@@ -28,6 +29,8 @@ class ConclusionLink(LinkView):
     summary: str
     rests_on: list[UUID]
     """The nodes and edges that it cites, as they are called now; conclusions are nodes too."""
+    doubts: list[DoubtView]
+    """What it rests on may be proved, and yet not be what it was when this was concluded: one for each retracted page."""
 
 
 class ThingLink(LinkView):
@@ -96,9 +99,19 @@ class FoundBreak(BreakView):
     name: str
 
 
+class FoundDoubt(DoubtView):
+    """A conclusion in doubt, which breaks nothing."""
+
+    link: str
+    """`analysis` or `advice`."""
+    id: UUID
+    name: str
+
+
 class VerificationPage(View):
     """Some of an agent's graph, looked at. `next`, given as `cursor`, asks for what follows; None: that was all."""
 
     checked: CheckedView
     breaks: list[FoundBreak]
+    doubts: list[FoundDoubt]
     next: str | None

@@ -14,6 +14,16 @@ class CitingView(View):
     name: str
 
 
+class DoubtView(View):
+    """That a conclusion rests on something which is not what it was held to be, because a page was retracted."""
+
+    since: datetime
+    source_id: UUID
+    url: str
+    because: str
+    """Why the page was retracted."""
+
+
 class RetractionView(View):
     """That an address, or one version of what stood there, is not believed; or was not, until it was restored."""
 
@@ -26,6 +36,8 @@ class RetractionView(View):
     restored_at: datetime | None
     is_pending: bool
     """Whether what rests on it is still being gone through."""
+    left: int
+    """Quotes of its sources whose nodes and edges are still to be gone through."""
     sources: int
     analyses: int
     """Those that are in doubt because of it, as far as it has been gone through."""

@@ -1,5 +1,6 @@
 """The pages that are not believed."""
 
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import ScalarSelect, Select, func, select
@@ -8,9 +9,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
 from shared.store.reading.retraction_shapes import RetractionView
-from shared.store.tables import Agent, Doubt, GraphNode, RetractedSource, Retraction
+from shared.store.tables import Agent, Doubt, Evidence, GraphNode, RetractedSource, Retraction
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
+BEFORE_ALL: Final = UUID(int=0)
+"""Less than any id that is given."""
 _NEWEST = Keyset("retractions", (Retraction.created_at, Retraction.id))
 
 
@@ -46,15 +49,31 @@ async def find(
     return None if found is None else _view(*found)
 
 
-def _retractions(owner_id: UUID, agent_id: UUID) -> Select[Retraction, int, int, int]:
+def _retractions(owner_id: UUID, agent_id: UUID) -> Select[Retraction, int, int, int, int]:
     counted = (
         select(func.count())
         .where(RetractedSource.retraction_id == Retraction.id)
         .correlate(Retraction)
         .scalar_subquery()
     )
-    return select(Retraction, counted, _in_doubt(ANALYSIS_TYPE), _in_doubt(ADVICE_TYPE)).where(
+    in_doubt = (_in_doubt(ANALYSIS_TYPE), _in_doubt(ADVICE_TYPE))
+    return select(Retraction, counted, _left(), *in_doubt).where(
         Retraction.agent_id == _owned(owner_id, agent_id)
+    )
+
+
+def _left() -> ScalarSelect[int]:
+    done = func.coalesce(RetractedSource.through, BEFORE_ALL)
+    return (
+        select(func.count(Evidence.id))
+        .join(RetractedSource, RetractedSource.source_id == Evidence.source_id)
+        .where(
+            RetractedSource.retraction_id == Retraction.id,
+            RetractedSource.is_due,
+            Evidence.id > done,
+        )
+        .correlate(Retraction)
+        .scalar_subquery()
     )
 
 
@@ -79,7 +98,7 @@ def _owned(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
     return owned.scalar_subquery()
 
 
-def _view(row: Retraction, counted: int, analyses: int, advice: int) -> RetractionView:
+def _view(row: Retraction, counted: int, left: int, analyses: int, advice: int) -> RetractionView:
     return RetractionView(
         id=row.id,
         url=row.url,
@@ -88,6 +107,7 @@ def _view(row: Retraction, counted: int, analyses: int, advice: int) -> Retracti
         created_at=row.created_at,
         restored_at=row.restored_at,
         is_pending=row.due_at is not None,
+        left=left,
         sources=counted,
         analyses=analyses,
         advice=advice,

@@ -295,3 +295,5 @@ class OutsideView(View):
     model_key_set: bool
     search_server: str | None
     search_key_set: bool
+    embedding_model: str | None = None
+    """None where nothing is searched by meaning."""

@@ -13,6 +13,7 @@ from shared.store.tables.inbox import DeadLetter, InboxItem
 from shared.store.tables.investigations import InvestigationRequest
 from shared.store.tables.iterations import Iteration, Step
 from shared.store.tables.ledger import Call, Interaction
+from shared.store.tables.meaning import EmbeddingSweep, NodeEmbedding
 from shared.store.tables.naming import GraphMerge, GraphMove, GraphName
 from shared.store.tables.retractions import Citation, Doubt, RetractedSource, Retraction
 
@@ -29,6 +30,7 @@ __all__ = [
     "Delivery",
     "Destination",
     "Doubt",
+    "EmbeddingSweep",
     "Evidence",
     "GraphEdge",
     "GraphEdgeType",
@@ -45,6 +47,7 @@ __all__ = [
     "Iteration",
     "Memory",
     "Message",
+    "NodeEmbedding",
     "PromptVersion",
     "RetractedSource",
     "Retraction",

@@ -54,6 +54,13 @@ class Call(Base):
         UniqueConstraint("step_id", "request_hash"),
         one_of("kind", CallKind),
         Index("calls_agent_idx", "agent_id", "started_at"),
+        # An embedding is the same for whoever asks: what one step has paid for is there for the agent's others.
+        Index(
+            "calls_embedded_idx",
+            "agent_id",
+            "request_hash",
+            postgresql_where=text("request ? 'embeds'"),
+        ),
         Index("calls_reserved_idx", "agent_id", postgresql_where=text("reserved_on is not null")),
         # With all that costs are made of, so that the calls themselves, which are large, are not read for them.
         Index(

@@ -90,4 +90,6 @@ class Doubt(Base):
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
     since: Mapped[Created]
+    weighed_at: Mapped[datetime | None]
+    """When it was last seen to stand although more had been learned of the thing; None: not since it was raised."""
     cleared_at: Mapped[datetime | None]

@@ -18,7 +18,7 @@ from tests.integration.graph.library import Library
 from tests.integration.graph.world import World
 from tests.waiting import until
 
-PAGE = "https://false.example/page"
+PAGE, ANOTHER = "https://false.example/page", "https://true.example/page"
 BECAUSE = {"source": PAGE, "because": "the paper took it back"}
 RETRACTIONS = f"/agents/{AGENT}/retractions"
 
@@ -42,7 +42,7 @@ async def library(database: Database, full: Full) -> Library:
 async def _retracted(api: httpx.AsyncClient, library: Library) -> str:
     made = await api.post(RETRACTIONS, json=BECAUSE)
     assert made.status_code == 201, made.text
-    assert made.json()["is_pending"]
+    assert (made.json()["is_pending"], made.json()["left"]) == (True, 2)
     await library.work_off()
     return str(made.json()["id"])
 
@@ -61,7 +61,7 @@ async def test_what_rests_on_it_is_shown_with_its_flag(
         told = (await api.get(f"/agents/{AGENT}/{of_kind}/{conclusion}")).json()
         assert told["doubted_since"]
     told = (await api.get(f"{RETRACTIONS}/{made}")).json()
-    assert (told["is_pending"], told["sources"]) == (False, 1)
+    assert (told["is_pending"], told["left"], told["sources"]) == (False, 0, 1)
     assert (told["analyses"] > 0, told["advice"] > 0) == (True, True)
     notices = (await api.get("/inbox")).json()["items"]
     assert [item["kind"] for item in notices if PAGE in item["summary"]] == ["notice"]
@@ -136,6 +136,13 @@ async def test_a_running_api_works_it_off(settings: Settings, library: Library, 
 
             await until(is_done, what="what was left behind to be done")
             assert full.analysis_id in await library.doubted()
+            await library.says(ANOTHER, {"summary": "It buys."}, node_id=full.node_id)
+            await library.says(ANOTHER, {}, edge_id=full.edge_id)
+            await until(lambda: _nobody_doubts(library), what="the doubts to be lifted")
             await api.post(f"{RETRACTIONS}/{left}/restore")
             await until(is_done, what="the page to be restored")
     assert await library.doubted() == set()
+
+
+async def _nobody_doubts(library: Library) -> bool:
+    return not await library.doubted()

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import canonical, conclusions, retracting
+from shared.graph.lifting import lift
 from shared.graph.refold import refold_edge, refold_node
 from shared.graph.refolding import AT_ONCE, work_off
 from shared.store.tables import Doubt, GraphEdge, GraphNode, InboxItem
@@ -130,6 +131,9 @@ class Library:
 
     async def work_off(self, at_once: int = AT_ONCE) -> None:
         await work_off(self.world.database, at_once=at_once)
+
+    async def lift(self, at_once: int = AT_ONCE) -> None:
+        await lift(self.world.database, at_once=at_once)
 
     async def found(self, node_id: UUID) -> GraphNode:
         async with self.world.database.transaction() as session:

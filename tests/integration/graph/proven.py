@@ -111,8 +111,9 @@ class Proven:
             row = GraphEdge(
                 id=edge_id, agent_id=self.scope.agent_id, type="about", properties={}, **ends
             )
-            refold.seal_edge(row, [])
             session.add(row)
+            await session.flush()
+            await refold.refold_edge(session, self.scope, edge_id)
         self.edges[f"{analysis} about {node}"] = edge_id
 
     async def _conclude(self, name: str, content: str, add: Any, **given: Any) -> None:
@@ -126,7 +127,6 @@ class Proven:
                 content=content.format_map(known),
                 **given,
             )
-            refold.seal_node(await session.get_one(GraphNode, node_id), [])
         self.nodes[name] = node_id
 
     async def _refold(self, session: AsyncSession, kind: Kind, thing: UUID) -> None:

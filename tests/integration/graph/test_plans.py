@@ -1,5 +1,6 @@
 """Looks at a graph of 20,000 nodes are answered by indexes: by what Postgres says of the very statements that are sent."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from tests.conftest import cloned
 from tests.engines import Postgres
 
 NODES = 20_000
+FEW_NODES = 1_000
 SMALL_BY_NATURE = ("agents", "graph_node_types", "graph_edge_types", "iterations", "steps")
 
 Sent = list[tuple[str, Any]]
@@ -27,6 +29,13 @@ def full(postgres: Postgres) -> Iterator[tuple[str, Filled]]:
     """A database with such a graph, and what of it is looked for."""
     with cloned(postgres) as url:
         yield url, fill(url, NODES)
+
+
+@pytest.fixture(scope="module")
+def few(postgres: Postgres) -> Iterator[tuple[str, Filled]]:
+    """Likewise, with as many nodes as a graph has after some days: where to go through all of them seems cheap."""
+    with cloned(postgres) as url:
+        yield url, fill(url, FEW_NODES)
 
 
 @contextmanager
@@ -50,14 +59,31 @@ def _plan(url: str, statement: str, values: Any) -> str:
         return "\n".join(row[0] for row in rows)
 
 
-async def _plans(full: tuple[str, Filled], **conditions: Any) -> str:
+def _lasting_plan(url: str, statement: str) -> str:
+    """For whatever values: what PostgreSQL may take once it was sent the same statement a few times."""
+    places: dict[str, int] = {}
+    numbered = re.sub(
+        r"%\((\w+)\)s",
+        lambda found: f"${places.setdefault(found[1], len(places) + 1)}",
+        statement,
+    )
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(f"explain (generic_plan) {numbered.replace('%%', '%')}".encode())
+        return "\n".join(row[0] for row in rows)
+
+
+async def _sent(full: tuple[str, Filled], **conditions: Any) -> Sent:
     url, filled = full
     database = Database(url, name="test")
     with _listened() as sent:
         async with database.transaction() as session:
             await query.query(session, filled.scope, **conditions)
     await database.close()
-    return "\n".join(_plan(url, *each) for each in sent)
+    return sent
+
+
+async def _plans(full: tuple[str, Filled], **conditions: Any) -> str:
+    return "\n".join(_plan(full[0], *each) for each in await _sent(full, **conditions))
 
 
 def _assert_nothing_is_gone_through(plans: str) -> None:
@@ -94,6 +120,24 @@ async def test_each_way_to_look_has_its_index(
     for index in indexes:
         assert index in plans, plans
     _assert_nothing_is_gone_through(plans)
+
+
+@pytest.mark.parametrize("asked", ["neighbours", "paths", "types", "given"])
+async def test_what_is_planned_once_for_all_goes_through_nothing_either(
+    few: tuple[str, Filled], asked: str
+) -> None:
+    """An agent's edges in the order of time would be all that it has, until enough of those wanted are met."""
+    filled = few[1]
+    conditions: dict[str, dict[str, Any]] = {
+        "neighbours": {"ids": filled.ids[:2], "neighbours": 2},
+        "paths": {"between": filled.ids[:2]},
+        "types": {"type_names": ["Type1", "Type19"]},
+        "given": {"ids": filled.ids[:20]},
+    }
+    sent = await _sent(few, **conditions[asked])
+    plans = "\n".join(_lasting_plan(few[0], statement) for statement, _ in sent)
+    _assert_nothing_is_gone_through(plans)
+    assert "graph_edges_agent" not in plans, plans
 
 
 async def test_the_context_goes_through_no_table(full: tuple[str, Filled]) -> None:

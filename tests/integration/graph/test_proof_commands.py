@@ -12,6 +12,8 @@ from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
 from cli.main import build_app
+from shared.graph import retracting
+from shared.graph.refolding import work_off
 from shared.runtime.settings import Settings
 from shared.store.tables import Source
 from tests.integration.api.serving import served
@@ -82,6 +84,34 @@ async def test_what_is_broken_is_said_and_nothing_in_it_is_obeyed(
     assert "✗ source https://a.example/ghana" in whole.stdout
     shown = await vigil(api, "verify", proven.nodes["Growth"], "--json")
     assert (shown.exit_code, json.loads(shown.stdout)["holds"]) == (1, False)
+
+
+async def test_what_is_in_doubt_is_told_and_breaks_nothing(
+    api: dict[str, str], proven: Proven
+) -> None:
+    page, why = "https://a.example/ghana", "made up [red]here[/]"
+    await proven.says("https://b.example/census", "Ghana now counts", "border", {})
+    async with proven.world.database.transaction() as session:
+        await retracting.retract(session, proven.scope, page, why)
+    await work_off(proven.world.database)
+    told = await vigil(api, "verify", proven.nodes["Growth"])
+    assert told.exit_code == 0, told.output
+    lines = [line.lstrip("│├└─ ") for line in told.stdout.splitlines()]
+    (why_told,) = {line for line in lines if line.startswith("in doubt since ")}
+    assert why_told.endswith(f": {page} was retracted ({why})")
+    assert lines.index(why_told) == 1
+    assert lines[-2].startswith("✓ everything holds.")
+    assert lines[-1] == why_told
+    shown = json.loads((await vigil(api, "verify", proven.nodes["Wait"], "--json")).stdout)
+    assert shown["holds"]
+    for conclusion in shown["conclusions"]:
+        assert [(each["url"], each["because"]) for each in conclusion["doubts"]] == [(page, why)]
+    whole = await vigil(api, "verify", "--all")
+    assert whole.exit_code == 0, whole.output
+    assert whole.stdout.rstrip().endswith(", 3 in doubt")
+    (agent,) = json.loads((await vigil(api, "verify", "--all", "--json")).stdout)
+    assert (agent["holds"], agent["in_doubt"]) == (True, 3)
+    assert {each["name"] for each in agent["doubts"]} == {"Wait", "Growth", "Borders"}
 
 
 async def test_a_command_that_is_wrong_is_told_apart_from_a_chain_that_is_broken(

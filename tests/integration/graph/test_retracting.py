@@ -1,9 +1,10 @@
 """A page that is retracted, and everything that rests on it; then believed again, and everything as it was."""
 
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import delete, select
+from sqlalchemy import Engine, delete, event, select
 
 from shared.graph import context, query, retracting
 from shared.store.tables import Citation, Retraction, Source
@@ -53,6 +54,38 @@ async def test_what_rests_on_others_too_is_what_they_say(library: Library) -> No
     node = await library.found(ghana)
     assert node.properties == {"capital": "Accra", "summary": "A state."}
     assert node.unsupported_since is None
+
+
+async def test_what_others_bear_out_is_not_even_touched(library: Library) -> None:
+    """What was concluded from it would be gone through anew."""
+    said = {"capital": "Accra"}
+    ghana = await library.node("Ghana", {OLD: said, NEW: said})
+    before = await library.found(ghana)
+    await library.retract(OLD)
+    assert (await library.found(ghana)).updated_at == before.updated_at
+
+
+async def test_many_take_no_more_statements_than_one(library: Library) -> None:
+    for number in range(8):
+        await library.node(f"Node {number}", {NEW: {"capital": "Accra"}})
+    await library.node("One", {OLD: {"capital": "Accra"}})
+    assert await _statements_for(library, NEW) == await _statements_for(library, OLD)
+    assert len((await library.state()).unsupported) == 9
+
+
+async def _statements_for(library: Library, url: str) -> int:
+    await library.ask_retract(url)
+    sent: list[str] = []
+
+    def hear(_: Any, __: Any, statement: str, *___: Any) -> None:
+        sent.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", hear)
+    try:
+        await library.work_off()
+    finally:
+        event.remove(Engine, "before_cursor_execute", hear)
+    return len(sent)
 
 
 async def test_undone_all_is_as_it_was(library: Library) -> None:

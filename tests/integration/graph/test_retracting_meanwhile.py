@@ -11,6 +11,7 @@ from sqlalchemy import func, select, text
 
 from shared.graph.refolding import work_off
 from shared.store.database import Database
+from shared.store.reading import retractions
 from shared.store.tables import RetractedSource, Retraction
 from tests.integration.graph.library import Library
 from tests.integration.graph.world import make_world
@@ -50,6 +51,14 @@ async def _is_done(library: Library) -> bool:
             select(func.count()).select_from(Retraction).where(Retraction.due_at.is_not(None))
         )
         return not due
+
+
+async def _left(library: Library, made: UUID) -> int:
+    scope = library.world.scope
+    async with library.world.database.transaction() as session:
+        found = await retractions.find(session, scope.owner_id, scope.agent_id, made)
+        assert found is not None
+        return found.left
 
 
 async def _deadlocks(library: Library) -> int:
@@ -93,10 +102,12 @@ async def test_restored_halfway_all_is_as_it_was(library: Library) -> None:
     await library.analysis("On them", f"[node:{nodes[0]}]", f"[node:{nodes[1]}]")
     before = await library.state()
     made = await library.ask_retract(FALSE)
+    assert await _left(library, made) == NODES
     work = asyncio.create_task(library.work_off(at_once=1))
     await until(lambda: _has_begun(library), what="the first nodes to be flagged")
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
+    assert 0 < await _left(library, made) < NODES
     await library.restore(made)
     assert await library.state() == before
     assert await library.notices() == []

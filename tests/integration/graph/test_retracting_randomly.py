@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
+from datetime import datetime
 from itertools import permutations
 from random import Random
 from typing import Any, Final
@@ -75,8 +76,8 @@ def _said(chance: Random) -> dict[str, dict[str, Any]]:
 
 async def _assert_follows(library: Library) -> None:
     """From nothing but pages, evidence and citations: properties, flags and doubts."""
-    claims, source_of = await _evidence(library)
-    shaken = {thing: shaken_by(known, source_of) for thing, known in claims.items()}
+    claims, source_of, retracted_at = await _evidence(library)
+    shaken = {thing: shaken_by(known, source_of, retracted_at) for thing, known in claims.items()}
     state = await library.state()
     assert state.doubted == {
         (conclusion, thing, source)
@@ -96,9 +97,11 @@ async def _assert_follows(library: Library) -> None:
         assert (thing.unsupported_since is not None) == alone
 
 
-async def _evidence(library: Library) -> tuple[Mapping[UUID, list[Claim]], Mapping[UUID, UUID]]:
+async def _evidence(
+    library: Library,
+) -> tuple[Mapping[UUID, list[Claim]], Mapping[UUID, UUID], Mapping[UUID, datetime]]:
     claims: defaultdict[UUID, list[Claim]] = defaultdict(list)
-    source_of = {}
+    source_of, retracted = {}, {}
     async with library.world.database.transaction() as session:
         rows = await session.execute(
             select(Evidence, Source.retracted_at).join(Source, Source.id == Evidence.source_id)
@@ -109,7 +112,9 @@ async def _evidence(library: Library) -> tuple[Mapping[UUID, list[Claim]], Mappi
             assert thing_id is not None
             claims[thing_id].append(claim)
             source_of[row.id] = row.source_id
-    return claims, source_of
+            if retracted_at is not None:
+                retracted[row.source_id] = retracted_at
+    return claims, source_of, retracted
 
 
 async def _resting(library: Library) -> set[tuple[UUID, UUID]]:

@@ -5,6 +5,7 @@ from uuid import uuid4
 from sqlalchemy import text
 
 from shared.graph import merging
+from shared.graph.lifting import lift
 from shared.graph.refolding import work_off
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
@@ -89,6 +90,25 @@ async def test_what_rests_on_a_retracted_page_is_gone_through(
         await work_off(works)
     await works.close()
     assert await library.state() == before
+
+
+async def test_doubts_are_lifted_with_the_rights_of_the_api(
+    closed: Guarded, ours: Database
+) -> None:
+    full = await full_agent(ours, "Doubtful")
+    agent, page = await row_of(ours, "Doubtful"), "https://false.example"
+    await forget_pages(ours, agent)
+    library = Library(World(ours, Scope(agent.owner_id, agent.id), Validators()))
+    await library.says(page, {"summary": "It buys."}, node_id=full.node_id)
+    await library.retract(page)
+    assert full.advice_id in await library.doubted()
+    await library.says("https://true.example", {"summary": "It buys."}, node_id=full.node_id)
+    works = database_of(closed.settings("api"), "api", pool_size=2)
+    await lift(works)
+    await works.close()
+    assert full.advice_id not in await library.doubted()
+    told = [each for each in await library.notices() if each.agent_id == agent.id]
+    assert ["no longer" in each.title for each in told] == [False, True]
 
 
 async def test_nodes_are_made_one_and_two_again(closed: Guarded, ours: Database) -> None:

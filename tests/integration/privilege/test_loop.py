@@ -11,7 +11,7 @@ from shared.graph.scope import Scope
 from shared.runtime.reaching import bus_of, database_of
 from shared.store import iterations
 from shared.store.database import Database
-from shared.store.tables import Agent, GraphNode, InboxItem
+from shared.store.tables import Agent, GraphNode, InboxItem, NodeEmbedding
 from shared.store.words import ANALYSIS_TYPE, IterationStatus
 from tests.committing import COMMITTED
 from tests.integration.cluster import BUILDERS, ended_iteration, running
@@ -24,7 +24,8 @@ ACTORS = sorted(BUILDERS)
 async def test_the_whole_loop_runs_under_its_own_users_and_roles(
     closed: Guarded, ours: Database, sandbox: str
 ) -> None:
-    each = {name: closed.settings(name, sandbox_url=sandbox) for name in ACTORS}
+    outside = {"sandbox_url": sandbox, "embedding_model": "any"}
+    each = {name: closed.settings(name, **outside) for name in ACTORS}
     api = database_of(closed.settings("api"), "api")
     bus = bus_of(closed.settings("api"), "api")
     await bus.connect()
@@ -40,6 +41,7 @@ async def test_the_whole_loop_runs_under_its_own_users_and_roles(
     wrong = [line for line in lines if line["log_level"] in ("warning", "error")]
     assert [line for line in wrong if not line["event"].startswith("waiting for")] == []
     analysis_id = await _an_analysis(ours, agent.id)
+    assert await _embedded_types(ours, agent.id) - {ANALYSIS_TYPE}
     await _advise(closed, Scope(agent.owner_id, agent.id), f"Facts [node:{analysis_id}].")
     async with api.transaction() as session:
         assert (await session.scalars(select(InboxItem.agent_id))).all() == [agent.id]
@@ -52,6 +54,13 @@ async def _ask_to_run(api: Database, agent: Agent) -> None:
     async with api.transaction() as session:
         asked = await session.get_one(Agent, agent.id)
         asked.run_requested_at = await iterations.clock(session)
+
+
+async def _embedded_types(ours: Database, agent_id: Any) -> set[str]:
+    """Of nodes that have a vector."""
+    async with ours.transaction() as session:
+        found = select(GraphNode.type).join(NodeEmbedding, NodeEmbedding.node_id == GraphNode.id)
+        return set(await session.scalars(found.where(GraphNode.agent_id == agent_id)))
 
 
 async def _an_analysis(ours: Database, agent_id: Any) -> Any:

@@ -27,7 +27,7 @@ async def test_the_meter_counts_what_was_answered(
     with pytest.raises(openai.InternalServerError):
         await model.chat.completions.create(model=MODEL, messages=SAID)
     counted = await meter(url)
-    assert counted["billed"] == {"llm": 2, "search": 1, "extract": 0, "research": 0}
+    assert counted["billed"] == {"llm": 2, "embedding": 0, "search": 1, "extract": 0, "research": 0}
     assert counted["repeated"]["llm"] == 1
     assert counted["total"] == 3
     assert [call["status"] for call in counted["calls"]] == [200, 200, 200, 500]

@@ -103,6 +103,7 @@ RETRACTION: Final = RetractionView(
     created_at=THEN,
     restored_at=None,
     is_pending=False,
+    left=0,
     sources=1,
     analyses=1,
     advice=1,

@@ -8,9 +8,10 @@ import pytest
 from rich.console import Console
 
 from cli.show.console import THEME
+from cli.show.iterations import show_iteration
 from cli.show.work import doing
 from cli.watching.narrator import Narrator
-from shared.store.reading.shapes import CitationView, ConclusionView, CountsView
+from shared.store.reading.shapes import CitationView, ConclusionView, CountsView, StepView
 from tests.unit.cli.story import iteration, run_of, step
 
 ANALYSIS = UUID(int=11)
@@ -46,6 +47,39 @@ class Heard:
     @property
     def text(self) -> str:
         return self._written.getvalue()
+
+
+def _second_round() -> list[StepView]:
+    lacked = {"objective": "Find the output of 2024", "round": 1}
+    return [
+        step("query", 0, input=PLANNED, result={"nodes": 12, "edges": 1}),
+        step("insight", 0, input=OBSERVED, result={"analyses": [], "missing": ["output"]}),
+        step("query", 1, input=lacked, result={"nodes": 1, "edges": 0}),
+        step("insight", 1, input=OBSERVED | {"round": 1}, result={"analyses": [], "missing": []}),
+    ]
+
+
+def test_what_is_asked_in_a_further_round_says_so() -> None:
+    heard = Heard()
+    heard.narrator.tell(iteration(step("observe"), *_second_round()), concluded)
+    for words in (
+        "plans 1 query and 1 insight",
+        "query 1: 12 nodes",
+        "query 2, round 2: 1 node",
+        "lacked  Find the output of 2024",
+        "insight 2, round 2: not enough data",
+    ):
+        assert words in heard.text
+
+
+def test_an_iteration_shows_its_rounds() -> None:
+    written = io.StringIO()
+    console = Console(file=written, width=200, theme=THEME)
+    show_iteration(console, iteration(step("observe"), *_second_round()), said=False)
+    lines = written.getvalue().splitlines()
+    (at,) = (place for place, line in enumerate(lines) if line.startswith("query 2, round 2 "))
+    assert lines[at + 1] == "  ? Find the output of 2024"
+    assert any(line.startswith("query 1 ") for line in lines)
 
 
 def test_a_whole_iteration_is_told_step_by_step_and_each_once() -> None:

@@ -73,3 +73,11 @@ def test_a_setting_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch)
 def test_keys_are_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
     settings: Any = Settings.model_validate(KEYS)
     assert "sk-real" not in repr(settings)
+
+
+def test_the_sandbox_is_named_for_vectors_where_it_stands_in_and_they_are_wanted() -> None:
+    variable = "VIGIL_EMBEDDING_MODEL"
+    wanted = {"embedding_model": "text-embedding-3-small"}
+    assert outside(**wanted).environment(SANDBOX)[variable] == "sandbox-embedder"
+    assert variable not in outside().environment(SANDBOX)
+    assert variable not in outside(**wanted, **KEYS).environment(SANDBOX)

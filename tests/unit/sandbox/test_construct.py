@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sandbox.reader.construct.relations import Relation, relation_between
+from sandbox.text.whole import place_of
 from tests.unit.sandbox.asking import (
     CONSTRUCTION,
     EMPTY_GRAPH,
@@ -293,3 +294,47 @@ def test_a_type_that_is_there_under_another_name_is_used() -> None:
     ]
     nodes = arguments(answer(followed(asked, given, results)), "addGraphNode")
     assert {one["type"] for one in nodes if one["name"] == "gold"} == {"Commodities"}
+
+
+NEIGHBOURS = """\
+# Find out about exports of West Africa
+
+## Guinea-Bissau: Economy
+Source: https://press.example/bissau
+
+- Guinea-Bissau exports 210,000 tonnes of cashews.
+- Guinea-Bissau borders Guinea.
+
+## Guinea: Economy
+Source: https://press.example/guinea
+
+- Guinea — Land boundaries: Guinea-Bissau 421 km; Liberia 590 km.
+- The gas is that of Equatorial Guinea, 5.1 million tonnes.
+- Bauxite leaves Guinea by sea.
+"""
+
+
+def test_a_name_is_no_part_of_a_longer_one() -> None:
+    given = answer(made_types(looked(body(NEIGHBOURS))))
+    quotes = {
+        one["name"]: {each["quote"] for each in one["evidence"]}
+        for one in arguments(given, "addGraphNode")
+    }
+    assert not any("cashews" in quote or "gas" in quote for quote in quotes["Guinea"])
+    assert any("cashews" in quote for quote in quotes["Guinea-Bissau"])
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence", "place"),
+    [
+        ("Guinea", "Guinea-Bissau borders Guinea.", 22),
+        ("Guinea", "Equatorial Guinea and Guinea's north", 22),
+        ("Bissau", "Guinea-Bissau grows.", -1),
+        ("Guinea", "Guineans vote.", -1),
+        ("Guinea", "A Guinea-based firm.", 2),
+        ("Niger", "Nigeria and Niger", 12),
+        ("Johnson & Sons Ltd.", "By Johnson & Sons Ltd. of Accra", 3),
+    ],
+)
+def test_names_stand_whole(name: str, sentence: str, place: int) -> None:
+    assert place_of(name, sentence, ["Equatorial Guinea", "Guinea-Bissau"]) == place

@@ -11,6 +11,7 @@ from services.api.access import Owned
 from services.api.command import NewAgent
 from services.api.hints import Afterwards
 from services.api.pages import Paging
+from services.api.window.forms import UNLESS_BLANK
 from services.api.window.rendering import Answering
 from shared.runtime.settings import Settings
 from shared.store.budgets.standings import Caps
@@ -19,13 +20,15 @@ from shared.store.reading.agents import AgentState
 
 router = APIRouter(prefix="/agents")
 
+InState = Annotated[AgentState | None, UNLESS_BLANK, Query()]
+
 
 @router.get("")
 async def list_all(
     access: Owned,
     page: Answering,
     paging: Paging,
-    state: AgentState | None = None,
+    state: InState = None,
     search: Annotated[str | None, Query(max_length=200)] = None,
 ) -> HTMLResponse:
     found = await agents.of_owner(

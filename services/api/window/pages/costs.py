@@ -1,0 +1,82 @@
+"""Where the money went: of all agents, and of one."""
+
+from datetime import date, timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse
+
+from services.api.access import Owned, OwnedAgent
+from services.api.window.forms import UNLESS_BLANK
+from services.api.window.rendering import Answering
+from shared.store.budgets import standings
+from shared.store.reading import budgets, cost_tables
+from shared.store.reading.cost_tables import CostTables
+from shared.store.reading.costs import Asked, TooManyDaysError
+
+router = APIRouter()
+
+SPANS: Final = (7, 30, 90, 365)
+"""Days that are offered, today the last of them."""
+
+_Day = Annotated[
+    date | None,
+    # A field that was emptied is sent as one that says nothing.
+    UNLESS_BLANK,
+    Query(ge=date(2000, 1, 1), le=date(2999, 12, 31)),
+]
+
+
+@router.get("/costs")
+async def show(
+    access: Owned, page: Answering, since: _Day = None, until: _Day = None
+) -> HTMLResponse:
+    """What the installation may still spend today is told to operators, as by the api's own route."""
+    session, owner_id = access.session, access.owner_id
+    asked, wrong = Asked(since=since, until=until), None
+    try:
+        tables = await cost_tables.of_owner(session, owner_id, asked)
+    except TooManyDaysError as error:
+        wrong = str(error)
+        tables = await cost_tables.of_owner(session, owner_id, Asked())
+    allowance = None
+    if access.caller.is_operator:
+        allowance = await budgets.allowance_of_installation(session)
+    known = {"allowance": allowance, "today": await standings.today(session)}
+    return await _answered(page, "costs/all.html", tables, wrong, **known)
+
+
+@router.get("/agents/{agent}/costs")
+async def show_of_agent(
+    access: OwnedAgent, page: Answering, since: _Day = None, until: _Day = None
+) -> HTMLResponse:
+    session, agent = access.session, access.agent
+    asked, wrong = Asked(since=since, until=until), None
+    try:
+        tables = await cost_tables.of_agent(session, agent.id, asked)
+    except TooManyDaysError as error:
+        wrong = str(error)
+        tables = await cost_tables.of_agent(session, agent.id, Asked())
+    budget = await budgets.of_agent(session, agent.id)
+    known = {"allowance": budget.allowance, "today": budget.allowance.day}
+    return await _answered(
+        page,
+        "costs/agent.html",
+        tables,
+        wrong,
+        agent=agent,
+        resting_until=budget.resting_until,
+        **known,
+    )
+
+
+async def _answered(
+    page: Answering, template: str, tables: CostTables, wrong: str | None, **known: Any
+) -> HTMLResponse:
+    today: date = known["today"]
+    spans = [(days, today - timedelta(days=days - 1)) for days in SPANS]
+    status = HTTPStatus.OK if wrong is None else HTTPStatus.UNPROCESSABLE_ENTITY
+    return await page.answer(
+        template, status=status, tables=tables, wrong=wrong, spans=spans, **known
+    )

@@ -1,0 +1,80 @@
+// What is in the picture, as the api tells it bit by bit.
+export const MOST_DRAWN = 3_000;
+const SPREAD = 100;
+const BESIDE = 8;
+const LONGEST_LABEL = 48;
+
+export class Drawing {
+  constructor(agent) {
+    this.agent = agent;
+    this.graph = new graphology.MultiDirectedGraph();
+    this.first = null;
+  }
+
+  // Adds what is new. `beside` is a node that new ones are put next to.
+  async bring(query, beside = null) {
+    const told = await this.ask(query);
+    const room = MOST_DRAWN - this.graph.order;
+    const fresh = told.nodes.filter((node) => !this.graph.hasNode(node.id));
+    const nodes = fresh.slice(0, Math.max(0, room));
+    const at = beside && this.graph.hasNode(beside) ? this.graph.getNodeAttributes(beside) : null;
+    for (const node of nodes) this.addNode(node, at);
+    const edges = told.edges.filter((edge) => this.addEdge(edge)).length;
+    this.first ??= told.nodes[0]?.id ?? null;
+    this.size();
+    return { nodes: nodes.length, edges, isCut: told.cut, isFull: nodes.length < fresh.length };
+  }
+
+  async ask(query) {
+    const answer = await fetch(`/agents/${this.agent}/graph/data?${query}`, { headers: { Accept: "application/json" } })
+      .catch(() => { throw new Error("Vigil is not reached. Try again in a moment."); });
+    if (answer.status === 404) throw new Error("There is no such node.");
+    if (!answer.ok || answer.redirected) throw new Error(`Vigil could not answer this (${answer.status}). Try again in a moment.`);
+    return answer.json();
+  }
+
+  addNode(node, at) {
+    const [x, y] = place(node.id);
+    this.graph.addNode(node.id, {
+      x: at ? at.x + (x / SPREAD) * BESIDE : x,
+      y: at ? at.y + (y / SPREAD) * BESIDE : y,
+      name: node.name,
+      label: label(node.name),
+      typeName: node.type,
+      touched: Date.parse(node.updated_at),
+      isUnsupported: node.unsupported_since !== null,
+      fixed: false,
+    });
+  }
+
+  addEdge(edge) {
+    const { graph } = this;
+    if (graph.hasEdge(edge.id) || !graph.hasNode(edge.source_id) || !graph.hasNode(edge.target_id)) return false;
+    graph.addDirectedEdgeWithKey(edge.id, edge.source_id, edge.target_id, { typeName: label(edge.type) });
+    return true;
+  }
+
+  // By how many edges touch it; the more nodes there are, the smaller they all are.
+  size() {
+    const { graph } = this;
+    const scale = Math.max(0.45, Math.min(1, 18 / Math.sqrt(graph.order || 1)));
+    const sized = (id, node) => ({ ...node, size: scale * Math.min(16, 3.5 + 1.6 * Math.sqrt(graph.degree(id))) });
+    graph.updateEachNodeAttributes(sized, { attributes: ["size"] });
+  }
+}
+
+// By its id, so that the same graph begins alike each time.
+function place(id) {
+  let seed = 2166136261;
+  for (const letter of id) seed = Math.imul(seed ^ letter.charCodeAt(0), 16777619);
+  const turn = ((seed >>> 16) / 65536) * 2 * Math.PI;
+  const far = Math.sqrt((seed & 0xffff) / 65536) * SPREAD;
+  return [Math.cos(turn) * far, Math.sin(turn) * far];
+}
+
+// Names come from pages: without what would turn or hide the letters around it.
+export function label(name) {
+  const plain = name.replace(/\p{C}+/gu, " ").trim();
+  const letters = [...plain];
+  return letters.length > LONGEST_LABEL ? `${letters.slice(0, LONGEST_LABEL - 1).join("")}…` : plain;
+}

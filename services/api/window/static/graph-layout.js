@@ -1,0 +1,56 @@
+// Forces move the nodes for a while, so many rounds between two frames as leave the page at hand.
+const SHORTEST_BATCH_MS = 12;
+const LONGEST_BATCH_MS = 120;
+const LONGEST_MS = 8_000;
+const MANY_NODES = 300;
+
+export class Layout {
+  constructor(graph, whenSettled) {
+    this.graph = graph;
+    this.whenSettled = whenSettled;
+    this.left = 0;
+    this.perBatch = 1;
+    this.batchMs = SHORTEST_BATCH_MS;
+    this.last = 0;
+    this.until = 0;
+    this.isRunning = false;
+  }
+
+  settle() {
+    const { order } = this.graph;
+    this.left = order > 1_000 ? 120 : order > 200 ? 200 : 300;
+    this.until = performance.now() + LONGEST_MS;
+    if (!this.isRunning && order) {
+      this.isRunning = true;
+      requestAnimationFrame(() => this.step());
+    } else if (!order) {
+      this.whenSettled();
+    }
+  }
+
+  step() {
+    const forces = graphologyLibrary.layoutForceAtlas2;
+    const settings = { ...forces.inferSettings(this.graph), barnesHutOptimize: this.graph.order > MANY_NODES };
+    const iterations = Math.min(this.left, this.perBatch);
+    const begun = performance.now();
+    this.spare(begun);
+    forces.assign(this.graph, { iterations, settings });
+    const took = Math.max(0.5, performance.now() - begun);
+    this.perBatch = Math.max(1, Math.min(20, Math.floor((iterations * this.batchMs) / took)));
+    this.left -= iterations;
+    if (this.left > 0 && performance.now() < this.until) {
+      requestAnimationFrame(() => this.step());
+    } else {
+      this.isRunning = false;
+      this.last = 0;
+      this.whenSettled();
+    }
+  }
+
+  // Where a frame takes long to draw, more is done between two, or it would never end.
+  spare(now) {
+    const frameMs = this.last ? now - this.last : 0;
+    this.batchMs = Math.min(LONGEST_BATCH_MS, Math.max(SHORTEST_BATCH_MS, frameMs / 2));
+    this.last = now;
+  }
+}

@@ -1,0 +1,120 @@
+"""Parts of a graph to be drawn: entered at a node, by a search, or where it is newest or best connected, never whole."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import Select, select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import around, neighbourhood, search
+from shared.graph.context import survey
+from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.search import Sought
+from shared.graph.standing import STANDS
+from shared.store.reading.drawing_shapes import DrawingView, DrawnEdge, DrawnNode
+from shared.store.tables import GraphNode
+
+MOST_NODES: Final = 2_000
+FOUND_AT_MOST: Final = 50
+"""Nodes that a search tells."""
+_EDGES_AN_END: Final = 60
+"""Of a node, in each direction, those touched last: an edge is left out only where it is old at both of its ends."""
+_MOST_EDGES: Final = 3 * MOST_NODES
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Which nodes may be drawn: of any of `types`, or of all where there are none, and touched since then."""
+
+    types: Sequence[str] = ()
+    since: datetime | None = None
+
+
+async def newest(session: AsyncSession, scope: Scope, of: Drawn, limit: int) -> DrawingView:
+    """Those touched last."""
+    order = GraphNode.updated_at.desc(), GraphNode.id.desc()
+    rows = await session.scalars(_nodes(scope, of).order_by(*order).limit(limit + 1))
+    nodes = [DrawnNode.model_validate(row) for row in rows]
+    return await _with_edges(session, scope, nodes[:limit], cut=len(nodes) > limit)
+
+
+async def best_connected(session: AsyncSession, scope: Scope, of: Drawn, limit: int) -> DrawingView:
+    """The nodes that most edges touch, of those touched last, and what those edges lead to."""
+    hubs = [each.id for each in await survey.best_connected(session, scope, limit)]
+    edges = await around.touching(session, scope, hubs, limit)
+    ends = (end for edge in edges for end in (edge.source_id, edge.target_id))
+    ids = list(dict.fromkeys([*hubs, *ends]))
+    rows = await session.scalars(_nodes(scope, of).where(GraphNode.id.in_(ids[:limit])))
+    nodes = [DrawnNode.model_validate(row) for row in rows]
+    return await _with_edges(session, scope, nodes, cut=True)
+
+
+async def found(
+    session: AsyncSession, scope: Scope, words: str, of: Drawn, limit: int = FOUND_AT_MOST
+) -> DrawingView:
+    """The best match first, by names and properties; as queryGraph finds them."""
+    sought = Sought(words, list(of.types), updated_since=of.since)
+    told = await search.find(session, scope, sought, limit)
+    rows = await session.scalars(_nodes(scope, of).where(GraphNode.id.in_(told.ids)))
+    by_id = {row.id: DrawnNode.model_validate(row) for row in rows}
+    nodes = [by_id[each] for each in told.ids if each in by_id]
+    return await _with_edges(session, scope, nodes, cut=not told.is_all)
+
+
+async def at(
+    session: AsyncSession, scope: Scope, node_id: UUID, *, depth: int, limit: int
+) -> DrawingView | None:
+    """A node and what lies around it; None where the agent has no such node."""
+    near = await neighbourhood.around(session, scope, node_id, depth=depth, limit=limit)
+    if near is None:
+        return None
+    return DrawingView(
+        nodes=[DrawnNode.model_validate(node) for node in near.nodes],
+        edges=[DrawnEdge.model_validate(edge) for edge in near.edges],
+        cut=near.cut,
+    )
+
+
+def _nodes(scope: Scope, of: Drawn) -> Select[GraphNode]:
+    statement = select(GraphNode).where(GraphNode.agent_id == scope.agent())
+    if of.types:
+        statement = statement.where(GraphNode.type.in_(of.types))
+    if of.since is not None:
+        statement = statement.where(GraphNode.updated_at >= of.since)
+    return statement
+
+
+async def _with_edges(
+    session: AsyncSession, scope: Scope, nodes: list[DrawnNode], *, cut: bool
+) -> DrawingView:
+    edges = await _among(session, scope, [node.id for node in nodes])
+    return DrawingView(nodes=nodes, edges=edges, cut=cut)
+
+
+async def _among(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> list[DrawnEdge]:
+    values = {**scope.bound, "ids": list(ids), "share": _EDGES_AN_END, "most": _MOST_EDGES}
+    rows = await session.execute(text(_AMONG), values)
+    return [DrawnEdge.model_validate(row) for row in rows]
+
+
+def _newest_at(end: str) -> str:
+    # A range of one, for the reason that `shared.graph.around` gives.
+    return (
+        "select newest.* from given cross join lateral"
+        " (select id, type, source_id, target_id, updated_at, agent_id, unsupported_since"
+        f" from graph_edges where {end}_id >= given.id and {end}_id <= given.id"
+        f" order by {end}_id desc, updated_at desc limit :share) newest"
+    )
+
+
+# Which of them lead elsewhere is looked at once for all: within the lateral, PostgreSQL would do so for each node anew.
+_AMONG: Final = (
+    "with given as materialized (select unnest(cast(:ids as uuid[])) as id),"
+    f" touching as materialized ({_newest_at('source')} union {_newest_at('target')})"
+    " select id, type, source_id, target_id from touching"
+    " where source_id in (select id from given) and target_id in (select id from given)"
+    f" and agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
+)

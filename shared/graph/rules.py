@@ -1,0 +1,48 @@
+"""What nodes and edges of a type must satisfy: asked for by whoever is about to write one, who takes its turn with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.turns import BESIDE_OTHERS_SQL
+from shared.graph.types import edge_type, node_type
+from shared.tools import Json
+
+_NODES: Final = text(
+    f"select properties_schema, {BESIDE_OTHERS_SQL} from graph_node_types"
+    f" where agent_id = {OWNED_SQL} and name = :called"
+)
+_EDGES: Final = text(
+    f"select properties_schema, source_types, target_types, {BESIDE_OTHERS_SQL}"
+    f" from graph_edge_types where agent_id = {OWNED_SQL} and name = :called"
+)
+
+
+@dataclass(frozen=True)
+class EdgeRules:
+    type_name: str
+    schema: Json
+    source_types: Sequence[str]
+    target_types: Sequence[str]
+
+
+async def of_nodes(session: AsyncSession, scope: Scope, type_name: str) -> Json:
+    """The schema of their properties; refuses as `types.node_type` does. See `turns.write_beside_others`."""
+    asked = {**scope.bound, "called": type_name}
+    while (found := (await session.execute(_NODES, asked)).one_or_none()) is None:
+        # Refuses, but where it was made just now.
+        await node_type(session, scope, type_name)
+    schema: Json = found.properties_schema
+    return schema
+
+
+async def of_edges(session: AsyncSession, scope: Scope, type_name: str) -> EdgeRules:
+    """As `of_nodes`."""
+    asked = {**scope.bound, "called": type_name}
+    while (found := (await session.execute(_EDGES, asked)).one_or_none()) is None:
+        await edge_type(session, scope, type_name)
+    return EdgeRules(type_name, *found[:3])

@@ -1,0 +1,82 @@
+"""The embeddings that one phase run pays for: through the ledger and the budgets, like all that it pays for."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.crash_points import CrashPoint, reach
+from shared.errors import VigilError
+from shared.llm.embedder import Embedder
+from shared.llm.phase import PhaseRun
+from shared.store import embeddings, nearness
+from shared.store.embeddings import EmbeddingRequest, Vector
+from shared.store.leases import LeaseLostError
+from shared.store.ledger import CallAnswer
+from shared.store.tables import Call
+
+Keep = Callable[[AsyncSession, Sequence[Vector]], Awaitable[None]]
+"""Keeps vectors in the transaction that records them. May run more than once."""
+
+
+class Embeddings:
+    """Of one run. None of them is needed: what fails is told, and this run asks for no other."""
+
+    def __init__(self, run: PhaseRun, embedder: Embedder) -> None:
+        self._run = run
+        self._embedder = embedder
+        self._has_failed = False
+
+    async def known(self, request: EmbeddingRequest) -> None:
+        """Sees to it that the ledger has the answer to `request`, from whatever step of the agent."""
+        await self._attempt(partial(self._known, request))
+
+    async def kept(self, request: EmbeddingRequest, keep: Keep) -> None:
+        """Has `keep` keep the answer to `request` as it comes into the ledger."""
+        await self._attempt(partial(self._paid, request, keep))
+
+    async def _attempt(self, pay: Callable[[], Awaitable[None]]) -> None:
+        if self._has_failed:
+            return
+        try:
+            await pay()
+        except LeaseLostError:
+            raise
+        except VigilError as error:
+            self._has_failed = True
+            self._embedder.tell(error)
+
+    async def _known(self, request: EmbeddingRequest) -> None:
+        async with self._run.transaction() as session:
+            # Without it nobody could look for what is near.
+            if not await nearness.is_there(session):
+                return
+            known = await embeddings.find(session, self._run.lease.agent_id, request)
+        if known is None:
+            await self._paid(request, _nothing_more)
+
+    async def _paid(self, request: EmbeddingRequest, keep: Keep) -> None:
+        run, asked = self._run, request.as_call()
+        call = await run.opened(asked)
+        if call.answer is not None:
+            answer = CallAnswer(call.answer)
+        else:
+            answer = await self._sent(call, request)
+        vectors = embeddings.restored(answer.content)
+
+        async def write(session: AsyncSession) -> None:
+            await keep(session, vectors)
+            if call.answer is None:
+                await run.settled(session, call, answer)
+
+        await run.record(write)
+        reach(CrashPoint.CALL_RECORDED)
+
+    async def _sent(self, call: Call, request: EmbeddingRequest) -> CallAnswer:
+        answer = await self._run.sent(call, partial(self._embedder.embed, request))
+        cost_usd = self._run.prices.tokens_usd(request.model, answer.input_tokens, 0)
+        return CallAnswer(embeddings.kept(answer.vectors), answer.input_tokens, 0, cost_usd)
+
+
+async def _nothing_more(_: AsyncSession, __: Sequence[Vector]) -> None:
+    """The ledger is where they are looked for."""

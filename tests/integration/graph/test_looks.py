@@ -1,0 +1,157 @@
+"""What a look at the graph shows of more than there is room for, and of what was moved or retracted."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import update
+
+from shared.graph import query
+from shared.graph.around import FEWEST_A_NODE
+from shared.graph.lines import utc
+from shared.store.tables import GraphEdge, Source
+from shared.tools import Json, ToolRefusalError
+from tests.integration.graph.doubled import Doubled, merge_nodes
+from tests.integration.graph.evidence_rows import EPOCH, make_evidence, make_source
+from tests.integration.graph.world import World
+
+NOW = datetime.now(UTC)
+
+
+async def _query(world: World, **conditions: Any) -> Json:
+    async with world.database.transaction() as session:
+        return await query.query(session, world.scope, **conditions)
+
+
+def _names(answer: Json) -> list[str]:
+    return [node["name"] for node in answer["nodes"]]
+
+
+def _ids(things: list[Json]) -> list[str]:
+    return [thing["id"] for thing in things]
+
+
+async def _touch_edge(world: World, edge_id: UUID, **values: Any) -> None:
+    async with world.database.transaction() as session:
+        await session.execute(update(GraphEdge).where(GraphEdge.id == edge_id).values(**values))
+
+
+async def test_of_more_than_can_be_shown_the_newest_are_in_their_order(world: World) -> None:
+    hub = await world.node("Hub")
+    spokes = [await world.node(f"Spoke {number}") for number in range(60)]
+    edges = [await world.edge(spoke, hub) for spoke in spokes]
+    await _touch_edge(world, edges[7], updated_at=NOW + timedelta(hours=1))
+    answer = await _query(world, ids=[hub], neighbours=1)
+    newest = [7, *(number for number in range(59, -1, -1) if number != 7)]
+    places = newest[: query.MAX_NODES - 1]
+    assert _names(answer) == ["Hub", *(f"Spoke {number}" for number in places)]
+    told = _ids(answer["edges"])
+    assert told == [str(edges[number]) for number in newest[: len(told)]]
+    assert told
+
+
+async def test_the_nearer_are_shown_before_the_farther_however_new_those_are(world: World) -> None:
+    centre = await world.node("Centre")
+    near = [await world.node(f"Near {number}") for number in range(30)]
+    for each in near:
+        await _touch_edge(world, await world.edge(centre, each), updated_at=NOW - timedelta(days=9))
+    for number in range(3 * FEWEST_A_NODE):
+        await world.edge(near[0], await world.node(f"Far {number}"))
+        await world.edge(near[1], await world.node(f"Far too {number}"))
+    answer = await _query(world, ids=[centre], neighbours=2)
+    names = _names(answer)
+    assert names[0] == "Centre"
+    assert sorted(names[1:31]) == sorted(f"Near {number}" for number in range(30))
+    assert set(names[31:]) == {
+        f"{far} {number}"
+        for far in ("Far", "Far too")
+        for number in range(2 * FEWEST_A_NODE, 3 * FEWEST_A_NODE)
+    }, "the newest of each"
+
+
+async def test_an_edge_between_two_that_were_found_is_told_once(world: World) -> None:
+    one, other, third = [await world.node(name) for name in ("One", "Other", "Third")]
+    between = await world.edge(one, other)
+    onward = await world.edge(other, third)
+    for neighbours, told in ((0, [between]), (1, [between, onward]), (2, [between, onward])):
+        answer = await _query(world, ids=[one, other], neighbours=neighbours)
+        assert _ids(answer["edges"]) == [str(each) for each in told]
+
+
+async def test_edges_among_very_many_are_the_newest(world: World) -> None:
+    """Of one type, there is one edge each way between two nodes."""
+    nodes = [await world.node(f"Node {number}") for number in range(11)]
+    pairs = [(one, other) for one in nodes for other in nodes if one != other]
+    edges = [await world.edge(*pair) for pair in pairs]
+    answer = await _query(world, ids=nodes)
+    told = _ids(answer["edges"])
+    assert told == [str(each) for each in edges[::-1][: len(told)]]
+    assert "Not all neighbours or edges are shown" in answer["cut"]
+
+
+async def test_what_rests_on_retracted_pages_alone_is_shown_in_no_way(world: World) -> None:
+    one, gone, far = [await world.node(name) for name in ("One", "Gone", "Far")]
+    away, onward, around = [
+        await world.edge(*pair) for pair in ((one, gone), (gone, far), (far, one))
+    ]
+    await world.touch(gone, unsupported_since=NOW)
+    await _touch_edge(world, away, unsupported_since=NOW)
+    await _touch_edge(world, onward, unsupported_since=NOW)
+    for conditions in ({"ids": [one, gone, far]}, {"ids": [one], "neighbours": 2}):
+        answer = await _query(world, **conditions)
+        assert sorted(_names(answer)) == ["Far", "One"]
+        assert _ids(answer["edges"]) == [str(around)]
+    with pytest.raises(ToolRefusalError, match=f"no such node: {gone}"):
+        await _query(world, between=[one, gone])
+
+
+async def test_paths_do_not_lead_over_what_was_retracted(world: World) -> None:
+    nodes = [await world.node(name) for name in "ABC"]
+    edges = [await world.edge(*pair) for pair in pairwise(nodes)]
+    assert len((await _query(world, between=[nodes[0], nodes[2]]))["paths"]) == 1
+    await _touch_edge(world, edges[1], unsupported_since=NOW)
+    assert (await _query(world, between=[nodes[0], nodes[2]]))["paths"] == []
+
+
+async def test_paths_between_what_was_moved(world: World, doubled: Doubled) -> None:
+    await merge_nodes(world, doubled.kept, doubled.gone)
+    far = await world.node("Far")
+    edge = await world.edge(doubled.kept, far)
+    (path,) = (await _query(world, between=[doubled.gone, far]))["paths"]
+    assert path == {"nodeIds": [str(doubled.kept), str(far)], "edgeIds": [str(edge)]}
+    with pytest.raises(ToolRefusalError, match="two different nodes"):
+        await _query(world, between=[doubled.gone, doubled.kept])
+
+
+async def test_of_several_types_the_one_that_does_not_exist_is_refused(world: World) -> None:
+    with pytest.raises(ToolRefusalError, match="no node type 'Rivers'"):
+        await _query(world, type_names=["Country", "Rivers"])
+
+
+async def test_properties_are_shown_as_they_are(world: World) -> None:
+    odd: Json = {
+        "nothing": None,
+        "deep": {"nothing": None, "list": [None, 1, 0.5, True]},
+        "great": 10**30,
+        "text": 'é中\u2028 "quoted" \\ \n',
+    }
+    node = await world.unproven("Odd", **odd)
+    (shown,) = (await _query(world, ids=[node]))["nodes"]
+    assert {key: shown["properties"][key] for key in odd} == odd
+    assert list(shown) == ["id", "type", "name", "properties", "updatedAt"]
+
+
+async def test_it_was_true_when_the_latest_page_that_stands_says(world: World) -> None:
+    node = await world.unproven("Ghana")
+    async with world.database.transaction() as session:
+        for day in (1, 2, 3):
+            source = await make_source(session, world.scope, f"https://{day}", day=day)
+            await make_evidence(session, world.scope, source, {}, node_id=node, day=day)
+        await session.execute(
+            update(Source).where(Source.url == "https://3").values(retracted_at=NOW)
+        )
+    (shown,) = (await _query(world, ids=[node]))["nodes"]
+    assert shown["asOf"] == utc(EPOCH + timedelta(days=2))
+    assert "until" not in shown

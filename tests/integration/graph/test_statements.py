@@ -1,0 +1,125 @@
+"""What it takes to write into a graph of 20,000 nodes: few statements, planned once, that go through no table."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, event, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from bench.graph import writing
+from bench.graph.filling import Filled, fill
+from shared.graph.validation import Validators
+from shared.store.database import Database
+from tests.conftest import cloned
+from tests.engines import Postgres
+
+NODES: Final = 20_000
+TIMES: Final = 12
+"""More than it takes until PostgreSQL keeps a plan."""
+
+Sent = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class Full:
+    url: str
+    database: Database
+    filled: Filled
+
+    async def node(self, session: AsyncSession, name: str) -> None:
+        await writing.add_node(
+            session,
+            self.filled.scope,
+            Validators(),
+            type_name="Type1",
+            name=name,
+            properties={"summary": "What was found out just now."},
+        )
+
+    async def edge(self, session: AsyncSession, number: int, type_name: str) -> None:
+        source_id, target_id = self.filled.ids[number], self.filled.hub
+        await writing.add_edge(
+            session,
+            self.filled.scope,
+            Validators(),
+            type_name=type_name,
+            source_id=target_id,
+            target_id=source_id,
+        )
+
+
+@pytest.fixture(scope="module")
+def made(postgres: Postgres) -> Iterator[tuple[str, Filled]]:
+    with cloned(postgres) as url:
+        yield url, fill(url, NODES)
+
+
+@pytest.fixture
+async def full(made: tuple[str, Filled]) -> AsyncIterator[Full]:
+    url, filled = made
+    database = Database(url, name="test", pool_size=1)
+    async with database.transaction() as session:
+        await writing.read(session, filled.scope)
+    yield Full(url, database, filled)
+    await database.close()
+
+
+@contextmanager
+def _listened() -> Iterator[Sent]:
+    sent: Sent = []
+
+    def hear(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
+        sent.append((statement, values))
+
+    event.listen(Engine, "before_cursor_execute", hear)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", hear)
+
+
+async def test_new_ones_take_four_statements_and_more_of_them_six(full: Full) -> None:
+    """Two more where there is a thing already: to lock it, and to see what is known of it then."""
+    name = f"{full.filled.names[0]} 7001"
+    taken = []
+    for _ in range(2):
+        async with full.database.transaction() as session:
+            with _listened() as sent:
+                await full.node(session, name)
+            taken.append(len(sent))
+            with _listened() as sent:
+                await full.edge(session, 0, "type_13")
+            taken.append(len(sent))
+    assert taken == [4, 4, 6, 6]
+
+
+async def test_each_is_planned_once(full: Full) -> None:
+    """Where plans for the very values look cheaper, PostgreSQL makes one each time, which takes longer than the rest."""
+    async with full.database.transaction() as session:
+        for number in range(TIMES):
+            await full.node(session, f"{full.filled.names[number]} {8000 + number}")
+            await full.edge(session, number, "type_14")
+        rows = await session.execute(
+            text("select statement, generic_plans from pg_prepared_statements")
+        )
+        plans = {row.statement: row.generic_plans for row in rows}
+    assert len(plans) >= 7
+    assert [statement for statement, generic in plans.items() if not generic] == []
+
+
+async def test_none_of_them_goes_through_a_table(full: Full) -> None:
+    async with full.database.transaction() as session:
+        with _listened() as sent:
+            await full.node(session, f"{full.filled.names[0]} 9001")
+            await full.edge(session, 100, "type_12")
+    with psycopg.connect(full.url) as connection:
+        connection.execute("set plan_cache_mode = force_generic_plan")
+        for statement, values in sent:
+            rows = connection.execute(f"explain {statement}".encode(), values)
+            plan = "\n".join(row[0] for row in rows)
+            for table in ("graph_nodes", "graph_edges", "graph_names", "evidence", "sources"):
+                assert f"Seq Scan on {table}" not in plan, plan

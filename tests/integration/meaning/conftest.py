@@ -1,0 +1,25 @@
+"""Two agents of two users, each with a step at work, where embeddings are configured."""
+
+import pytest
+
+from shared.runtime.settings import Settings
+from shared.store.database import Database
+from tests.integration.graph.world import World, make_world
+from tests.integration.levers import Sandbox
+from tests.integration.meaning.seeker import Seeker
+
+
+@pytest.fixture
+async def world(database: Database) -> World:
+    return await make_world(database)
+
+
+@pytest.fixture
+async def seeker(world: World, levers: Sandbox, sandbox_settings: Settings) -> Seeker:
+    return await Seeker.of(world, levers, sandbox_settings)
+
+
+@pytest.fixture
+async def stranger(database: Database, levers: Sandbox, sandbox_settings: Settings) -> Seeker:
+    other = await make_world(database, "stranger")
+    return await Seeker.of(other, levers, sandbox_settings)

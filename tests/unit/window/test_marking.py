@@ -1,0 +1,74 @@
+"""Where quotes are marked in a page's text."""
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import pytest
+
+from services.api.window.marking import Piece, pieces
+from shared.store.reading.mark_shapes import MarkView
+
+TEXT = "Über ½ of it"
+
+
+def marks(*spans: tuple[int, int]) -> list[MarkView]:
+    thing: UUID = uuid4()
+    return [
+        MarkView(
+            evidence_id=uuid4(),
+            first_byte=first,
+            end_byte=end,
+            kind="node",
+            thing_id=thing,
+            type="Maker",
+            name="Halden",
+            claims={},
+        )
+        for first, end in spans
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spans", "expected"),
+    [
+        ([], [Piece(TEXT, (), ())]),
+        # Ü has two bytes, so has ½.
+        ([(0, 5)], [Piece("Über", (0,), (0,)), Piece(" ½ of it", (), ())]),
+        (
+            [(0, 5), (2, 8)],
+            [
+                Piece("Ü", (0,), (0,)),
+                Piece("ber", (0, 1), (1,)),
+                Piece(" ½", (1,), ()),
+                Piece(" of it", (), ()),
+            ],
+        ),
+        (
+            [(6, 8), (6, 8)],
+            [Piece("Über ", (), ()), Piece("½", (0, 1), (0, 1)), Piece(" of it", (), ())],
+        ),
+        # One within another.
+        (
+            [(0, 14), (6, 8)],
+            [Piece("Über ", (0,), (0,)), Piece("½", (0, 1), (1,)), Piece(" of it", (0,), ())],
+        ),
+        # Amid characters: all of them is marked.
+        (
+            [(1, 7)],
+            [Piece("Über ½", (0,), (0,)), Piece(" of it", (), ())],
+        ),
+        # Beyond its end, as where the text was changed since: what there is of it.
+        ([(9, 900)], [Piece("Über ½ ", (), ()), Piece("of it", (0,), (0,))]),
+        ([(900, 950)], [Piece(TEXT, (), ())]),
+    ],
+)
+def test_text_is_cut_where_quotes_begin_and_end(
+    spans: Sequence[tuple[int, int]], expected: Sequence[Piece]
+) -> None:
+    found = pieces(TEXT, marks(*spans))
+    assert found == expected
+    assert "".join(piece.text for piece in found) == TEXT
+
+
+def test_an_empty_page_has_no_pieces() -> None:
+    assert pieces("", marks((0, 4))) == []

@@ -1,0 +1,29 @@
+"""JSON Schemas as rows that people read."""
+
+from services.api.window.schemas import PropertyRow, rows
+
+
+def test_each_property_is_a_row() -> None:
+    told = rows(
+        {
+            "properties": {
+                "tonnes": {"type": "integer", "minimum": 0, "description": "Bought in a year"},
+                "state": {"enum": ["new", "old"]},
+                "names": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                "share": {"type": ["number", "null"], "maximum": 1},
+                "any": True,
+            },
+            "required": ["tonnes"],
+        }
+    )
+    assert told == [
+        PropertyRow("tonnes", "integer", True, "Bought in a year", "at least 0"),
+        PropertyRow("state", "one of new, old", False, "", ""),
+        PropertyRow("names", "list of string", False, "", "at least 1 items"),
+        PropertyRow("share", "number or null", False, "", "at most 1"),
+        PropertyRow("any", "anything", False, "", ""),
+    ]
+
+
+def test_what_is_no_plain_list_of_properties_has_no_rows() -> None:
+    assert rows({}) == rows({"anyOf": []}) == rows({"properties": ["no"]}) == []
