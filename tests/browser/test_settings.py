@@ -109,6 +109,10 @@ def test_a_webhook_is_made_tested_given_a_new_secret_paused_and_deleted(window: 
     # By itself: no such host is found from here.
     expect(delivery.locator(".fault")).to_be_visible(timeout=30_000)
     window.shoot("settings-destination")
+    page.get_by_label("Status").select_option("delivered")
+    expect(page.get_by_text("None that are delivered")).to_be_visible()
+    page.get_by_label("Status").select_option("Any status")
+    expect(delivery).to_contain_text("a test")
     page.get_by_role("button", name="New secret").click()
     expect(page.locator("#shown-once")).not_to_have_text(secret)
     expect(page.get_by_text("The secret before it signs too")).to_be_visible()

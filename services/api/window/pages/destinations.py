@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api import destinations as command
@@ -13,6 +13,7 @@ from services.api.destinations import DestinationChange, NewDestination
 from services.api.pages import Paging
 from services.api.routes import destinations as routes
 from services.api.routes.destinations import Found
+from services.api.window.forms import UNLESS_BLANK
 from services.api.window.rendering import Answering, Page
 from shared.runtime.settings import Settings
 from shared.store.reading import destinations as reading
@@ -25,6 +26,7 @@ router = APIRouter(prefix="/settings/destinations")
 
 LIST: Final = "/settings/destinations"
 FIRST: Final = Wanted()
+OfStatus = Annotated[DeliveryStatus | None, UNLESS_BLANK, Query()]
 
 
 @router.get("")
@@ -65,7 +67,7 @@ async def show(
     page: Answering,
     found: Found,
     paging: Paging,
-    status: DeliveryStatus | None = None,
+    status: OfStatus = None,
 ) -> HTMLResponse:
     return await _page(access, page, found, paging=paging, status=status)
 
