@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from services.api.loads import Load
+from services.api.window.formats import plural
 from shared.store.reading.state import State
 
 LONG_QUEUE: Final = 50
@@ -72,7 +73,7 @@ def _of_actors(seen: Seen) -> Iterator[Fault]:
         if load.leases.lapsed:
             yield Fault(
                 "warn",
-                f"{load.leases.lapsed} steps of the {load.actor} are held by workers that have not renewed in time.",
+                f"{plural(load.leases.lapsed, 'step')} of the {load.actor} held by workers that have not renewed in time.",
                 "Others take them over by themselves. Where it stays so, look into that actor's log.",
             )
 
@@ -96,7 +97,7 @@ def _of_rest(seen: Seen) -> Iterator[Fault]:
     if seen.state.dead_letters:
         yield Fault(
             "warn",
-            f"{seen.state.dead_letters:,} messages could not be handled.",
+            f"{plural(seen.state.dead_letters, 'message')} could not be handled.",
             "Look at them under Dead letters: each says why, and can be retried or discarded.",
         )
     if seen.listeners >= MANY_LISTENERS * seen.most_listeners:

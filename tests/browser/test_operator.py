@@ -74,7 +74,7 @@ def test_health_tells_who_is_at_work(window: Watched) -> None:
     for actor in ("scheduler", "researcher", "courier", "api"):
         row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=actor))
         expect(row.get_by_role("cell").first).to_have_text("1")
-    expect(page.locator("#health")).to_contain_text("the sandbox")
+    expect(page.locator("#health")).to_contain_text("sandbox-reader")
     # By itself, for the page looks again and again: then there are two looks to tell a rate.
     expect(page.get_by_role("row", name="observer").get_by_role("cell").nth(4)).not_to_have_text(
         "–", timeout=15_000
