@@ -73,7 +73,8 @@ class Embeddings:
         reach(CrashPoint.CALL_RECORDED)
 
     async def _sent(self, call: Call, request: EmbeddingRequest) -> CallAnswer:
-        answer = await self._run.sent(call, partial(self._embedder.embed, request))
+        ask = partial(self._embedder.embed, request)
+        answer = await self._run.sent(call, ask, is_needed=False)
         cost_usd = self._run.prices.tokens_usd(request.model, answer.input_tokens, 0)
         return CallAnswer(embeddings.kept(answer.vectors), answer.input_tokens, 0, cost_usd)
 

@@ -9,7 +9,7 @@ from shared.crash_points import CrashPoint
 from shared.graph.meaning import due
 from shared.graph.meaning.due import SWEPT
 from shared.store import migrate
-from shared.store.tables import Agent, EmbeddingSweep, NodeEmbedding
+from shared.store.tables import Agent, EmbeddingSweep, InboxItem, NodeEmbedding
 from shared.store.tables.meaning import DIMENSIONS
 from shared.store.words import ANALYSIS_TYPE
 from tests.integration.levers import Sandbox
@@ -166,7 +166,8 @@ async def test_at_the_cap_nothing_is_sent_and_the_work_goes_on(
     assert await book_faults(seeker.world.database) == []
     async with seeker.world.database.transaction() as session:
         agent = await session.get_one(Agent, seeker.agent.id)
-    assert agent.resting_until is not None, "its owner was told that the budget is used up"
+        notices = (await session.scalars(select(InboxItem))).all()
+    assert (agent.resting_until, notices) == (None, []), "it can do without: its work goes on"
 
 
 async def test_a_server_without_pgvector_is_asked_for_nothing_until_it_has_it(
