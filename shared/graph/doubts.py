@@ -9,7 +9,9 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     ColumnElement,
+    DateTime,
     Row,
+    Select,
     Table,
     Update,
     Uuid,
@@ -23,7 +25,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import JSONB, Insert, insert
+from sqlalchemy.dialects.postgresql import JSONB, Insert, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
@@ -84,17 +86,36 @@ async def weigh(
     shaken = _shaken(things)
     await _settle(session, things, shaken)
     rows = [
-        {
-            "id": str(ids.doubt_id(conclusion, thing, source)),
-            "conclusion_id": str(conclusion),
-            "thing_id": str(thing),
-            "source_id": str(source),
-        }
+        _row(conclusion, thing, source)
         for thing, conclusion in await _resting_on(session, shaken)
         for source in shaken[thing]
     ]
     if rows:
         await session.execute(_RAISE, {"rows": rows, "because_of": because_of})
+
+
+async def carry(session: AsyncSession, places: Mapping[UUID, UUID]) -> None:
+    """The doubts of things that are elsewhere now, by where: they are of that, and as old as they were."""
+    found = await opened(session, Doubt.thing_id == any_(array(places)))
+    rows = [
+        _row(each.conclusion_id, places[each.thing_id], each.source_id)
+        | {"since": each.since.isoformat()}
+        for each in found
+    ]
+    if rows:
+        await session.execute(_CARRY, {"rows": rows})
+        await session.execute(_CLEARED, {"ids": [each.id for each in found]})
+
+
+async def give_back(session: AsyncSession, things: Collection[UUID], since: datetime) -> None:
+    """Opens what was cleared since then, when it was carried elsewhere; whoever asks weighs the things after that."""
+    of_them = Doubt.thing_id == any_(array(things))
+    await session.execute(
+        update(Doubt)
+        .where(of_them, Doubt.cleared_at >= since)
+        .values(cleared_at=None)
+        .execution_options(synchronize_session=False)
+    )
 
 
 async def lift(session: AsyncSession, things: Mapping[UUID, Claimed]) -> list[UUID]:
@@ -152,40 +173,54 @@ _CLEARED: Final = _of_ids(cleared_at=func.clock_timestamp())
 _WEIGHED: Final = _of_ids(weighed_at=func.clock_timestamp())
 
 
-def _raise() -> Insert:
-    """Of conclusions that rest on what a source had said.
+def _row(conclusion: UUID, thing: UUID, source: UUID) -> dict[str, str]:
+    return {
+        "id": str(ids.doubt_id(conclusion, thing, source)),
+        "conclusion_id": str(conclusion),
+        "thing_id": str(thing),
+        "source_id": str(source),
+    }
 
-    They were made before it was retracted, or before that had been gone through; what was in doubt because of it once was.
-    """
-    columns = ("id", "conclusion_id", "thing_id", "source_id")
-    told = (
-        func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
-        .table_valued(*(column(name, Uuid) for name in columns))
-        .render_derived(name="told", with_types=True)
+
+_COLUMNS: Final = ("id", "conclusion_id", "thing_id", "source_id")
+_TOLD: Final = (
+    func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
+    .table_valued(
+        *(column(name, Uuid) for name in _COLUMNS), column("since", DateTime(timezone=True))
     )
-    once = aliased(Doubt)
-    rests = or_(
-        GraphNode.created_at < Source.retracted_at,
-        Source.id == bindparam("because_of", type_=Uuid()),
-        exists().where(once.id == told.c.id),
-    )
-    rows = (
-        select(*(told.c[name] for name in columns))
-        .join(GraphNode, GraphNode.id == told.c.conclusion_id)
-        .join(Source, Source.id == told.c.source_id)
-        .where(rests)
-        .order_by(told.c.id)
-    )
+    .render_derived(name="told", with_types=True)
+)
+_ONCE: Final = aliased(Doubt)
+_RESTS: Final = or_(
+    GraphNode.created_at < Source.retracted_at,
+    Source.id == bindparam("because_of", type_=Uuid()),
+    exists().where(_ONCE.id == _TOLD.c.id),
+)
+"""Whether a conclusion rests on what a source had said: it was made before that was retracted, or before what follows
+was gone through; what was in doubt because of it once was.
+"""
+
+
+def _opened(rows: Select[*tuple[Any, ...]]) -> Insert:
+    """Of `_COLUMNS` and since when. One that is open stays as it is."""
     # The table, not the class: whose values are in `rows`, not one by one.
-    doubt = insert(cast("Table", Doubt.__table__)).from_select(columns, rows)
+    doubt = insert(cast("Table", Doubt.__table__))
+    doubt = doubt.from_select([*_COLUMNS, "since"], rows.order_by(_TOLD.c.id))
     return doubt.on_conflict_do_update(
         index_elements=[Doubt.id],
-        set_={"since": func.clock_timestamp(), "cleared_at": None, "weighed_at": None},
+        set_={"since": doubt.excluded.since, "cleared_at": None, "weighed_at": None},
         where=Doubt.cleared_at.is_not(None),
     )
 
 
-_RAISE: Final = _raise()
+_GIVEN: Final = tuple(_TOLD.c[name] for name in _COLUMNS)
+_RAISE: Final = _opened(
+    select(*_GIVEN, func.clock_timestamp())
+    .join(GraphNode, GraphNode.id == _TOLD.c.conclusion_id)
+    .join(Source, Source.id == _TOLD.c.source_id)
+    .where(_RESTS)
+)
+_CARRY: Final = _opened(select(*_GIVEN, _TOLD.c.since).ext(distinct_on(_TOLD.c.id)))
 
 
 def _shaken(things: Mapping[UUID, Claimed]) -> Shaken:
