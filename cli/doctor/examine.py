@@ -54,6 +54,7 @@ def _running(settings: Settings, running: Running | None, api: Api | None) -> It
         database_url = here.database_url if here else database_url_of(settings, OPERATOR)
         yield installation.postgres(database_url)
         yield installation.meaning(database_url, embedding_model)
+        yield from outside.embedding_price(settings, embedding_model)
         yield from installation.nats(here.nats_url if here else settings.nats_url)
     if running is not None:
         yield from installation.actors(running)

@@ -7,6 +7,8 @@ import httpx
 
 from cli.doctor.finding import Finding, bad, good, note
 from cli.outside import Outside
+from shared.errors import PermanentError
+from shared.runtime.model import prices_of
 from shared.runtime.settings import Settings
 
 OPENAI: Final = "https://api.openai.com/v1"
@@ -54,6 +56,23 @@ def model_server(settings: Settings, outside: Outside) -> Finding:
             f"set OPENAI_MODEL to one of: {listed} …",
         )
     return good(name, f"{base} answers; model {settings.model}")
+
+
+def embedding_price(settings: Settings, model: str | None) -> Iterator[Finding]:
+    """Nothing where it is listed: by this shell's prices, which an installation elsewhere may have others than."""
+    if model is None:
+        return
+    name = f"price of {model}"
+    try:
+        prices = prices_of(settings)
+    except PermanentError as error:
+        yield bad(name, str(error), "mend the file, or unset VIGIL_PRICES_FILE")
+        return
+    if prices.listed(model) is None:
+        told = (
+            f"is not listed: each million tokens counts as ${prices.fallback.input} in the budgets"
+        )
+        yield note(name, told, f"say it: VIGIL_PRICES='{{\"{model}\": [USD, 0]}}'")
 
 
 def search_service(settings: Settings, outside: Outside) -> Finding:

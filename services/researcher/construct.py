@@ -8,6 +8,7 @@ from services.researcher.acquire import Acquired
 from services.researcher.prompts import construction_message
 from services.researcher.situation import Situation
 from shared.graph.tools import Tools
+from shared.llm.embedding import Embeddings
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.store.words import Phase
@@ -24,8 +25,8 @@ class Written:
 
 async def construct(
     model: Model, situation: Situation, acquired: Acquired, tools: Tools
-) -> tuple[PhaseRun, Written]:
-    """Also the run, for what else belongs to it."""
+) -> tuple[Embeddings | None, Written]:
+    """Also what asks for vectors in this run; None where nothing is searched by meaning."""
     message = construction_message(
         situation.agent.mission,
         situation.query,
@@ -36,7 +37,7 @@ async def construct(
     run = PhaseRun(model, situation.lease, situation.agent, Phase.GRAPH_CONSTRUCTION, message)
     loop = ToolLoop(run, tools)
     await loop.last_words()
-    return run, Written(
+    return loop.embeddings, Written(
         nodes=_different(loop.results_of("addGraphNode"), "nodeId"),
         edges=_different(loop.results_of("addGraphEdge"), "edgeId"),
     )

@@ -40,8 +40,10 @@ class Research:
         tools = graph_construction(
             situation.scope, self.validators, self.name_likeness, self.meaning
         )
-        run, written = await construct(self.model, situation, acquired, tools)
-        await embed_nodes(run, situation.scope, self.meaning, written.nodes, sweeps=step.index == 0)
+        embeddings, written = await construct(self.model, situation, acquired, tools)
+        await embed_nodes(
+            embeddings, situation.scope, self.meaning, written.nodes, sweeps=step.index == 0
+        )
         result = {"nodes": len(written.nodes), "edges": len(written.edges)}
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 

@@ -1,7 +1,7 @@
 """What was ever claimed of many nodes or edges, and which source each claim is of, read at once."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
@@ -34,16 +34,20 @@ class Claimed:
         return bool(self.claims) and all(claim.is_retracted for claim in self.claims)
 
 
-async def lock(session: AsyncSession, kind: Alike, things: Collection[UUID]) -> None:
-    """In the order of their ids, so that nobody deadlocks; who locks nodes and edges locks nodes first."""
+async def lock(session: AsyncSession, kind: Alike, things: Collection[UUID]) -> Sequence[UUID]:
+    """In the order of their ids, so that nobody deadlocks; who locks nodes and edges locks nodes first.
+
+    Those that are there: the others were merged into something else, and nothing can be said of them by these ids.
+    """
     table = kind.table
     # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
-    await session.execute(
+    found = await session.scalars(
         select(table.id)
         .where(table.id.in_(things))
         .order_by(table.id)
         .with_for_update(key_share=True)
     )
+    return found.all()
 
 
 async def claimed_of(

@@ -3,11 +3,31 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Update, exists, func, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    DateTime,
+    Row,
+    Select,
+    Table,
+    Update,
+    Uuid,
+    any_,
+    bindparam,
+    column,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, Insert, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from shared.graph.claimed import Claimed
 from shared.graph.proof.shaken import shaken_by
@@ -55,22 +75,47 @@ async def of_each(
     return found
 
 
-async def weigh(session: AsyncSession, things: Mapping[UUID, Claimed]) -> None:
-    """Brings the doubts that these nodes and edges give cause to up to what is claimed of them now."""
+async def weigh(
+    session: AsyncSession, things: Mapping[UUID, Claimed], *, because_of: UUID | None = None
+) -> None:
+    """Brings the doubts that these nodes and edges give cause to up to what is claimed of them now.
+
+    `because_of` is the source whose retraction is being gone through, if one is: whatever was concluded by now may rest on
+    what it had said.
+    """
     shaken = _shaken(things)
     await _settle(session, things, shaken)
     rows = [
-        {
-            "id": ids.doubt_id(conclusion, thing, source),
-            "conclusion_id": conclusion,
-            "thing_id": thing,
-            "source_id": source,
-        }
+        _row(conclusion, thing, source)
         for thing, conclusion in await _resting_on(session, shaken)
         for source in shaken[thing]
     ]
     if rows:
-        await _raise(session, rows)
+        await session.execute(_RAISE, {"rows": rows, "because_of": because_of})
+
+
+async def carry(session: AsyncSession, places: Mapping[UUID, UUID]) -> None:
+    """The doubts of things that are elsewhere now, by where: they are of that, and as old as they were."""
+    found = await opened(session, Doubt.thing_id == any_(array(places)))
+    rows = [
+        _row(each.conclusion_id, places[each.thing_id], each.source_id)
+        | {"since": each.since.isoformat()}
+        for each in found
+    ]
+    if rows:
+        await session.execute(_CARRY, {"rows": rows})
+        await session.execute(_CLEARED, {"ids": [each.id for each in found]})
+
+
+async def give_back(session: AsyncSession, things: Collection[UUID], since: datetime) -> None:
+    """Opens what was cleared since then, when it was carried elsewhere; whoever asks weighs the things after that."""
+    of_them = Doubt.thing_id == any_(array(things))
+    await session.execute(
+        update(Doubt)
+        .where(of_them, Doubt.cleared_at >= since)
+        .values(cleared_at=None)
+        .execution_options(synchronize_session=False)
+    )
 
 
 async def lift(session: AsyncSession, things: Mapping[UUID, Claimed]) -> list[UUID]:
@@ -78,48 +123,104 @@ async def lift(session: AsyncSession, things: Mapping[UUID, Claimed]) -> list[UU
 
     The doubts that were lifted.
     """
-    lifted = await _settle(session, things, _shaken(things))
-    await session.execute(
-        _open(things)
-        .values(weighed_at=func.clock_timestamp())
-        .execution_options(synchronize_session=False)
-    )
+    lifted, left = await _settle(session, things, _shaken(things))
+    await session.execute(_WEIGHED, {"ids": left})
     return lifted
-
-
-async def _settle(session: AsyncSession, things: Collection[UUID], shaken: Shaken) -> list[UUID]:
-    pairs = [(thing, source) for thing, sources in shaken.items() for source in sources]
-    settled = _open(things)
-    if pairs:
-        settled = settled.where(tuple_(Doubt.thing_id, Doubt.source_id).not_in(pairs))
-    return list((await session.scalars(_cleared(settled).returning(Doubt.id))).all())
-
-
-def _open(things: Collection[UUID]) -> Update:
-    return update(Doubt).where(Doubt.thing_id.in_(things), Doubt.cleared_at.is_(None))
 
 
 async def clear(session: AsyncSession, sources: Collection[UUID]) -> None:
     """Nothing is doubted because of these any more."""
-    settled = update(Doubt).where(Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None))
-    await session.execute(_cleared(settled))
+    found = await opened(session, Doubt.source_id == any_(array(sources)))
+    await session.execute(_CLEARED, {"ids": [each.id for each in found]})
 
 
-def _cleared(doubts: Update) -> Update:
-    return doubts.values(cleared_at=func.clock_timestamp()).execution_options(
-        synchronize_session=False
+async def opened(session: AsyncSession, where: ColumnElement[bool]) -> Sequence[Row[Any]]:
+    """The doubts that are open. Locks them in the order of their ids: whoever changes several begins so."""
+    found = await session.execute(
+        select(Doubt.id, Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)
+        .where(where, Doubt.cleared_at.is_(None))
+        .order_by(Doubt.id)
+        .with_for_update()
+    )
+    return found.all()
+
+
+async def _settle(
+    session: AsyncSession, things: Collection[UUID], shaken: Shaken
+) -> tuple[list[UUID], list[UUID]]:
+    """The doubts of the things that are put an end to, and those that are left."""
+    lifted: list[UUID] = []
+    left: list[UUID] = []
+    for each in await opened(session, Doubt.thing_id == any_(array(things))):
+        stays = each.source_id in shaken.get(each.thing_id, ())
+        (left if stays else lifted).append(each.id)
+    await session.execute(_CLEARED, {"ids": lifted})
+    return lifted, left
+
+
+def array(given: Collection[UUID]) -> ColumnElement[Any]:
+    """As one argument of a statement, which can be given only so many."""
+    return literal(list(given), ARRAY(Uuid()))
+
+
+def _of_ids(**values: Any) -> Update:
+    of_ids = Doubt.id == any_(bindparam("ids", type_=ARRAY(Uuid())))
+    changed = update(Doubt).where(of_ids).values(**values)
+    return changed.execution_options(synchronize_session=False)
+
+
+_CLEARED: Final = _of_ids(cleared_at=func.clock_timestamp())
+_WEIGHED: Final = _of_ids(weighed_at=func.clock_timestamp())
+
+
+def _row(conclusion: UUID, thing: UUID, source: UUID) -> dict[str, str]:
+    return {
+        "id": str(ids.doubt_id(conclusion, thing, source)),
+        "conclusion_id": str(conclusion),
+        "thing_id": str(thing),
+        "source_id": str(source),
+    }
+
+
+_COLUMNS: Final = ("id", "conclusion_id", "thing_id", "source_id")
+_TOLD: Final = (
+    func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
+    .table_valued(
+        *(column(name, Uuid) for name in _COLUMNS), column("since", DateTime(timezone=True))
+    )
+    .render_derived(name="told", with_types=True)
+)
+_ONCE: Final = aliased(Doubt)
+_RESTS: Final = or_(
+    GraphNode.created_at < Source.retracted_at,
+    Source.id == bindparam("because_of", type_=Uuid()),
+    exists().where(_ONCE.id == _TOLD.c.id),
+)
+"""Whether a conclusion rests on what a source had said: it was made before that was retracted, or before what follows
+was gone through; what was in doubt because of it once was.
+"""
+
+
+def _opened(rows: Select[*tuple[Any, ...]]) -> Insert:
+    """Of `_COLUMNS` and since when. One that is open stays as it is."""
+    # The table, not the class: whose values are in `rows`, not one by one.
+    doubt = insert(cast("Table", Doubt.__table__))
+    doubt = doubt.from_select([*_COLUMNS, "since"], rows.order_by(_TOLD.c.id))
+    return doubt.on_conflict_do_update(
+        index_elements=[Doubt.id],
+        set_={"since": doubt.excluded.since, "cleared_at": None, "weighed_at": None},
+        where=Doubt.cleared_at.is_not(None),
     )
 
 
-async def _raise(session: AsyncSession, rows: Sequence[Mapping[str, UUID]]) -> None:
-    doubt = insert(Doubt).values(sorted(rows, key=lambda row: row["id"]))
-    await session.execute(
-        doubt.on_conflict_do_update(
-            index_elements=[Doubt.id],
-            set_={"since": func.clock_timestamp(), "cleared_at": None, "weighed_at": None},
-            where=Doubt.cleared_at.is_not(None),
-        )
-    )
+_GIVEN: Final = tuple(_TOLD.c[name] for name in _COLUMNS)
+_RAISE: Final = _opened(
+    select(*_GIVEN, func.clock_timestamp())
+    .join(GraphNode, GraphNode.id == _TOLD.c.conclusion_id)
+    .join(Source, Source.id == _TOLD.c.source_id)
+    .where(_RESTS)
+)
+_CARRY: Final = _opened(select(*_GIVEN, _TOLD.c.since).ext(distinct_on(_TOLD.c.id)))
 
 
 def _shaken(things: Mapping[UUID, Claimed]) -> Shaken:
@@ -138,7 +239,7 @@ async def _resting_on(session: AsyncSession, things: Collection[UUID]) -> list[t
     now = {each: thing for thing, gone in earlier.items() for each in gone}
     direct = (
         select(Citation.cited_id.label("thing"), Citation.conclusion_id.label("conclusion"))
-        .where(Citation.cited_id.in_([*things, *now]))
+        .where(Citation.cited_id == any_(array([*things, *now])))
         .cte("resting", recursive=True)
     )
     onwards = select(direct.c.thing, Citation.conclusion_id).join(

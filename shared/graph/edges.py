@@ -207,7 +207,7 @@ class _Edge:
         return await making.write(session, making.NEW_EDGE, self.columns(made), evidence)
 
     async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
-        await making.write(session, making.EDGE, self.columns(changed), evidence)
+        await making.bring_up(session, making.EDGE, self.columns(changed), evidence)
 
     async def tie(self, session: AsyncSession, properties: Json) -> bool:
         """As `make`, without evidence: who concludes may write none."""

@@ -46,10 +46,10 @@ async def _lift_some(database: Database, at_once: int) -> bool:
         if found is None:
             return False
         await write_beside_others(session, found.scope)
-        await lock(session, NODES, found.nodes)
-        await lock(session, EDGES, found.edges)
-        claimed = await claimed_of(session, NODES, found.nodes)
-        claimed |= await claimed_of(session, EDGES, found.edges)
+        nodes = await lock(session, NODES, found.nodes)
+        edges = await lock(session, EDGES, found.edges)
+        claimed = await claimed_of(session, NODES, nodes)
+        claimed |= await claimed_of(session, EDGES, edges)
         lifted = await doubts.lift(session, claimed)
         await telling_doubts.tell_lifted(session, found.scope, lifted)
         return True

@@ -117,6 +117,16 @@ async def write(
     return is_written
 
 
+async def bring_up(
+    session: AsyncSession, statement: TextClause, thing: Mapping[str, Any], evidence: Rows
+) -> None:
+    """As `write`, of what is there and locked. Raises RuntimeError where it is not: its evidence is not written then."""
+    if not await write(session, statement, thing, evidence):
+        raise RuntimeError(
+            f"{thing['id']} is locked, and yet agent {thing['of_agent']} has no such row; see who deletes without a turn"
+        )
+
+
 def _json(value: Any) -> str:
     return json.dumps(value, default=_spelled)
 

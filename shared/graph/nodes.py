@@ -64,20 +64,10 @@ async def add(
     written. For `aliases`, `distinct_from` and `likeness`, and for what a transaction that adds several must do before,
     see `names`.
     """
-    if type_name in RESERVED_TYPES:
-        raise ToolRefusalError(
-            f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
-        )
+    _refuse_conclusions(type_name)
     name = normal_name(name)
     refuse_unstorable(properties, "properties")
-    try:
-        found = await grounding.found(session, scope, properties, grounds)
-    except ToolRefusalError:
-        # That there is no such type is told first.
-        await rules.of_nodes(session, scope, type_name)
-        raise
-    # From here on it is our turn.
-    schema = await rules.of_nodes(session, scope, type_name)
+    found, schema = await _borne_out(session, scope, type_name, properties, grounds)
     called = Called(type_name, name, aliases, distinct_from, likeness)
     check = partial(validators.check, schema, type_name=type_name)
     for _ in range(names.MAX_ROUNDS):
@@ -85,6 +75,30 @@ async def add(
         if (added := await _write(session, scope, type_name, settled, found, check)) is not None:
             return added
     raise TransientError(f"{name!r} is being written by others, again and again")
+
+
+def _refuse_conclusions(type_name: str) -> None:
+    if type_name in RESERVED_TYPES:
+        raise ToolRefusalError(
+            f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
+        )
+
+
+async def _borne_out(
+    session: AsyncSession,
+    scope: Scope,
+    type_name: str,
+    properties: Json,
+    grounds: Sequence[Ground],
+) -> tuple[list[Found], Json]:
+    """What the pages bear out, and the type's schema. From here on it is our turn."""
+    try:
+        found = await grounding.found(session, scope, properties, grounds)
+    except ToolRefusalError:
+        # That there is no such type is told first.
+        await rules.of_nodes(session, scope, type_name)
+        raise
+    return found, await rules.of_nodes(session, scope, type_name)
 
 
 async def _write(
@@ -165,7 +179,7 @@ class _Node:
         }
 
     async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
-        await making.write(session, making.NODE, self.columns(changed), evidence)
+        await making.bring_up(session, making.NODE, self.columns(changed), evidence)
 
     def seal(self, changed: Change) -> bytes:
         return seals.of_node(

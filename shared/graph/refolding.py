@@ -112,15 +112,16 @@ async def _go_on(
     if spans:
         await write_beside_others(session, scope)
         await standing.make_move(session, scope.agent_id)
-        await _refold(session, scope, await _locked(session, spans))
+        await _refold(session, scope, await _locked(session, spans), source.source_id)
         source.through = spans[-1]
     source.is_due = len(spans) == at_once
 
 
-async def _refold(session: AsyncSession, scope: Scope, things: _Things) -> None:
+async def _refold(session: AsyncSession, scope: Scope, things: _Things, source: UUID) -> None:
     folded = await refold_nodes(session, scope, things.nodes)
     folded |= await refold_edges(session, scope, things.edges)
-    await doubts.weigh(session, {thing: each.claimed for thing, each in folded.items()})
+    claimed = {thing: each.claimed for thing, each in folded.items()}
+    await doubts.weigh(session, claimed, because_of=source)
 
 
 async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy import ColumnElement, any_, exists, func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from shared.graph.doubts import array
 from shared.graph.lines import quoted, short
 from shared.graph.scope import Scope
 from shared.store import ids
@@ -52,7 +53,9 @@ async def tell_lifted(session: AsyncSession, scope: Scope, lifted: Collection[UU
     if not free:
         return
     agent = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
-    last = await session.scalar(select(func.max(Doubt.cleared_at)).where(Doubt.id.in_(lifted)))
+    last = await session.scalar(
+        select(func.max(Doubt.cleared_at)).where(Doubt.id == any_(array(lifted)))
+    )
     assert last is not None
     await _tell(
         session,
@@ -92,7 +95,7 @@ async def _no_longer_doubted(session: AsyncSession, lifted: Collection[UUID]) ->
     still = exists().where(
         another.conclusion_id == Doubt.conclusion_id, another.cleared_at.is_(None)
     )
-    return await _conclusions(session, Doubt.id.in_(lifted), ~still)
+    return await _conclusions(session, Doubt.id == any_(array(lifted)), ~still)
 
 
 async def _conclusions(session: AsyncSession, *where: ColumnElement[bool]) -> list[Doubted]:

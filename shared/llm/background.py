@@ -9,7 +9,7 @@ from shared.errors import PermanentError
 from shared.llm.chat import ChatAnswer, ChatRequest
 from shared.llm.provider import IDEMPOTENCY_KEY, Hear
 from shared.llm.responses import answer_of, body_of
-from shared.llm.server import ModelServer
+from shared.llm.server import REFUSED_REQUEST, ModelServer
 from shared.store.in_flight import CallLostError, InFlight, looked_for
 from shared.store.storable import error_text
 
@@ -73,4 +73,4 @@ def _unanswered(response: Response) -> CallLostError | PermanentError:
     if error is None or error.code in _MENDABLE_CODES:
         said = f": {error_text(error.message)}" if error else ""
         return CallLostError(f"the model's answer {response.id} ended as {response.status}{said}")
-    return PermanentError("llm_request", f"the model refused: {error_text(error.message)}")
+    return PermanentError(REFUSED_REQUEST, f"the model refused: {error_text(error.message)}")

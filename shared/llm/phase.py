@@ -159,11 +159,13 @@ class PhaseRun:
             await listener.heard(answer.text, answer.tool_calls)
         return call.id, answer
 
-    async def sent(self, call: Call, ask: Callable[[InFlight], Awaitable[T]]) -> T:
-        """What `ask` gives, which sends `call`. Raises what it does."""
+    async def sent(
+        self, call: Call, ask: Callable[[InFlight], Awaitable[T]], *, is_needed: bool = True
+    ) -> T:
+        """What `ask` gives, which sends `call`. Raises what it does. Only for want of what `is_needed` the agent rests."""
         reach(CrashPoint.CALL_UNSENT)
         try:
-            answer = await ask(self._in_flight(call))
+            answer = await ask(self._in_flight(call, is_needed=is_needed))
         except VigilError:
             await self._purse.give_up(call)
             raise
@@ -238,13 +240,13 @@ class PhaseRun:
             most_output = self._model.most_output_tokens[self.phase]
         return prices.most_usd(request.model or "", len(request.canonical), most_output)
 
-    def _in_flight(self, call: Call) -> InFlight:
+    def _in_flight(self, call: Call, *, is_needed: bool) -> InFlight:
         """`call` as whoever sends it needs it."""
 
         async def keep(reference: str) -> None:
             await self.record(lambda session: ledger.refer_call(session, call.id, reference))
 
-        sending = partial(self._purse.sending, call)
+        sending = partial(self._purse.sending, call, is_needed=is_needed)
         return InFlight(str(call.id), call.provider_ref, keep, sending)
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:

@@ -67,9 +67,13 @@ class Prices(_Entry):
     operations: dict[str, Usd]
 
     def of_model(self, name: str) -> ModelPrice:
-        """The fallback's where neither the model nor what it is a dated snapshot of is listed."""
-        listed = self.models.get(name) or self.models.get(_SNAPSHOT.sub("", name))
+        """The fallback's where it is not listed."""
+        listed = self.listed(name)
         return listed or ModelPrice(input=self.fallback.input, output=self.fallback.output)
+
+    def listed(self, name: str) -> ModelPrice | None:
+        """None where neither the model nor what it is a dated snapshot of is."""
+        return self.models.get(name) or self.models.get(_SNAPSHOT.sub("", name))
 
     def of_operation(self, name: str) -> Decimal:
         usd = self.operations.get(name, self.fallback.operation)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.errors import VigilError
+from shared.errors import TransientError, VigilError
 from shared.store.budgets import books, resting
 from shared.store.budgets.books import Sending
 from shared.store.database import Database
@@ -63,13 +63,13 @@ class Purse:
             self._fares[sending.call_id] = _Fare(sending, is_unsent=True)
 
     @asynccontextmanager
-    async def sending(self, call: Call) -> AsyncIterator[None]:
+    async def sending(self, call: Call, *, is_needed: bool = True) -> AsyncIterator[None]:
         """One sending of `call`, which may be billed. Raises BudgetUsedUpError, or TransientError where the budget may
-        suffice in a moment; then nothing was sent.
+        suffice in a moment, or where the work goes on without it and is not to rest for it; then nothing was sent.
         """
         fare = self._fares.get(call.id)
         if fare is None or not fare.is_unsent:
-            fare = await self._another(call.id)
+            fare = await self._another(call.id, is_needed=is_needed)
         fare.is_unsent = False
         try:
             yield
@@ -100,11 +100,15 @@ class Purse:
                 await books.release(session, fare.sending)
             del self._fares[call.id]
 
-    async def _another(self, call_id: UUID) -> _Fare:
+    async def _another(self, call_id: UUID, *, is_needed: bool) -> _Fare:
         bound_usd = self._bounds[call_id]
         async with self._transaction() as session:
             await books.presume_call(session, call_id)
             reserved = await books.reserve(session, self._agent_id, {call_id: bound_usd})
+        if reserved is None and not is_needed:
+            raise TransientError(
+                f"the budget leaves too little for what this may cost: ${bound_usd:f}", counts=False
+            )
         if reserved is None:
             # In a transaction of its own, without the step: the agent's row is locked after no other.
             async with self._database.transaction() as session:

@@ -16,6 +16,8 @@ from shared.store.storable import error_text
 T = TypeVar("T")
 
 NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+REFUSED_REQUEST: Final = "llm_request"
+"""The code of what is refused for what it asks, and not for who asks or whom."""
 QUICK_TRIES = 3
 LONGEST_QUICK_WAIT_SECONDS = 5.0
 """Short trouble is waited out here. For longer waits the step is given back, so that they hold up no slot and no lease;
@@ -89,7 +91,7 @@ class ModelServer:
             case status if status >= 500:
                 return TransientError(said, retry_in_seconds=_retry_after_seconds(error))
             case _:
-                return PermanentError("llm_request", said)
+                return PermanentError(REFUSED_REQUEST, said)
 
 
 def _is_refusal(status: int) -> bool:

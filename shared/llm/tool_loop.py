@@ -87,7 +87,7 @@ class ToolLoop:
         self._results: dict[str, Json] = {}
         self._names: dict[str, str] = {}
         self._recorded: set[str] = set()
-        self._embeddings = Embeddings(run, run.embedder) if run.embedder else None
+        self.embeddings = Embeddings(run, run.embedder) if run.embedder else None
 
     async def last_words(self) -> str:
         """Talks and uses tools until the model answers without a tool call; that answer's text but for the system prompt."""
@@ -184,8 +184,8 @@ class ToolLoop:
 
     async def _embed(self, requests: Sequence[EmbeddingRequest]) -> None:
         """Here and not in the tools: nobody may wait for a model server within a transaction."""
-        if self._embeddings is not None:
-            await asyncio.gather(*map(self._embeddings.known, dict.fromkeys(requests)))
+        if self.embeddings is not None:
+            await asyncio.gather(*map(self.embeddings.known, dict.fromkeys(requests)))
 
     async def _pay(self, uses: Sequence[_Use]) -> None:
         """One call for `uses`, which ask for the same."""

@@ -31,7 +31,7 @@ def model_of(settings: Settings, database: Database) -> Model:
     return Model(
         _provider(settings, server),
         database,
-        _prices(settings),
+        prices_of(settings),
         settings.model,
         dict.fromkeys(Phase, settings.most_output_tokens) | settings.most_output_tokens_of_phase,
         Embedder(server, _tell_unembedded) if settings.embedding_model else None,
@@ -49,7 +49,8 @@ def _tell_unembedded(error: VigilError) -> None:
     log.warning("no vectors for now: what is searched is searched by words alone", error=str(error))
 
 
-def _prices(settings: Settings) -> Prices:
+def prices_of(settings: Settings) -> Prices:
+    """Raises PermanentError where the file of prices cannot be read, or is none."""
     return read_prices(settings.prices_file or SHIPPED).overridden(settings.prices)
 
 

@@ -12,10 +12,13 @@ from shared.events.provision import provision as provision_bus
 from shared.graph.backfill import take_names
 from shared.runtime.database_url import database_url_of
 from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES, TOKEN_FILE
+from shared.runtime.logs import logger
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
 from shared.store import migrate, roles, tokens, users
 from shared.store.secrets import is_token
+
+log = logger(__name__)
 
 
 async def provision(settings: Settings) -> UUID:
@@ -24,7 +27,9 @@ async def provision(settings: Settings) -> UUID:
     Raises PermanentError where keys are asked for and missing or unusable, or Postgres does not let roles be made.
     """
     url = database_url_of(settings, MIGRATE)
-    await asyncio.to_thread(migrate.upgrade, url)
+    lacking = await asyncio.to_thread(migrate.upgrade, url)
+    if lacking is not None:
+        log.warning("migrated, but not all could be made", lacking=lacking)
     if settings.keys_dir is not None:
         await asyncio.to_thread(_make_roles, url, settings.keys_dir)
     token = _owner_token(settings)

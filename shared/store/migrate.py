@@ -31,8 +31,9 @@ LOOK_AGAIN_SECONDS: Final = 0.2
 _MIGRATION_LOCK = 0x7669_6769_6C
 
 
-def upgrade(url: str, scripts: Path = SCRIPTS) -> None:
-    """Applies every migration that `url` lacks, each in a transaction of its own.
+def upgrade(url: str, scripts: Path = SCRIPTS) -> str | None:
+    """Applies every migration that `url` lacks, each in a transaction of its own. Returns what the server has and could
+    not be made, in words: all else works without it.
 
     Raises TransientError where somebody has had a table in use for all of PATIENCE_SECONDS; what was applied until then
     stays, and the next call goes on from there.
@@ -47,7 +48,7 @@ def upgrade(url: str, scripts: Path = SCRIPTS) -> None:
                     counts=False,
                 ) from busy
             time.sleep(LET_OTHERS_SECONDS)
-        nearness.provide(connection)
+        return nearness.provide(connection)
 
 
 def autogenerate(url: str, message: str) -> None:

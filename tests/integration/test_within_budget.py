@@ -131,7 +131,7 @@ async def test_at_the_cap_the_next_call_is_not_sent_and_the_agent_rests(
     await payer.spender.cap(CALL_USD)
     with pytest.raises(BudgetUsedUpError, match=r"of 0.08 USD a day .* are spent, and the next"):
         await payer.words()
-    assert levers.billed() == {"llm": 1, "search": 1, "extract": 0, "research": 0}
+    assert levers.billed() == {"llm": 1, "embedding": 0, "search": 1, "extract": 0, "research": 0}
     assert await payer.today() == kept(levers.billed_usd(), 2)
     assert (await payer.agent()).resting_until is not None
     assert await nothing_is_reserved(database)

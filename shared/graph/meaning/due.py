@@ -3,17 +3,20 @@
 A step sees to those that it wrote. One of each iteration's then goes through all others from where the last one ended, in
 the order in which they were written last: so none is missed, whoever wrote it and whatever failed, and no step looks at
 more than so many.
+
+A step that is resumed asks for the same again, in the same order, less what it has kept. Only where others have written
+these nodes meanwhile is it another call, beside the one that was in flight: of at most TOGETHER texts.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import Row, func, select, text, update
+from sqlalchemy import Row, func, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -29,9 +32,12 @@ OWN: Final = 128
 """Of the step's own nodes; what it wrote besides is found as others are."""
 SWEPT: Final = 128
 """Of all others, that one step looks at."""
+TOGETHER: Final = 32
+"""Texts of one call: what fails or is refused is no more than these."""
 LATE_SECONDS: Final = 600
 """What was written at a moment may come to be seen that much later: so far back all is looked at again."""
 _BEGINNING: Final = (datetime(1970, 1, 1, tzinfo=UTC), UUID(int=0))
+_A_MOMENT: Final = timedelta(microseconds=1)
 
 _NEW: Final = insert(NodeEmbedding)
 _KEEP: Final = _NEW.on_conflict_do_update(
@@ -44,6 +50,7 @@ _KEEP: Final = _NEW.on_conflict_do_update(
     },
 )
 
+T = TypeVar("T")
 Place = tuple[datetime, UUID]
 
 
@@ -51,6 +58,8 @@ Place = tuple[datetime, UUID]
 class _Node:
     id: UUID
     text: str
+    place: Place | None
+    """None where others as old may still come to be seen."""
 
     @property
     def sha256(self) -> bytes:
@@ -59,17 +68,25 @@ class _Node:
 
 @dataclass(frozen=True)
 class Due:
-    """What a step has to see to; it may be that no node is."""
+    """Nodes that one call is made for."""
 
     scope: Scope
     model: str
     nodes: Sequence[_Node]
-    through: Place
-    """How far all were gone through."""
 
     @property
     def request(self) -> EmbeddingRequest:
         return EmbeddingRequest(self.model, tuple(each.text for each in self.nodes))
+
+    @property
+    def halves(self) -> Sequence["Due"]:
+        """In their order; none of a single node."""
+        middle = len(self.nodes) // 2
+        if not middle:
+            return ()
+        return [
+            Due(self.scope, self.model, some) for some in (self.nodes[:middle], self.nodes[middle:])
+        ]
 
     async def keep(self, session: AsyncSession, vectors: Sequence[Vector]) -> None:
         """As many as there are nodes. What has gone meanwhile is left out."""
@@ -94,64 +111,120 @@ class Due:
         if rows:
             # In one order, so that two who keep the same never wait for each other in a circle.
             await session.execute(_KEEP, sorted(rows, key=itemgetter("node_id")))
-        await self.note(session)
 
-    async def note(self, session: AsyncSession) -> None:
-        """Notes how far it has gone."""
-        at, last = self.through
-        place = {"model": self.model, "through_at": at, "through_id": last}
+
+class Sweep:
+    """One passage through nodes of the agent, from where the last one ended."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        model: str,
+        batches: Sequence[Due],
+        begun: tuple[str, *Place],
+        through: Place | None,
+    ) -> None:
+        """`begun` is what was noted last, and of which model; `through` how far this one looks, None if nowhere."""
+        self.batches = batches
+        self._scope = scope
+        self._model = model
+        self._through = through
+        self._noted = [begun]
+
+    async def keep(self, batch: Due, session: AsyncSession, vectors: Sequence[Vector]) -> None:
+        """And notes that all up to it were gone through: batches come in their order."""
+        await batch.keep(session, vectors)
+        places = [each.place for each in batch.nodes if each.place is not None]
+        await self._note(session, max(places, default=None))
+
+    async def end(self, session: AsyncSession) -> None:
+        """All were gone through."""
+        await self._note(session, self._through)
+
+    async def _note(self, session: AsyncSession, place: Place | None) -> None:
+        """Nothing where another has noted something since: it may have gone farther, or sent whoever is next back."""
+        if place is None or (self._model, *place) in self._noted:
+            return
+        values = {"model": self._model, "through_at": place[0], "through_id": place[1]}
+        stands = tuple_(EmbeddingSweep.model, EmbeddingSweep.through_at, EmbeddingSweep.through_id)
         await session.execute(
             insert(EmbeddingSweep)
-            .values(agent_id=self.scope.agent_id, **place)
-            .on_conflict_do_update(index_elements=["agent_id"], set_=place)
+            .values(agent_id=self._scope.agent_id, **values)
+            .on_conflict_do_update(
+                index_elements=["agent_id"], set_=values, where=stands.in_(self._noted)
+            )
         )
+        self._noted.append((self._model, *place))
 
 
-async def due(
-    session: AsyncSession, scope: Scope, meaning: Meaning, own: Sequence[UUID], *, sweeps: bool
-) -> Due | None:
-    """`own` are nodes that the step has written; the others are gone through where it `sweeps`.
+async def of_step(
+    session: AsyncSession, scope: Scope, meaning: Meaning, own: Sequence[UUID]
+) -> Sequence[Due]:
+    """Of `own`, which the step has written. Empty where nobody could look for what is near."""
+    if not await nearness.is_there(session):
+        return ()
+    given = {**scope.bound, "own": list(own)[:OWN]}
+    by_id = {row.id: row for row in await session.execute(_OF_STEP, given)}
+    # Divided before it is known which are due: so the others stay together, whatever was kept of them.
+    return [
+        batch
+        for some in _divided(given["own"])
+        for batch in _batches(scope, meaning, [by_id[each] for each in some if each in by_id])
+    ]
 
-    None where nobody could look for what is near.
-    """
+
+async def sweep(session: AsyncSession, scope: Scope, meaning: Meaning) -> Sweep | None:
+    """Of all others. None where nobody could look for what is near."""
     if not await nearness.is_there(session):
         return None
     begun = await _begun(session, scope, meaning)
-    given = {**scope.bound, "own": list(own)[:OWN], "at": begun[0], "last": begun[1], "most": SWEPT}
-    of_step = (await session.execute(_OF_STEP, given)).all()
-    swept = (await session.execute(_SWEEP, given)).all() if sweeps else ()
-    by_id = {row.id: row for row in (*of_step, *swept)}
-    nodes = [each for row in by_id.values() if (each := _stale(row, meaning)) is not None]
-    through = max((_place(row) for row in swept if row.is_settled), default=begun)
-    return Due(scope, meaning.model, nodes, through)
+    model, at, last = begun
+    if model != meaning.model:
+        at, last = _BEGINNING
+    given = {**scope.bound, "at": at, "last": last, "most": SWEPT}
+    rows = (await session.execute(_SWEEP, given)).all()
+    through = max((place for row in rows if (place := _place(row)) is not None), default=None)
+    return Sweep(scope, meaning.model, _batches(scope, meaning, rows), begun, through)
 
 
 async def sweep_again(session: AsyncSession, scope: Scope, nodes: Sequence[UUID]) -> None:
-    """These say again what they said long ago: whoever sweeps next begins no later than with them."""
+    """These say again what they said long ago: whoever sweeps next begins before them.
+
+    Whoever sweeps just now may not have seen them: the place is another in any case, so that they note nothing.
+    """
     since = select(func.min(GraphNode.updated_at)).where(GraphNode.id.in_(nodes)).scalar_subquery()
     await session.execute(
         update(EmbeddingSweep)
-        .where(EmbeddingSweep.agent_id == scope.agent(), EmbeddingSweep.through_at >= since)
-        .values(through_at=since, through_id=UUID(int=0))
+        .where(EmbeddingSweep.agent_id == scope.agent())
+        .values(through_at=func.least(EmbeddingSweep.through_at, since) - _A_MOMENT)
         .execution_options(synchronize_session=False)
     )
 
 
-async def _begun(session: AsyncSession, scope: Scope, meaning: Meaning) -> Place:
-    """How far earlier steps went; another model's steps do not count."""
+async def _begun(session: AsyncSession, scope: Scope, meaning: Meaning) -> tuple[str, *Place]:
+    """What earlier steps noted, and of which model."""
     swept = await session.get(EmbeddingSweep, scope.agent_id)
-    if swept is None or swept.model != meaning.model:
-        return _BEGINNING
-    return swept.through_at, swept.through_id
+    if swept is None:
+        return meaning.model, *_BEGINNING
+    return swept.model, swept.through_at, swept.through_id
 
 
-def _place(row: Row[Any]) -> Place:
-    return row.updated_at, row.id
+def _place(row: Row[Any]) -> Place | None:
+    return (row.updated_at, row.id) if row.is_settled else None
+
+
+def _batches(scope: Scope, meaning: Meaning, rows: Sequence[Row[Any]]) -> Sequence[Due]:
+    nodes = [each for row in rows if (each := _stale(row, meaning)) is not None]
+    return [Due(scope, meaning.model, some) for some in _divided(nodes)]
+
+
+def _divided(things: Sequence[T]) -> Sequence[Sequence[T]]:
+    return [things[first : first + TOGETHER] for first in range(0, len(things), TOGETHER)]
 
 
 def _stale(row: Row[Any], meaning: Meaning) -> _Node | None:
     """None where its vector is of what it says now."""
-    node = _Node(row.id, text_of(row.type, row.name, row.properties))
+    node = _Node(row.id, text_of(row.type, row.name, row.properties), _place(row))
     is_fresh = row.model == meaning.model and row.text_sha256 == node.sha256
     return None if is_fresh else node
 

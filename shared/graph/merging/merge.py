@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import naming
-from shared.graph.merging import edges, evidence
+from shared.graph.merging import doubted, edges, evidence
 from shared.graph.merging.journal import Moved, as_json
 from shared.graph.merging.refusal import MergeRefusedError
 from shared.graph.merging.rows import (
@@ -61,6 +61,7 @@ async def merge(
     session.add(made)
     await session.flush()
     await _tell_where(session, made, moved)
+    await doubted.move(session, made, moved)
     await session.refresh(made)
     return made
 

@@ -8,7 +8,7 @@ from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.meaning.due import sweep_again
-from shared.graph.merging import edges, evidence
+from shared.graph.merging import doubted, edges, evidence
 from shared.graph.merging.journal import Moved, as_row, claimed
 from shared.graph.merging.refusal import MergeRefusedError
 from shared.graph.merging.rows import (
@@ -52,6 +52,7 @@ async def undo(session: AsyncSession, scope: Scope, merge_id: UUID) -> GraphMerg
     await sweep_again(session, scope, [made.gone_id, made.kept_id])
     made.undone_at = func.clock_timestamp()
     await session.flush()
+    await doubted.move_back(session, made, moved)
     await session.refresh(made)
     return made
 

@@ -60,8 +60,9 @@ async def test_an_edge_too(library: Library) -> None:
     ghana = await library.node("Ghana", {NEW: ACCRA})
     togo = await library.node("Togo", {NEW: {}})
     border = await library.edge(ghana, togo, OLD)
-    await library.analysis("On it", f"[edge:{border}]")
+    analysis = await library.analysis("On it", f"[edge:{border}]")
     await library.retract(OLD)
+    assert await library.doubted() == {analysis}
     await library.says(OTHER, {}, edge_id=border)
     await library.lift()
     assert await library.doubted() == set()

@@ -1,11 +1,12 @@
 """Nodes and edges: merged, refused, and written once however many write."""
 
 import asyncio
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import TextClause, func, select
 
-from shared.graph import edges, nodes, read
+from shared.graph import edges, making, nodes, read
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import ToolRefusalError
 from tests.integration.graph.world import GROUNDS, World
@@ -219,3 +220,13 @@ async def test_the_node_of_another_agent_is_no_such_node(world: World, stranger:
         await world.edge(ghana, theirs)
     with pytest.raises(ToolRefusalError, match=f"sourceId: no such node: {theirs}"):
         await world.edge(theirs, ghana)
+
+
+@pytest.mark.parametrize("statement", [making.NODE, making.EDGE])
+async def test_what_is_not_there_is_not_brought_up_in_silence(
+    world: World, statement: TextClause
+) -> None:
+    thing = {"id": uuid4(), "properties": {}, "seal": b""}
+    async with world.database.transaction() as session:
+        with pytest.raises(RuntimeError, match=f"{thing['id']} is locked"):
+            await making.bring_up(session, statement, {**world.scope.bound, **thing}, [])

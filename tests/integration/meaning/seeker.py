@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, select
 
 from shared.graph.tools import query_graph
+from shared.llm.embedding import Embeddings
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.embedding import embed_nodes
@@ -80,7 +81,9 @@ class Seeker:
         """As a researcher's step ends."""
         run = self.run()
         await run.begin()
-        await embed_nodes(run, self.world.scope, meaning_of(self.settings), own, sweeps=sweeps)
+        embeddings = Embeddings(run, run.embedder) if run.embedder else None
+        meaning = meaning_of(self.settings)
+        await embed_nodes(embeddings, self.world.scope, meaning, own, sweeps=sweeps)
 
     async def ask(self, *texts: str, **conditions: Any) -> list[Json]:
         """What queryGraph gives to each, asked in one breath."""

@@ -4,8 +4,9 @@ import asyncio
 
 import psycopg
 
-from cli.doctor import installation
+from cli.doctor import installation, outside
 from cli.doctor.finding import Verdict
+from shared.runtime.settings import Settings
 from tests.integration.graph.proven import prove
 from tests.integration.graph.test_transfer import exported, imported
 from tests.integration.graph.world import World
@@ -45,6 +46,13 @@ def test_doctor_says_whether_it_is_on(database_url: str) -> None:
     off = installation.meaning(database_url, None)
     assert (off.verdict, off.told) == (Verdict.NOTE, "is off")
     assert installation.meaning(database_url, "any-model").verdict == Verdict.GOOD
+    named = Settings(embedding_model="text-embedding-3-small")
+    assert list(outside.embedding_price(named, named.embedding_model)) == []
+    assert list(outside.embedding_price(named, None)) == []
+    [unlisted] = outside.embedding_price(named, "any-model")
+    assert (unlisted.verdict, unlisted.name) == (Verdict.NOTE, "price of any-model")
+    assert "$5.00" in unlisted.told
+    assert "VIGIL_PRICES" in unlisted.mend
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("drop extension vector cascade")
     lacking = installation.meaning(database_url, "any-model")

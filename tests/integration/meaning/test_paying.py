@@ -7,9 +7,9 @@ from sqlalchemy import select, text
 
 from shared.crash_points import CrashPoint
 from shared.graph.meaning import due
-from shared.graph.meaning.due import SWEPT
+from shared.graph.meaning.due import SWEPT, TOGETHER
 from shared.store import migrate
-from shared.store.tables import Agent, EmbeddingSweep, NodeEmbedding
+from shared.store.tables import Agent, EmbeddingSweep, InboxItem, NodeEmbedding
 from shared.store.tables.meaning import DIMENSIONS
 from shared.store.words import ANALYSIS_TYPE
 from tests.integration.levers import Sandbox
@@ -59,10 +59,11 @@ async def test_a_great_many_nodes_are_seen_to_step_by_step_and_none_is_missed(
             {"agent": seeker.agent.id, "many": many},
         )
     await seeker.embed()
-    assert await seeker.vectors() == SWEPT
+    assert (await seeker.vectors(), levers.billed()["embedding"]) == (SWEPT, SWEPT // TOGETHER)
     await (await seeker.next_step()).embed()
     assert await seeker.vectors() == many
-    assert [call.request["embeds"] for call in await seeker.calls()] == [SWEPT, 10]
+    in_calls = [call.request["embeds"] for call in await seeker.calls()]
+    assert in_calls == [*[TOGETHER] * (SWEPT // TOGETHER), 10]
 
 
 async def test_another_model_begins_anew(seeker: Seeker, levers: Sandbox) -> None:
@@ -129,7 +130,7 @@ async def test_what_is_committed_is_committed_with_its_vectors_and_never_asked_a
 ) -> None:
     await fill(seeker.world)
     with monkeypatch.context() as dying:
-        dying.setattr(due.Due, "note", _fails)
+        dying.setattr(due.Sweep, "_note", _fails)
         with pytest.raises(_KilledError):
             await seeker.embed()
     [call] = await seeker.calls()
@@ -166,7 +167,8 @@ async def test_at_the_cap_nothing_is_sent_and_the_work_goes_on(
     assert await book_faults(seeker.world.database) == []
     async with seeker.world.database.transaction() as session:
         agent = await session.get_one(Agent, seeker.agent.id)
-    assert agent.resting_until is not None, "its owner was told that the budget is used up"
+        notices = (await session.scalars(select(InboxItem))).all()
+    assert (agent.resting_until, notices) == (None, []), "it can do without: its work goes on"
 
 
 async def test_a_server_without_pgvector_is_asked_for_nothing_until_it_has_it(

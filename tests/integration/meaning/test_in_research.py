@@ -1,0 +1,35 @@
+"""Vectors in the midst of a researcher's step."""
+
+import pytest
+
+from services.researcher.research import Research
+from shared.runtime.model import meaning_of, search_of
+from shared.store.tables import Step
+from tests.integration.levers import Sandbox
+from tests.integration.meaning.seeker import QUESTION, Seeker, fill
+
+
+async def test_a_server_that_is_away_is_asked_once_in_a_phase(
+    seeker: Seeker, levers: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Exception] = []
+    monkeypatch.setattr("shared.runtime.model._tell_unembedded", told.append)
+    await fill(seeker.world)
+    levers.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
+    levers.script(
+        {"phase": "knowledge_acquisition", "content": "# Nothing new"},
+        {
+            "phase": "graph_construction",
+            "tool_calls": [{"name": "queryGraph", "arguments": {"text": QUESTION}}],
+        },
+        {"phase": "graph_construction", "content": "Nothing to write."},
+    )
+    query = {"objective": "Anything", "reasoning": "", "search_hints": []}
+    async with seeker.world.database.transaction() as session:
+        step = await session.get_one(Step, seeker.lease.step_id)
+        step.input, step.index = query, 0
+    research = Research(
+        seeker.model, search_of(seeker.settings), 8_000, meaning=meaning_of(seeker.settings)
+    )
+    await research(seeker.lease, step)
+    assert len(told) == 1

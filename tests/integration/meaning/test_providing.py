@@ -1,0 +1,50 @@
+"""What belongs to pgvector is made where it can be; where not, migrating goes on and says so."""
+
+import psycopg
+import pytest
+
+from shared.store import migrate, nearness
+
+WITHOUT_LIBRARY = """
+create function refuse() returns event_trigger language plpgsql as $$
+begin raise exception 'could not access file "$libdir/vector"' using errcode = '58P01'; end $$;
+create event trigger refusing on ddl_command_start when tag in ('CREATE EXTENSION')
+execute function refuse()
+"""
+
+
+def test_a_server_whose_pgvector_cannot_be_loaded_is_migrated_all_the_same(
+    database_url: str,
+) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("drop extension vector cascade")
+        connection.execute(WITHOUT_LIBRARY)
+    told = migrate.upgrade(database_url)
+    assert told is not None
+    assert "search by meaning is off" in told
+    assert "$libdir/vector" in told
+
+
+def test_whoever_is_in_a_transaction_for_long_holds_up_no_migrating(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nearness, "PATIENCE_SECONDS", 0.2)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"drop index {nearness.INDEX}")
+    with psycopg.connect(database_url) as writer:
+        writer.execute("lock table node_embeddings in row exclusive mode")
+        told = migrate.upgrade(database_url)
+    assert told is not None
+    assert "without its index" in told
+    assert not _is_whole(database_url)
+    assert migrate.upgrade(database_url) is None
+    assert _is_whole(database_url)
+
+
+def _is_whole(url: str) -> bool:
+    with psycopg.connect(url) as connection:
+        row = connection.execute(
+            "select exists (select from pg_index where indexrelid = to_regclass(%s) and indisvalid)",
+            [nearness.INDEX],
+        ).fetchone()
+    return row == (True,)
