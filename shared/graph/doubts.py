@@ -134,7 +134,9 @@ async def clear(session: AsyncSession, sources: Collection[UUID]) -> None:
     await session.execute(_CLEARED, {"ids": [each.id for each in found]})
 
 
-async def opened(session: AsyncSession, where: ColumnElement[bool]) -> Sequence[Row[Any]]:
+async def opened(
+    session: AsyncSession, where: ColumnElement[bool]
+) -> Sequence[Row[UUID, UUID, UUID, UUID, datetime]]:
     """The doubts that are open. Locks them in the order of their ids: whoever changes several begins so."""
     found = await session.execute(
         select(Doubt.id, Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)

@@ -4,7 +4,6 @@ A merge does not ask whether they stand there. It writes to what it moves to, an
 (`shared.graph.lifting`), when the owner is told what is in doubt no more.
 """
 
-from collections.abc import Mapping
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -33,6 +32,6 @@ async def move_back(session: AsyncSession, made: GraphMerge, moved: Moved) -> No
     await doubts.weigh(session, claimed)
 
 
-def _edges(moved: Moved) -> Mapping[UUID, UUID]:
+def _edges(moved: Moved) -> dict[UUID, UUID]:
     """By its id before, where each is since."""
     return {UUID(edge.row["id"]): edge.to for edge in moved.edges if edge.to is not None}

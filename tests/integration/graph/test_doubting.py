@@ -27,8 +27,8 @@ ACCRA: Final = {"capital": "Accra"}
 KUMASI: Final = {"capital": "Kumasi"}
 LATER: Final = 20_000
 """A day on which every retraction of these tests is long made."""
-MANY: Final = 33_000
-"""More than the arguments that one statement can be given."""
+MANY: Final = 16_500
+"""Of which four arguments each would be more than one statement can be given."""
 _CONCLUDED: Final = text(
     "with made as (insert into graph_nodes (id, agent_id, type, name, properties)"
     " select gen_random_uuid(), :agent, :type, 'No. ' || number, '{}' from generate_series(1, :many) number"

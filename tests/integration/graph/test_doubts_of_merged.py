@@ -40,8 +40,14 @@ async def test_what_is_merged_while_its_doubts_are_weighed_stays_in_doubt(
     await library.retract(OLD)
     await library.says(OTHER, {"population": 3}, node_id=gone)
     async with world.database.transaction() as session:
-        of = {"reason": "One.", "made_by": world.scope.owner_id}
-        await merging.merge(session, world.scope, kept_id=kept, gone_id=gone, **of)
+        await merging.merge(
+            session,
+            world.scope,
+            kept_id=kept,
+            gone_id=gone,
+            reason="One.",
+            made_by=world.scope.owner_id,
+        )
         lifting = asyncio.create_task(library.lift())
         await until(partial(is_waited_for, world.database), what="the turn to be waited for")
     await lifting
