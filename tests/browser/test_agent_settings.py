@@ -6,7 +6,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.test_now import ENDS_MS, made
 from tests.browser.watched import Watched
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.browser.conftest import Known
 from tests.browser.graphs import HOSTILE, Told
 from tests.browser.watched import Watched
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 MANY, MANY_EDGES = 2_000, 4_000
 SETTLED_MS = 60_000

@@ -10,7 +10,7 @@ from tests.browser.conftest import Known, Opener
 from tests.browser.desk import Desk
 from tests.browser.watched import Watched
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

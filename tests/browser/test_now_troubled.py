@@ -12,7 +12,7 @@ from tests.browser.watched import WIDE, Watched
 from tests.e2e.installation import installed
 from tests.integration.levers import Sandbox
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from shared.store import ids
 from tests.browser.conftest import Known, Opener
 from tests.browser.watched import Watched
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "<script>document.title = 'taken'</script>"
 OPERATED = ("/dead-letters", "/health-of-all", "/settings/users")

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import AGENT, Known, Opener
 from tests.browser.watched import Watched
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = (
     'Watch cobalt makers <img src=x onerror="window.harmed=1"><script>window.harmed=2</script>'

@@ -8,7 +8,7 @@ from tests.browser.conftest import Known
 from tests.browser.graphs import OLD_QUOTE, Told
 from tests.browser.watched import Watched
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
