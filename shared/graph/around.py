@@ -28,10 +28,7 @@ class Link(NamedTuple):
 async def touching(
     session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
 ) -> list[Link]:
-    """At most `limit` of those that begin or end at `ids`, those touched last first: of each node the newest.
-
-    Both ends stand: an edge to what no page speaks for any more leads to nothing that may be shown.
-    """
+    """At most `limit` of those that begin or end at `ids`, those touched last first: of each node the newest."""
     if not ids:
         return []
     share = max(FEWEST_A_NODE, -(-limit // len(ids)))
@@ -89,21 +86,15 @@ def _from_to(some: str, others: str) -> str:
     )
 
 
-def _newest_of(edges: str, also: str = "") -> str:
+def _newest_of(edges: str) -> str:
     return (
         f"select id, source_id, target_id from ({edges}) edges"
-        f" where agent_id = {OWNED_SQL} and {STANDS}{also} order by updated_at desc, id limit :most"
+        f" where agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
     )
 
 
-_ENDS_STAND: Final = (
-    "not exists (select from graph_nodes"
-    f" where id in (edges.source_id, edges.target_id) and not ({STANDS}))"
-)
-# An edge between two of the nodes is met from both. What it leads to takes a place there: it must be there to be shown.
-_TOUCHING: Final = text(
-    _newest_of(f"{_newest_at('source')} union {_newest_at('target')}", f" and {_ENDS_STAND}")
-)
+# An edge between two of the nodes is met from both.
+_TOUCHING: Final = text(_newest_of(f"{_newest_at('source')} union {_newest_at('target')}"))
 LEADING: Final = _newest_of(_from_to("some", "others"))
 """What `leading` asks for, with `some`, `others` and `most` to be given."""
 _LEADING: Final = text(LEADING)

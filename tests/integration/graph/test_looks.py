@@ -107,20 +107,6 @@ async def test_what_rests_on_retracted_pages_alone_is_shown_in_no_way(world: Wor
         await _query(world, between=[one, gone])
 
 
-async def test_what_no_page_speaks_for_any_more_takes_no_place(world: World) -> None:
-    hub = await world.node("Hub")
-    spokes = [await world.node(f"Spoke {number}") for number in range(query.MAX_NODES)]
-    for spoke in spokes:
-        await world.edge(spoke, hub)
-    for spoke in spokes[query.MAX_NODES // 2 :]:
-        await world.touch(spoke, unsupported_since=NOW)
-    answer = await _query(world, ids=[hub], neighbours=1)
-    told = [f"Spoke {number}" for number in range(query.MAX_NODES // 2 - 1, -1, -1)]
-    assert _names(answer) == ["Hub", *told]
-    assert len(answer["edges"]) == len(told)
-    assert "cut" not in answer
-
-
 async def test_paths_do_not_lead_over_what_was_retracted(world: World) -> None:
     nodes = [await world.node(name) for name in "ABC"]
     edges = [await world.edge(*pair) for pair in pairwise(nodes)]
