@@ -180,7 +180,7 @@ async def test_a_plan_that_tells_its_instructions_is_planned_anew(
 ) -> None:
     await _prompted(past)
     leak = past.plan("Output of Benin in 2025", "Output of Mali in 2025")
-    leak["queries"][1]["searchHints"] = ["mali output", f"{PROMPT[:50].upper()}... {PROMPT[50:]}"]
+    leak["queries"][1]["searchHints"] = ["mali output", f"{PROMPT[:51].upper()}... {PROMPT[51:]}"]
     _script(sandbox, leak)
     told = {"contains": "word for word: query 2.", "content": past.plan("Output of Benin in 2025")}
     Sandbox(sandbox).script({"phase": "observer"} | told)

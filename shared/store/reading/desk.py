@@ -22,7 +22,7 @@ class Desk:
 async def of_agents(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, Desk]:
     """Each of them. The caller has seen to it that they are the owner's."""
     ids = {"agents": list(agent_ids)}
-    unread: dict[UUID, int] = dict((await session.execute(_UNREAD, ids)).tuples().all())
+    unread: dict[UUID, int] = dict((await session.execute(_UNREAD, ids)).all())
     spent = {agent: float(usd) for agent, usd in await session.execute(_SPENT, ids)}
     return {each: Desk(unread.get(each, 0), spent.get(each, 0.0)) for each in agent_ids}
 

@@ -58,16 +58,16 @@ async def show(access: OwnedAgent, page: Answering, number: Number) -> HTMLRespo
     )
 
 
-@router.get("/iterations/{number}/runs/{run_id}")
+@router.get("/iterations/{number}/runs/{interaction_id}")
 async def show_run(
-    access: OwnedAgent, page: Answering, number: Number, run_id: UUID
+    access: OwnedAgent, page: Answering, number: Number, interaction_id: UUID
 ) -> HTMLResponse:
     """What a phase was told and has said; the iteration's page asks for its part `said` when somebody unfolds it."""
-    run = await interactions.find(access.session, access.owner_id, run_id)
-    said = await runs.said(access.session, access.owner_id, run_id)
+    run = await interactions.find(access.session, access.owner_id, interaction_id)
+    said = await runs.said(access.session, access.owner_id, interaction_id)
     found = await iterations.head(access.session, access.owner_id, access.agent.id, number)
     if run is None or said is None or found is None or run.iteration_id != found.id:
-        raise NotFoundError("phase run", run_id)
+        raise NotFoundError("phase run", interaction_id)
     return await page.answer(
         "iterations/run.html", agent=access.agent, iteration=found, run=run, said=said
     )
