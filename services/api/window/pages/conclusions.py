@@ -12,10 +12,10 @@ from services.api.problems import NotFoundError
 from services.api.snapshots import OwnedAgentSnapshot
 from services.api.window.chain import chain_of, links_of
 from services.api.window.rendering import Answering
-from shared.graph import concluded
+from shared.graph import concluded, doubts
 from shared.graph.verify import told
 from shared.store.iterations import clock
-from shared.store.reading import doubts, hashes
+from shared.store.reading import hashes
 from shared.store.reading.page import Wanted
 from shared.store.reading.shapes import ConclusionView
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
@@ -54,14 +54,13 @@ async def list_all(
 async def show(access: OwnedAgent, page: Answering, conclusion_id: UUID) -> HTMLResponse:
     """Its chain is asked for by the page: to hash every page that it rests on takes longer than to read it."""
     type_name, found = await _found(access, conclusion_id)
+    doubted = await doubts.of_each(access.session, [conclusion_id])
     return await page.answer(
         "conclusions/one.html",
         agent=access.agent,
         conclusion=found,
         is_advice=type_name == ADVICE_TYPE,
-        doubts=await doubts.of_conclusion(
-            access.session, access.owner_id, access.agent.id, conclusion_id
-        ),
+        doubts=doubted.get(conclusion_id, []),
     )
 
 
