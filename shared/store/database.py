@@ -3,12 +3,14 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import psycopg
 from sqlalchemy import QueuePool, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
 from shared.errors import TransientError
+from shared.store import pinging
 
 CONNECT_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
@@ -37,7 +39,6 @@ class Database:
             driver_url(url),
             pool_size=pool_size,
             max_overflow=pool_size,
-            pool_pre_ping=True,
             connect_args={
                 "connect_timeout": CONNECT_TIMEOUT_SECONDS,
                 **NOTICE_A_DEAD_NETWORK,
@@ -45,6 +46,7 @@ class Database:
                 "options": " ".join(f"-c {key}={value}" for key, value in settings.items()),
             },
         )
+        pinging.ping_doubtful(self._engine.sync_engine)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
 
     @asynccontextmanager
@@ -64,6 +66,9 @@ class Database:
             if error.connection_invalidated:
                 raise TransientError(f"PostgreSQL: {_reason(error)}", counts=False) from error
             raise
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            # Of what was given to psycopg without SQLAlchemy: see `direct`.
+            raise TransientError(f"PostgreSQL: {_said(error)}", counts=False) from error
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncSession]:
@@ -114,4 +119,9 @@ def with_login(url: str, *, role: str | None, password: str | None) -> str:
 
 
 def _reason(error: DBAPIError) -> str:
-    return str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else repr(error.orig)
+    return _said(error.orig or error)
+
+
+def _said(error: BaseException) -> str:
+    told = str(error).strip()
+    return told.splitlines()[0] if told else repr(error)
