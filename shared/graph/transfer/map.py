@@ -19,6 +19,8 @@ class Arrived:
 
     async def begin(self) -> None:
         """Needs the right to make temporary tables, which the tables' owner has and no actor."""
+        # Between two statements a batch is read and checked, which on a busy machine takes longer than a worker may rest.
+        await self._session.execute(text("set local idle_in_transaction_session_timeout = 0"))
         await self._session.execute(
             text(
                 f"create temporary table {_TABLE} (old uuid primary key, new uuid not null, retracted boolean not null)"
