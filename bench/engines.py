@@ -1,4 +1,4 @@
-"""PostgreSQL and NATS of a measurement's own, which need not survive a power cut."""
+"""PostgreSQL and NATS of a measurement's own."""
 
 import os
 import subprocess
@@ -14,11 +14,14 @@ from shared.runtime.settings import Settings
 
 
 @contextmanager
-def engines(home: Path) -> Iterator[tuple[EmbeddedPostgres, EmbeddedNats]]:
+def engines(
+    home: Path, *, durable: bool = False
+) -> Iterator[tuple[EmbeddedPostgres, EmbeddedNats]]:
+    """Which need not survive a power cut, unless `durable`: then they are as they are shipped."""
     port, monitor_port = free_ports(2)
-    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=False)
+    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=durable)
     postgres = EmbeddedPostgres(
-        home / "postgres", free_port(), home / "postgres.log", durable=False
+        home / "postgres", free_port(), home / "postgres.log", durable=durable
     )
     nats.start()
     try:

@@ -20,6 +20,9 @@ class TransientError(VigilError):
     NATS away), so that it uses up none of the step's attempts.
     """
 
+    is_final = False
+    """True where only somebody else may try again: whoever sees it must write nothing more."""
+
     def __init__(
         self, message: str, *, retry_in_seconds: float | None = None, counts: bool = True
     ) -> None:

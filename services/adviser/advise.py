@@ -12,7 +12,7 @@ from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.work import Outcome
 from shared.store import agents
-from shared.store.leases import Lease
+from shared.store.leases import Lease, leased_transaction
 from shared.store.tables import Step
 from shared.store.words import Phase
 
@@ -25,7 +25,7 @@ class Advise:
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
-        async with self.model.database.transaction() as session:
+        async with leased_transaction(self.model.database, lease) as session:
             agent = await agents.get(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             analyses = await context.describe_analyses(session, scope, analysis_ids)

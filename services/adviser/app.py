@@ -1,6 +1,7 @@
 """The Adviser's composition root."""
 
 from services.adviser.advise import Advise
+from shared.llm.provider import Provider
 from shared.runtime.actor import Actor
 from shared.runtime.model import meaning_of, model_of
 from shared.runtime.settings import Settings
@@ -10,9 +11,9 @@ from shared.store.words import StepKind
 SLOTS = 2
 
 
-def build(settings: Settings) -> Actor:
+def build(settings: Settings, provider: Provider | None = None) -> Actor:
     database = step_database("adviser", settings, slots=SLOTS)
-    model = model_of(settings, database)
+    model = model_of(settings, database, provider)
     work = Advise(model, settings.context_tokens, meaning_of(settings))
     return step_actor(
         "adviser",

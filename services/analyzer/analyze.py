@@ -17,7 +17,7 @@ from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.work import Outcome
 from shared.store import agents, investigations
-from shared.store.leases import Lease
+from shared.store.leases import Lease, leased_transaction
 from shared.store.tables import Step
 from shared.store.words import Phase
 
@@ -32,7 +32,7 @@ class Analyze:
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """The context is built now, when every query of the iteration has ended: it is the enriched graph."""
         insight = Insight(**step.input)
-        async with self.model.database.transaction() as session:
+        async with leased_transaction(self.model.database, lease) as session:
             agent = await agents.get(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             nodes = await context.describe_nodes(session, scope, insight.relevant_node_ids)

@@ -35,4 +35,5 @@ def build(settings: Settings) -> Actor:
             StepKind.CONFIGURE: configurations.failed,
             StepKind.CONVERSE: ask_for_next,
         },
+        is_followed=True,
     )

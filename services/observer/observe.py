@@ -11,7 +11,6 @@ from shared.graph import context, seed_types
 from shared.graph.layout import within
 from shared.graph.scope import Scope
 from shared.llm.phase import Model, PhaseRun
-from shared.llm.secrecy import Secret
 from shared.llm.structured import response_format, structured_answer
 from shared.runtime.work import Outcome
 from shared.store import agents, interactions, investigations, iterations, memories
@@ -62,18 +61,17 @@ class Observe:
         """
         request = await run.begin(response_format=response_format(ObserverPlan, PLAN))
         given, request = await structured_answer(run, request, ObserverPlan, name=PLAN, ends=False)
-        secret = run.secret
-        plan = await self._resolved(scope, past, given, secret)
+        plan = await self._resolved(run, scope, past, given)
         if not plan.repeats and not plan.telling:
             return plan
         told = {"role": "user", "content": again_message(plan.repeats, plan.telling)}
         again, _ = await structured_answer(
             run, request.following(told), ObserverPlan, name=PLAN, ends=False
         )
-        return await self._resolved(scope, past, again, secret)
+        return await self._resolved(run, scope, past, again)
 
     async def _resolved(
-        self, scope: Scope, past: Past, plan: ObserverPlan, secret: Secret
+        self, run: PhaseRun, scope: Scope, past: Past, plan: ObserverPlan
     ) -> Resolved:
-        async with self.model.database.transaction() as session:
-            return await resolved(session, scope, past, plan, secret)
+        async with run.transaction() as session:
+            return await resolved(session, scope, past, plan, run.secret)

@@ -20,7 +20,7 @@ from shared.runtime.embedding import embed_nodes
 from shared.runtime.work import Outcome
 from shared.search.client import SearchClient
 from shared.store import agents, investigations
-from shared.store.leases import Lease
+from shared.store.leases import Lease, leased_transaction
 from shared.store.tables import Step
 
 
@@ -54,7 +54,7 @@ class Research:
         return Outcome(result, answer if has_answered else None)
 
     async def _situation(self, lease: Lease, query: Query) -> Situation:
-        async with self.model.database.transaction() as session:
+        async with leased_transaction(self.model.database, lease) as session:
             agent = await agents.get(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)

@@ -7,7 +7,6 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.crash_points import CrashPoint, reach
 from shared.errors import PermanentError, VigilError
 from shared.llm.embedder import Embedder
 from shared.llm.phase import PhaseRun
@@ -96,7 +95,6 @@ class Embeddings:
                 await run.settled(session, call, answer)
 
         await run.record(write)
-        reach(CrashPoint.CALL_RECORDED)
 
     async def _sent(self, call: Call, request: EmbeddingRequest) -> CallAnswer:
         ask = partial(self._embedder.embed, request)

@@ -1,6 +1,5 @@
 """One run of a phase, resumable at any instant: what was answered is taken from the ledger, never asked again."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
-from shared.errors import TransientError, VigilError
+from shared.errors import VigilError
 from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.embedder import Embedder
 from shared.llm.prices import Prices
@@ -20,18 +19,16 @@ from shared.llm.provider import Provider
 from shared.llm.purse import Purse
 from shared.llm.secrecy import Secret
 from shared.store import agents, interactions, ledger
-from shared.store.budgets.books import Sending
 from shared.store.database import Database
 from shared.store.in_flight import InFlight
-from shared.store.leases import Lease, LeaseLostError, leased_transaction
+from shared.store.leases import Lease, ensure_held
 from shared.store.ledger import CallAnswer, CallRequest
 from shared.store.tables import Agent, Call, Interaction
+from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import Phase
 from shared.tools import Json
 
 T = TypeVar("T")
-
-RECORD_AGAIN_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,10 @@ class PhaseRun:
         self._system_prompt = system_prompt
         self._interaction: Interaction | None = None
         self._opened: dict[str, Call] = {}
-        self._purse = Purse(model.database, lease, self.transaction)
+        self._unit = lease.unit or UnitOfWork(
+            model.database, partial(ensure_held, lease=lease), waits=False
+        )
+        self._purse = Purse(model.database, lease, self._unit)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -130,8 +130,7 @@ class PhaseRun:
                 response_format,
                 self._model.most_output_tokens[self.phase],
             )
-            reserved = await self.open_calls(session, [request.as_call()])
-        self.may_send(reserved)
+            await self.open_call(session, request.as_call())
         return request
 
     async def answer_to(
@@ -156,6 +155,7 @@ class PhaseRun:
             )
             await self._recorded(request, call, answer, is_last=is_last, paid_calls=paid_calls)
         if listener is not None:
+            await self._unit.commit()
             await listener.heard(answer.text, answer.tool_calls)
         return call.id, answer
 
@@ -163,73 +163,54 @@ class PhaseRun:
         self, call: Call, ask: Callable[[InFlight], Awaitable[T]], *, is_needed: bool = True
     ) -> T:
         """What `ask` gives, which sends `call`. Raises what it does. Only for want of what `is_needed` the agent rests."""
+        await self._unit.commit()
         reach(CrashPoint.CALL_UNSENT)
-        try:
-            answer = await ask(self._in_flight(call, is_needed=is_needed))
-        except VigilError:
-            await self._purse.give_up(call)
-            raise
+        with self._unit.sending():
+            try:
+                answer = await ask(self._in_flight(call, is_needed=is_needed))
+            except VigilError:
+                await self._purse.give_up(call)
+                raise
         reach(CrashPoint.CALL_ANSWERED)
         return answer
 
     async def record(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
-        """Commits what was paid for, waiting for Postgres where it is away: to give up would be to pay again.
+        """Writes what was paid for; see `UnitOfWork.keep`."""
 
-        `write` may run more than once; what it gave last is returned. Raises LeaseLostError.
-        """
-        while True:
-            try:
-                async with self.transaction() as session:
-                    return await write(session)
-            except LeaseLostError:
-                raise
-            except TransientError as error:
-                if error.counts:
-                    raise
-                await asyncio.sleep(RECORD_AGAIN_SECONDS)
+        async def written(session: AsyncSession) -> T:
+            self._unit.once_committed(partial(reach, CrashPoint.CALL_RECORDED))
+            return await write(session)
+
+        return await self._unit.keep(written)
 
     async def open_call(self, session: AsyncSession, request: CallRequest) -> Call:
-        """Writes the call into the ledger with whatever else `session` commits; nothing is reserved for it yet."""
+        """Writes the call into the ledger with whatever else `session` commits, and reserves at its end what it can cost."""
         call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
         self._purse.price(call, self._most_usd(request))
+        self._purse.reserve(session, call)
         self._opened[request.hash] = call
         return call
 
-    async def open_calls(
-        self, session: AsyncSession, requests: Sequence[CallRequest]
-    ) -> Sequence[Sending]:
-        """Writes the calls into the ledger with whatever else `session` commits, last in it, and reserves what they can
-        cost. Give what it returns to `may_send` when that is committed.
-        """
-        return await self._purse.reserve(
-            session, [await self.open_call(session, request) for request in requests]
-        )
-
-    def may_send(self, reserved: Sequence[Sending]) -> None:
-        """What was reserved for these is there."""
-        self._purse.keep(reserved)
-
     async def opened(self, request: CallRequest) -> Call:
-        """The call's record, which mostly rode in an earlier commit."""
+        """The call's record, which mostly was written with what came before it."""
         if request.hash not in self._opened:
             async with self.transaction() as session:
-                reserved = await self.open_calls(session, [request])
-            self.may_send(reserved)
+                await self.open_call(session, request)
         return self._opened[request.hash]
 
     async def answered(
         self, session: AsyncSession, call: Call, request: CallRequest, content: Json
     ) -> None:
-        """Records what a search gave, last in `session`; one that was refused has cost nothing."""
+        """Records what a search gave; one that was refused has cost nothing."""
         assert request.operation is not None
         billed = self._purse.was_billed(call)
         cost_usd = self._model.prices.of_operation(request.operation) if billed else Decimal(0)
         await self.settled(session, call, CallAnswer(content, cost_usd=cost_usd))
 
     async def settled(self, session: AsyncSession, call: Call, answer: CallAnswer) -> None:
-        """Records an answer and what it has cost, last in `session`."""
+        """Records an answer, and at the end of the transaction what it has cost."""
         await ledger.answer_call(session, call.id, answer)
-        await self._purse.settle(session, call, answer.cost_usd)
+        self._purse.settle(call, answer.cost_usd)
 
     def _most_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices
@@ -250,8 +231,8 @@ class PhaseRun:
         return InFlight(str(call.id), call.provider_ref, keep, sending)
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
-        """A transaction that only the holder of this step can begin."""
-        return leased_transaction(self._model.database, self.lease)
+        """Part of a transaction that only the holder of this step can begin; see `UnitOfWork`."""
+        return self._unit.transaction()
 
     async def _recorded(
         self,
@@ -264,19 +245,17 @@ class PhaseRun:
     ) -> None:
         recorded = self._as_recorded(request, answer)
 
-        async def write(session: AsyncSession) -> Sequence[Sending]:
-            await ledger.answer_call(session, call.id, recorded)
+        async def write(session: AsyncSession) -> None:
+            await self.settled(session, call, recorded)
             await interactions.append(
                 session, self.interaction, {"type": "answer", "call_id": str(call.id)}
             )
             if is_last(answer):
                 await interactions.complete(session, self.interaction)
-            opened = [await self.open_call(session, paid) for paid in paid_calls(answer)]
-            await self._purse.settle(session, call, recorded.cost_usd)
-            return await self._purse.reserve(session, opened)
+            for paid in paid_calls(answer):
+                await self.open_call(session, paid)
 
-        self.may_send(await self.record(write))
-        reach(CrashPoint.CALL_RECORDED)
+        await self.record(write)
 
     def _as_recorded(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
         return CallAnswer(

@@ -1,9 +1,10 @@
 """Paying for the calls of one phase run: reserved before every sending, settled by the answer."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -14,8 +15,7 @@ from shared.store.budgets.books import Sending
 from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.tables import Call
-
-Transaction = Callable[[], AbstractAsyncContextManager[AsyncSession]]
+from shared.store.unit_of_work import UnitOfWork
 
 
 @dataclass
@@ -30,11 +30,11 @@ class _Fare:
 class Purse:
     """Of one phase run. What another run has reserved for a call before is not its own, unless it waits for that."""
 
-    def __init__(self, database: Database, lease: Lease, transaction: Transaction) -> None:
-        """`transaction` begins one that only the step's holder can."""
+    def __init__(self, database: Database, lease: Lease, unit: UnitOfWork) -> None:
+        """`unit` is what the step's holder writes in."""
         self._database = database
         self._agent_id = lease.agent_id
-        self._transaction = transaction
+        self._unit = unit
         self._bounds: dict[UUID, Decimal] = {}
         self._fares: dict[UUID, _Fare] = {}
 
@@ -49,16 +49,22 @@ class Purse:
             )
             self._fares[call.id] = _Fare(sent, is_unsent=False)
 
-    async def reserve(self, session: AsyncSession, calls: Sequence[Call]) -> Sequence[Sending]:
-        """Reserves for calls whose records `session` writes, last in it; give what it returns to `keep` when it is
-        committed. Where a cap is in the way nothing is reserved: then `sending` asks again, call by call.
+    def reserve(self, session: AsyncSession, call: Call) -> None:
+        """At the end of the transaction, which writes its record. Where a cap is in the way nothing is reserved for any
+        that it writes: then `sending` asks again, call by call.
         """
-        bounds = {call.id: self._bounds[call.id] for call in calls if _is_fresh(call)}
-        if not bounds:
-            return ()
-        return await books.reserve(session, self._agent_id, bounds) or ()
+        if not _is_fresh(call):
+            return
+        wanted: dict[UUID, Decimal] = session.info.setdefault(self, {})
+        if not wanted:
+            self._unit.last(self._reserve)
+        wanted[call.id] = self._bounds[call.id]
 
-    def keep(self, reserved: Sequence[Sending]) -> None:
+    async def _reserve(self, session: AsyncSession) -> None:
+        bounds = session.info.pop(self)
+        self._keep(await books.reserve(session, self._agent_id, bounds) or ())
+
+    def _keep(self, reserved: Sequence[Sending]) -> None:
         for sending in reserved:
             self._fares[sending.call_id] = _Fare(sending, is_unsent=True)
 
@@ -77,15 +83,15 @@ class Purse:
             fare.is_unsent = error.unbilled
             raise
 
-    async def settle(self, session: AsyncSession, call: Call, cost_usd: Decimal | None) -> None:
-        """`call` was answered, at that cost: None where nobody says so. Last in `session`, but for `reserve`."""
+    def settle(self, call: Call, cost_usd: Decimal | None) -> None:
+        """`call` was answered, at that cost: None where nobody says so. At the end of the transaction that records it."""
         fare = self._fares.get(call.id)
         if fare is None:
             return
         if fare.is_unsent:
-            await books.release(session, fare.sending)
+            self._unit.last(partial(books.release, sending=fare.sending))
         else:
-            await books.settle(session, fare.sending, cost_usd)
+            self._unit.last(partial(books.settle, sending=fare.sending, cost_usd=cost_usd))
 
     def was_billed(self, call: Call) -> bool:
         """Whether any sending of this run's may have been."""
@@ -96,13 +102,13 @@ class Purse:
         """Releases what was reserved for `call`, if that has certainly cost nothing."""
         fare = self._fares.get(call.id)
         if fare is not None and fare.is_unsent:
-            async with self._transaction() as session:
+            async with self._unit.transaction() as session:
                 await books.release(session, fare.sending)
             del self._fares[call.id]
 
     async def _another(self, call_id: UUID, *, is_needed: bool) -> _Fare:
         bound_usd = self._bounds[call_id]
-        async with self._transaction() as session:
+        async with self._unit.transaction() as session:
             await books.presume_call(session, call_id)
             reserved = await books.reserve(session, self._agent_id, {call_id: bound_usd})
         if reserved is None and not is_needed:
@@ -114,7 +120,7 @@ class Purse:
             async with self._database.transaction() as session:
                 refusal = await resting.rest_or_wait(session, self._agent_id, bound_usd)
             raise refusal
-        self.keep(reserved)
+        self._keep(reserved)
         return self._fares[call_id]
 
 

@@ -205,19 +205,17 @@ class ToolLoop:
         unrecorded = [use for use in uses if use.key not in self._recorded]
         if unrecorded:
             await self._run.record(write)
-            reach(CrashPoint.CALL_RECORDED)
         self._results |= {use.key: result for use in uses}
 
     async def _apply(self, use: _Use, following: Callable[[], ChatRequest] | None) -> None:
-        """One commit: the effect, its result, and behind the round's last one the record of the next call."""
+        """In one commit: the effect, its result, and behind the round's last one the record of the next call."""
         async with self._run.transaction() as session:
             result = await self._effect(session, use)
             await self._record(session, use, {"result": result})
             reach(CrashPoint.TOOL_APPLIED)
             self._results[use.key] = result
-            calls = [] if following is None else [following().as_call()]
-            reserved = await self._run.open_calls(session, calls)
-        self._run.may_send(reserved)
+            if following is not None:
+                await self._run.open_call(session, following().as_call())
 
     async def _effect(self, session: AsyncSession, use: _Use) -> Json:
         if use.arguments is None:

@@ -20,8 +20,10 @@ NO_KEY = "no-key-set"
 log = logger(__name__)
 
 
-def model_of(settings: Settings, database: Database) -> Model:
-    _say_who_answers(settings, "model")
+def model_of(settings: Settings, database: Database, provider: Provider | None = None) -> Model:
+    """Of the `provider` that is given, or else of the one that the settings name."""
+    if provider is None:
+        _say_who_answers(settings, "model")
     key = settings.openai_api_key
     server = ModelServer(
         api_key=key.get_secret_value() if key else NO_KEY,
@@ -29,7 +31,7 @@ def model_of(settings: Settings, database: Database) -> Model:
         timeout_seconds=settings.llm_timeout_seconds,
     )
     return Model(
-        _provider(settings, server),
+        provider or _provider(settings, server),
         database,
         prices_of(settings),
         settings.model,

@@ -30,8 +30,9 @@ def step_actor(
     slots: int,
     closing: Sequence[Callable[[], Awaitable[None]]] = (),
     on_failure: Mapping[StepKind, OnFailure] = MappingProxyType({}),
+    is_followed: bool = False,
 ) -> Actor:
-    """`slots` is the actor's own default; the settings may say otherwise."""
+    """`slots` is the actor's own default; the settings may say otherwise. For `is_followed` see `StepHandler`."""
     handler = StepHandler(
         name,
         database,
@@ -40,6 +41,7 @@ def step_actor(
         max_attempts=settings.max_attempts,
         works=works,
         on_failure=on_failure,
+        is_followed=is_followed,
     )
     return Actor(
         name,

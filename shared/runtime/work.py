@@ -1,8 +1,10 @@
 """How a step is worked on: claimed, worked, ended or failed in the state, and then told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -18,6 +20,7 @@ from shared.store.budgets.resting import BudgetUsedUpError
 from shared.store.database import Database
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.tables import Step
+from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import StepKind
 
 FIRST_REST_SECONDS = 2.0
@@ -54,7 +57,9 @@ class StepHandler:
         max_attempts: int,
         works: Mapping[StepKind, Work],
         on_failure: Mapping[StepKind, OnFailure],
+        is_followed: bool = False,
     ) -> None:
+        """Work that `is_followed` while it goes on has each of its transactions committed at once."""
         self._actor = actor
         self._database = database
         self._worker = worker
@@ -62,17 +67,11 @@ class StepHandler:
         self._max_attempts = max_attempts
         self._works = dict(works)
         self._on_failure = dict(on_failure)
+        self._is_followed = is_followed
 
     async def __call__(self, event: Event) -> Sequence[Event]:
         assert isinstance(event, StepEvent)
-        async with self._database.transaction() as session:
-            claim = await leases.claim(
-                session,
-                event.step_id,
-                self._worker,
-                seconds=self._lease_seconds,
-                kinds=self._works.keys(),
-            )
+        claim = await self._claimed(event)
         match claim:
             case leases.OfAnotherKind(kind):
                 raise PermanentError(
@@ -91,14 +90,46 @@ class StepHandler:
                     counts=False,
                 )
             case leases.Claimed(lease, step):
-                reach(CrashPoint.LEASE_TAKEN)
-                return await self._told(await self._run(event, lease, step))
+                return await self._run(event, lease, step)
+
+    async def _claimed(self, event: StepEvent) -> leases.Claim:
+        """What was claimed is not committed yet: what its worker writes first goes with it.
+
+        Where that is undone, the same is claimed again by what is written next.
+        """
+        claims: list[leases.Claim] = []
+
+        async def take(session: AsyncSession) -> None:
+            claims.append(await self._claim(session, event))
+            first, last = claims[0], claims[-1]
+            if isinstance(first, leases.Claimed) and not first.is_again(last):
+                raise LeaseLostError(first.lease)
+
+        unit = UnitOfWork(self._database, take, waits=not self._is_followed)
+        async with unit.transaction():
+            claim = claims[0]
+        if not isinstance(claim, leases.Claimed):
+            await unit.commit()
+            return claim
+        lease = replace(claim.lease, unit=unit)
+        unit.begin_with(partial(leases.ensure_held, lease=lease))
+        unit.once_committed(partial(reach, CrashPoint.LEASE_TAKEN))
+        return leases.Claimed(lease, claim.step)
+
+    async def _claim(self, session: AsyncSession, event: StepEvent) -> leases.Claim:
+        return await leases.claim(
+            session,
+            event.step_id,
+            self._worker,
+            seconds=self._lease_seconds,
+            kinds=self._works.keys(),
+        )
 
     async def _told(self, step: Step) -> Sequence[Event]:
         async with self._database.transaction() as session:
             return await telling.ended(session, step)
 
-    async def _run(self, event: Event, lease: Lease, step: Step) -> Step:
+    async def _run(self, event: Event, lease: Lease, step: Step) -> Sequence[Event]:
         try:
             if lease.epoch - step.retried_epoch > MAX_CLAIMS:
                 raise PermanentError(
@@ -124,17 +155,26 @@ class StepHandler:
             log.exception("unexpected error")
             return await self._retry_or_fail(event, lease, step, TransientError(repr(error)))
 
-    async def _end(self, lease: Lease, outcome: Outcome) -> Step:
-        async with leases.leased_transaction(self._database, lease) as session:
+    async def _end(self, lease: Lease, outcome: Outcome) -> Sequence[Event]:
+        async with self._last_transaction(lease) as session:
             if outcome.write is not None:
                 await outcome.write(session)
             ended = await steps.end(session, lease, outcome.result)
+            told = await telling.ended(session, ended)
             reach(CrashPoint.STATE_WRITTEN)
-            return ended
+            return told
+
+    @asynccontextmanager
+    async def _last_transaction(self, lease: Lease) -> AsyncIterator[AsyncSession]:
+        """What is written in it is committed at its end, and with it whatever waited."""
+        async with leases.leased_transaction(self._database, lease) as session:
+            yield session
+        if lease.unit is not None:
+            await lease.unit.commit()
 
     async def _retry_or_fail(
         self, event: Event, lease: Lease, step: Step, error: TransientError
-    ) -> Step:
+    ) -> Sequence[Event]:
         if step.attempts + 1 >= self._max_attempts:
             tried = f"{error} (gave up after {self._max_attempts} attempts)"
             return await self._fail(event, lease, step, PermanentError("attempts_used_up", tried))
@@ -146,7 +186,7 @@ class StepHandler:
     async def _rest(
         self, lease: Lease, step: Step, error: str, attempts: int, rest_seconds: float
     ) -> None:
-        async with self._database.transaction() as session:
+        async with self._last_transaction(lease) as session:
             await steps.give_back(
                 session,
                 lease,
@@ -155,10 +195,12 @@ class StepHandler:
                 rest_seconds=rest_seconds,
             )
 
-    async def _fail(self, event: Event, lease: Lease, step: Step, error: PermanentError) -> Step:
+    async def _fail(
+        self, event: Event, lease: Lease, step: Step, error: PermanentError
+    ) -> Sequence[Event]:
         attempts = step.attempts + 1
         log.error("step failed for good", code=error.code, error=str(error), attempts=attempts)
-        async with leases.leased_transaction(self._database, lease) as session:
+        async with self._last_transaction(lease) as session:
             # Where the budget is used up nobody needs to look after it: the agent rests, and its owner was told.
             if not isinstance(error, BudgetUsedUpError):
                 await dead_letters.keep(
@@ -173,4 +215,5 @@ class StepHandler:
                 )
             if (write := self._on_failure.get(StepKind(step.kind))) is not None:
                 await write(session, step, str(error))
-            return await steps.fail(session, lease, str(error), attempts=attempts)
+            failed = await steps.fail(session, lease, str(error), attempts=attempts)
+            return await telling.ended(session, failed)

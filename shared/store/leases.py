@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.errors import TransientError
 from shared.store.database import Database
 from shared.store.tables import Step
+from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import StepKind, StepStatus
 
 T = TypeVar("T")
@@ -26,6 +27,8 @@ RENEWALS_PER_LEASE = 3
 
 class LeaseLostError(TransientError):
     """Somebody else has the step, or it has ended; nothing of this worker's may be written any more."""
+
+    is_final = True
 
     def __init__(self, lease: "Lease") -> None:
         super().__init__(
@@ -42,12 +45,18 @@ class Lease:
     owner: str
     seconds: float
     """How long it lasts without being renewed."""
+    unit: UnitOfWork | None = field(default=None, compare=False, repr=False)
+    """What its holder writes in; None where every transaction is one of its own."""
 
 
 @dataclass(frozen=True)
 class Claimed:
     lease: Lease
     step: Step
+
+    def is_again(self, other: "Claim") -> bool:
+        """Whether `other` is this claim, made anew after it was undone."""
+        return isinstance(other, Claimed) and other.lease == self.lease
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,14 @@ async def ensure_held(session: AsyncSession, lease: Lease) -> None:
 
 @asynccontextmanager
 async def leased_transaction(database: Database, lease: Lease) -> AsyncIterator[AsyncSession]:
-    """A transaction that only the holder of `lease` can begin, and that nobody can take the step from."""
+    """A transaction that only the holder of `lease` can begin, and that nobody can take the step from.
+
+    Where the lease has a unit of work, it is part of that, and committed with it.
+    """
+    if lease.unit is not None:
+        async with lease.unit.transaction() as session:
+            yield session
+        return
     async with database.transaction() as session:
         await ensure_held(session, lease)
         yield session

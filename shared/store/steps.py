@@ -26,7 +26,7 @@ async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> St
         error=None,
         ended_at=func.clock_timestamp(),
     )
-    await books.presume_step(session, lease.step_id)
+    await _close_books(session, lease)
     return ended
 
 
@@ -40,7 +40,7 @@ async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int
         attempts=attempts,
         ended_at=func.clock_timestamp(),
     )
-    await books.presume_step(session, lease.step_id)
+    await _close_books(session, lease)
     return ended
 
 
@@ -59,6 +59,13 @@ async def give_back(
         attempts=attempts,
         retry_at=func.clock_timestamp() + timedelta(seconds=rest_seconds),
     )
+
+
+async def _close_books(session: AsyncSession, lease: Lease) -> None:
+    """What is not settled by then never will be."""
+    if lease.unit is not None:
+        await lease.unit.write_last()
+    await books.presume_step(session, lease.step_id)
 
 
 async def _release(session: AsyncSession, lease: Lease, **values: Any) -> Step:

@@ -1,0 +1,129 @@
+"""The processes of an installation, each as it runs in a container of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from cli.local.household import ACTORS
+from cli.local.ports import free_port
+from cli.local.readiness import unreadiness
+from shared.runtime.settings import Settings
+
+READY_SECONDS: Final = 60.0
+END_SECONDS: Final = 30.0
+LOOK_AGAIN_SECONDS: Final = 0.05
+
+
+class Fleet:
+    """All actors; of researchers as many as are wanted."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        home: Path,
+        *,
+        delay_seconds: float = 0.0,
+        researchers: int = 1,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Each answer of the model or the search takes `delay_seconds`."""
+        self._home = home
+        self._delay_seconds = delay_seconds
+        self._names = [*ACTORS, *["researcher"] * (researchers - 1)]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
+        self._environment = clean | {
+            "VIGIL_DATABASE_URL": settings.database_url,
+            "VIGIL_NATS_URL": settings.nats_url,
+            "VIGIL_LOG_LEVEL": "WARNING",
+            **(environment or {}),
+        }
+        self._processes: list[tuple[str, psutil.Popen]] = []
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """From when all are ready. Raises TimeoutError, or RuntimeError where one of them ends."""
+        try:
+            ports = [self._start(name) for name in self._names]
+            for port in ports:
+                self._wait_for(port)
+            yield
+        finally:
+            self._end()
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Processor time of each actor so far."""
+        used: dict[str, float] = {}
+        for name, process in self._processes:
+            times = process.cpu_times()
+            used[name] = used.get(name, 0.0) + times.user + times.system
+        return used
+
+    @property
+    def resident_bytes(self) -> dict[str, int]:
+        """Of each actor; the largest where there are several of a kind."""
+        held: dict[str, int] = {}
+        for name, process in self._processes:
+            held[name] = max(held.get(name, 0), process.memory_info().rss)
+        return held
+
+    def _start(self, name: str) -> int:
+        port = free_port()
+        with (self._home / f"{name}.log").open("ab") as log:
+            process = psutil.Popen(
+                [sys.executable, "-m", "bench.loop.actor", name, str(self._delay_seconds)],
+                env=self._environment | {"VIGIL_PORT": str(port)},
+                stdout=log,
+                stderr=log,
+            )
+        self._processes.append((name, process))
+        return port
+
+    def _wait_for(self, port: int) -> None:
+        deadline = time.monotonic() + READY_SECONDS
+        while (why := unreadiness(port)) is not None:
+            for name, process in self._processes:
+                if process.poll() is not None:
+                    log = (self._home / f"{name}.log").read_text()
+                    raise RuntimeError(f"{name} has ended: {log[-2000:]}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"an actor is not ready after {READY_SECONDS:g} s: {why}")
+            time.sleep(LOOK_AGAIN_SECONDS)
+
+    def _end(self) -> None:
+        for _, process in self._processes:
+            if process.poll() is None:
+                process.terminate()
+        for _, process in self._processes:
+            try:
+                process.wait(END_SECONDS)
+            except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
+                process.kill()
+                process.wait()
+
+
+def seconds_of_family(pid: int) -> float:
+    """Processor time of a process, and of those that it has started, ended ones among them."""
+    family = psutil.Process(pid)
+    living = [family, *family.children(recursive=True)]
+    times = [each.cpu_times() for each in living]
+    ended = times[0].children_user + times[0].children_system
+    return ended + sum(each.user + each.system for each in times)
+
+
+def complaints(home: Path, names: Sequence[str] = ACTORS) -> list[str]:
+    """What actors have warned of."""
+    return [
+        f"{name}: {line}"
+        for name in names
+        if (log := home / f"{name}.log").exists()
+        for line in log.read_text().splitlines()
+        if line.strip()
+    ]
