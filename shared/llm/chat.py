@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from shared.store.ledger import CallRequest
@@ -77,6 +78,10 @@ class ChatRequest:
         return {**self.body, "max_completion_tokens": self.most_output_tokens}
 
     def as_call(self) -> CallRequest:
+        return self._call
+
+    @cached_property
+    def _call(self) -> CallRequest:
         summary = {
             "messages": len(self.messages),
             "tools": [tool["function"]["name"] for tool in self.tools],

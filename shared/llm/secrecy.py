@@ -4,8 +4,9 @@ Only what stands there word for word is found, whatever the case, the blanks, th
 has the prompt told in other words, or encoded, is not found out: no rule could say what that is.
 """
 
+import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 from unicodedata import category
 from urllib.parse import unquote_plus
@@ -13,6 +14,7 @@ from urllib.parse import unquote_plus
 RUN_CHARACTERS: Final = 60
 """Shorter runs are as likely the language's as the prompt's."""
 _LEFT_OUT: Final = "[left out: instructions]"
+_BETWEEN: Final = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,12 @@ class Secret:
     def stands_in(self, *texts: str) -> bool:
         """Whether RUN_CHARACTERS of it do, in a text or in what a URL's escapes spell."""
         told = " ".join(texts)
-        return any(bool(self._found(_fold(each).text)) for each in (told, unquote_plus(told)))
+        return any(bool(self._found(_folded(each))) for each in {told, unquote_plus(told)})
 
     def cut_out(self, text: str) -> str:
         """`text` without such runs."""
+        if not self._found(_folded(text)):
+            return text
         folded = _fold(text)
         kept, end = [], 0
         for first, last in _joined(self._found(folded.text)):
@@ -40,13 +44,32 @@ class Secret:
 
     @cached_property
     def _runs(self) -> frozenset[str]:
-        return _runs_of(self.system_prompt) - _runs_of(self.message)
+        prompt, message = _prompt(self.system_prompt), _folded(self.message)
+        return prompt.runs - _windows(message) if prompt.may_stand_in(message) else prompt.runs
 
     def _found(self, folded: str) -> list[int]:
-        if not self._runs:
+        if not _prompt(self.system_prompt).may_stand_in(folded) or not self._runs:
             return []
         starts = range(len(folded) - RUN_CHARACTERS + 1)
         return [at for at in starts if folded[at : at + RUN_CHARACTERS] in self._runs]
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    runs: frozenset[str]
+    chunks: tuple[str, ...]
+    """One after another: every run holds one of them whole, so that a text without any of them has no run."""
+
+    def may_stand_in(self, folded: str) -> bool:
+        return any(chunk in folded for chunk in self.chunks)
+
+
+@lru_cache(maxsize=64)
+def _prompt(text: str) -> _Prompt:
+    """An agent's prompts are the same for many steps."""
+    folded, size = _folded(text), RUN_CHARACTERS // 2
+    starts = range(0, len(folded) - size + 1, size)
+    return _Prompt(_windows(folded), tuple(folded[at : at + size] for at in starts))
 
 
 @dataclass(frozen=True)
@@ -74,8 +97,14 @@ def _fold(text: str) -> _Folded:
     return _Folded("".join(folded), origins)
 
 
-def _runs_of(text: str) -> frozenset[str]:
-    folded = _fold(text).text
+def _folded(text: str) -> str:
+    """The text of `_fold`, without where it came from, which takes much longer."""
+    if not text.isascii():
+        text = text.translate({ord(each): None for each in set(text) if category(each) == "Cf"})
+    return _BETWEEN.sub(" ", text).lstrip(" ").casefold()
+
+
+def _windows(folded: str) -> frozenset[str]:
     starts = range(len(folded) - RUN_CHARACTERS + 1)
     return frozenset(folded[at : at + RUN_CHARACTERS] for at in starts)
 

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -57,7 +58,7 @@ class _Use:
     @property
     def request(self) -> CallRequest | None:
         """What the ledger keeps of it before it is sent, where it costs money."""
-        if not isinstance(self.tool, PaidTool | OrderedTool) or self.arguments is None:
+        if not _costs(self.tool) or self.arguments is None:
             return None
         content = {"tool": self.tool.name, **self.arguments.model_dump(mode="json", by_alias=True)}
         return CallRequest(CallKind.SEARCH, content, content, operation=self.tool.operation)
@@ -118,7 +119,8 @@ class ToolLoop:
         ]
 
     def _paid_calls(self, answer: ChatAnswer) -> Sequence[CallRequest]:
-        uses = [self._understood(call, "") for call in answer.tool_calls]
+        costing = [call for call in answer.tool_calls if _costs(self._tools.get(call.name))]
+        uses = [self._understood(call, "") for call in costing]
         return [request for use in uses if (request := use.request) is not None]
 
     async def _use_tools(
@@ -134,6 +136,7 @@ class ToolLoop:
         await self._pay_all([use for use in fresh if use.request is not None])
         await self._embed([meant for use in fresh if (meant := use.meant) is not None])
 
+        @cache
         def following() -> ChatRequest:
             replies = [reply(use.call, self._results[use.key]) for use in uses]
             return request.following(answer.message, *replies)
@@ -239,6 +242,10 @@ class ToolLoop:
                 self._names[event["key"]] = event["name"]
                 if "result" in event:
                     self._results[event["key"]] = event["result"]
+
+
+def _costs(tool: Tool | None) -> TypeGuard[PaidTool[Any] | OrderedTool[Any]]:
+    return isinstance(tool, PaidTool | OrderedTool)
 
 
 def _ends(answer: ChatAnswer) -> bool:

@@ -76,7 +76,7 @@ class Direct:
         """What makes a value what psycopg expects, where its type needs that: JSON."""
         processors = {
             name: bound.type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
-            for name, bound in self._compiled.binds.items()
+            for bound, name in self._compiled.bind_names.items()
         }
         return {name: processor for name, processor in processors.items() if processor}
 

@@ -5,14 +5,29 @@ from collections.abc import AsyncIterator, Awaitable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, true, update
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Interval,
+    Table,
+    Text,
+    and_,
+    any_,
+    bindparam,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.store.database import Database
+from shared.store.direct import Direct
 from shared.store.tables import Step
 from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import StepKind, StepStatus
@@ -47,6 +62,39 @@ class Lease:
     """How long it lasts without being renewed."""
     unit: UnitOfWork | None = field(default=None, compare=False, repr=False)
     """What its holder writes in; None where every transaction is one of its own."""
+
+
+_STEPS: Final = cast(Table, Step.__table__)
+_OF_STEP: Final = _STEPS.c.id == bindparam("of_step")
+_NOW: Final = func.clock_timestamp()
+_HOLD: Final = Direct(
+    select(_STEPS.c.epoch)
+    .where(_OF_STEP, _STEPS.c.status == StepStatus.RUNNING)
+    .with_for_update(key_share=True)
+)
+_TAKEN: Final = (
+    update(_STEPS)
+    .where(
+        _OF_STEP,
+        or_(
+            (_STEPS.c.status == StepStatus.PENDING)
+            & (func.coalesce(_STEPS.c.retry_at, _NOW) <= _NOW),
+            (_STEPS.c.status == StepStatus.RUNNING) & (_STEPS.c.lease_until < _NOW),
+        ),
+    )
+    .values(
+        status=StepStatus.RUNNING,
+        epoch=_STEPS.c.epoch + 1,
+        lease_owner=bindparam("owner"),
+        lease_until=_NOW + bindparam("seconds", type_=Interval),
+        started_at=func.coalesce(_STEPS.c.started_at, _NOW),
+    )
+    .returning(_STEPS)
+)
+_TAKE: Final = Direct(_TAKEN)
+_TAKE_OF_KINDS: Final = Direct(
+    _TAKEN.where(_STEPS.c.kind == any_(bindparam("kinds", type_=ARRAY(Text))))
+)
 
 
 @dataclass(frozen=True)
@@ -101,9 +149,9 @@ async def claim(
     Where `kinds` are given, one of another kind is left alone.
     """
     own = true() if kinds is None else Step.kind.in_(kinds)
-    step = await _take(session, step_id, own, owner, seconds)
+    step = await _take(session, step_id, kinds, owner, seconds)
     if step is None and await _reopen(session, step_id, own):
-        step = await _take(session, step_id, own, owner, seconds)
+        step = await _take(session, step_id, kinds, owner, seconds)
     if step is not None:
         lease = Lease(
             step.id, step.iteration_id, step.agent_id, step.epoch, owner=owner, seconds=seconds
@@ -113,26 +161,22 @@ async def claim(
 
 
 async def _take(
-    session: AsyncSession, step_id: UUID, own: ColumnElement[bool], owner: str, seconds: float
+    session: AsyncSession,
+    step_id: UUID,
+    kinds: Collection[StepKind] | None,
+    owner: str,
+    seconds: float,
 ) -> Step | None:
-    now = func.clock_timestamp()
-    free = or_(
-        (Step.status == StepStatus.PENDING) & (func.coalesce(Step.retry_at, now) <= now),
-        (Step.status == StepStatus.RUNNING) & (Step.lease_until < now),
-    )
-    step: Step | None = await session.scalar(
-        update(Step)
-        .where(Step.id == step_id, own, free)
-        .values(
-            status=StepStatus.RUNNING,
-            epoch=Step.epoch + 1,
-            lease_owner=owner,
-            lease_until=now + timedelta(seconds=seconds),
-            started_at=func.coalesce(Step.started_at, now),
-        )
-        .returning(Step)
-    )
-    return step
+    statement = _TAKE if kinds is None else _TAKE_OF_KINDS
+    given: dict[str, Any] = {
+        "of_step": step_id,
+        "owner": owner,
+        "seconds": timedelta(seconds=seconds),
+    }
+    if kinds is not None:
+        given["kinds"] = [str(kind) for kind in kinds]
+    taken = await statement.row(session, given)
+    return None if taken is None else Step(**taken._asdict())
 
 
 async def _reopen(session: AsyncSession, step_id: UUID, own: ColumnElement[bool]) -> bool:
@@ -184,11 +228,7 @@ async def ensure_held(session: AsyncSession, lease: Lease) -> None:
 
     Who writes rows that name the step does not wait for that: a merge moves what running steps have made.
     """
-    epoch = await session.scalar(
-        select(Step.epoch)
-        .where(Step.id == lease.step_id, Step.status == StepStatus.RUNNING)
-        .with_for_update(key_share=True)
-    )
+    epoch = await _HOLD.value(session, {"of_step": lease.step_id})
     if epoch != lease.epoch:
         raise LeaseLostError(lease)
 

@@ -5,17 +5,35 @@ import json
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import func, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
+from shared.store.direct import Direct
 from shared.store.leases import Lease
 from shared.store.tables import Call
 from shared.store.words import CallKind, Phase
+
+_CALLS: Final = cast(Table, Call.__table__)
+_OPEN: Final = Direct(
+    insert(_CALLS).on_conflict_do_nothing().returning(_CALLS),
+    columns=(
+        "id", "agent_id", "iteration_id", "step_id", "interaction_id", "kind", "phase", "model",
+        "request_hash", "request",
+    ),
+)  # fmt: skip
+_OF_CALL: Final = _CALLS.c.id == bindparam("of_call")
+_FIND: Final = Direct(select(_CALLS).where(_OF_CALL))
+_ANSWER: Final = Direct(
+    update(_CALLS)
+    .where(_OF_CALL, _CALLS.c.answered_at.is_(None))
+    .values(answered_at=func.clock_timestamp()),
+    columns=("answer", "input_tokens", "output_tokens", "cost_usd"),
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +89,8 @@ async def open_call(
         "request_hash": request.hash,
         "request": request.summary,
     }
-    await session.execute(insert(Call).values(row).on_conflict_do_nothing())
-    return await session.get_one(Call, call_id)
+    found = await _OPEN.row(session, row) or await _FIND.row(session, {"of_call": call_id})
+    return Call(**found._asdict())
 
 
 async def refer_call(session: AsyncSession, call_id: UUID, reference: str) -> None:
@@ -86,14 +104,11 @@ async def refer_call(session: AsyncSession, call_id: UUID, reference: str) -> No
 
 async def answer_call(session: AsyncSession, call_id: UUID, answer: CallAnswer) -> None:
     """Records the first answer; a later one to the same call changes nothing."""
-    await session.execute(
-        update(Call)
-        .where(Call.id == call_id, Call.answered_at.is_(None))
-        .values(
-            answer=answer.content,
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-            cost_usd=answer.cost_usd,
-            answered_at=func.clock_timestamp(),
-        )
-    )
+    given = {
+        "of_call": call_id,
+        "answer": answer.content,
+        "input_tokens": answer.input_tokens,
+        "output_tokens": answer.output_tokens,
+        "cost_usd": answer.cost_usd,
+    }
+    await _ANSWER.run(session, given)

@@ -2,32 +2,48 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.store.budgets import books
+from shared.store.direct import Direct
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.storable import error_text
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
 
-
-async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
-    """Completes the step with `result`, last in its transaction. Raises LeaseLostError."""
-    ended = await _release(
-        session,
-        lease,
+_STEPS: Final = cast(Table, Step.__table__)
+_END: Final = Direct(
+    update(_STEPS)
+    .where(
+        _STEPS.c.id == bindparam("of_step"),
+        _STEPS.c.epoch == bindparam("of_epoch"),
+        _STEPS.c.status == StepStatus.RUNNING,
+    )
+    .values(
+        lease_owner=None,
+        lease_until=None,
         status=StepStatus.COMPLETED,
-        result=result,
         error=None,
         ended_at=func.clock_timestamp(),
     )
+    .returning(_STEPS),
+    columns=["result"],
+)
+
+
+async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
+    """Completes the step with `result`, last in its transaction. Raises LeaseLostError."""
+    given = {"of_step": lease.step_id, "of_epoch": lease.epoch, "result": result}
+    ended = await _END.row(session, given)
+    if ended is None:
+        raise LeaseLostError(lease)
     await _close_books(session, lease)
-    return ended
+    return Step(**ended._asdict())
 
 
 async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> Step:

@@ -6,6 +6,7 @@ the tools, services hand them to a phase, and the loop in `shared.llm` runs them
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -94,14 +95,21 @@ from these alone it decides, so that a run that is resumed decides the same.
 
 def declaration(tool: Tool) -> Json:
     """`tool` as chat completions want it declared."""
-    schema = tool.arguments.model_json_schema(by_alias=True)
-    schema.pop("title", None)
-    schema.pop("description", None)
+    parameters = _parameters(tool.arguments)  # type: ignore[arg-type]  # classes are hashable
     return {
         "type": "function",
         "function": {
             "name": tool.name,
             "description": tool.description,
-            "parameters": {"required": [], **schema},
+            "parameters": parameters,
         },
     }
+
+
+@cache
+def _parameters(arguments: type[Arguments]) -> Json:
+    """Takes a millisecond, and is the same for every step."""
+    schema = arguments.model_json_schema(by_alias=True)
+    schema.pop("title", None)
+    schema.pop("description", None)
+    return {"required": [], **schema}

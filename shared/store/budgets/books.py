@@ -12,8 +12,10 @@ from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import TextClause, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.direct import Direct
 
 INSTALLATION: Final = UUID(int=0)
 """The scope of the whole installation."""
@@ -64,7 +66,7 @@ async def reserve(
         "ids": list(bounds),
         "bounds": list(bounds.values()),
     }
-    rows = (await session.execute(_RESERVE, given)).all()
+    rows = await _RESERVE.rows(session, given)
     of_agent, of_installation = rows[0].agent_day, rows[0].installation_day
     if of_agent is not None and of_installation is None:
         given |= {"day": of_agent}
@@ -134,12 +136,12 @@ async def _close(
         "spent_calls": spent_calls,
         "presumed_usd": presumed_usd,
     }
-    await session.execute(_CLOSE, given)
+    await _CLOSE.run(session, given)
 
 
-async def _presume(session: AsyncSession, statement: TextClause, which: UUID) -> None:
+async def _presume(session: AsyncSession, statement: Direct, which: UUID) -> None:
     held: defaultdict[tuple[date, UUID], Held] = defaultdict(Held)
-    for row in await session.execute(statement, {"which": which}):
+    for row in await statement.rows(session, {"which": which}):
         held[row.day, row.agent_id] = held[row.day, row.agent_id].with_one(row.usd)
     for (day, agent_id), amount in sorted(held.items()):
         for scope in (agent_id, INSTALLATION):
@@ -151,7 +153,7 @@ async def _spend_held(session: AsyncSession, scope: UUID, day: date, held: Held)
     await session.execute(_SPEND_HELD, given)
 
 
-_RESERVE: Final = text("""
+_RESERVE: Final = Direct("""
 with budget as (
   select agents.id, agents.budget_usd_per_day as usd, agents.budget_calls_per_day as calls,
     whole.usd_per_day as whole_usd, whole.calls_per_day as whole_calls,
@@ -207,7 +209,7 @@ where scope = :agent and day = :day
 
 # Joined and not looked up in a subquery: so the installation's row waits for the agent's, and is counted on as it is
 # when its turn has come.
-_CLOSE: Final = text("""
+_CLOSE: Final = Direct("""
 with closed as (
   update calls
   set reserved_usd = null, reserved_on = null, presumed_usd = presumed_usd + :presumed_usd
@@ -235,8 +237,8 @@ where scope = :scope and day = :day
 """)
 
 
-def _presuming(which: str) -> TextClause:
-    return text(f"""
+def _presuming(which: str) -> Direct:
+    return Direct(f"""
 with held as (
   select id, agent_id, reserved_on, reserved_usd from calls
   where {which} = :which and reserved_on is not null
