@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.doubles import BESIDE_SQL, beside
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.store.direct import Direct
 
 Key = tuple[str, str]
 """A type, and the key of a name."""
@@ -38,7 +38,7 @@ class Seen:
 
 # The node of a name may be one that this very transaction has yet to write. Plain values are given rather than lists: for
 # lists PostgreSQL would plan this anew each time, which takes longer than the rest.
-_LOOK: Final = text(
+_LOOK: Final = Direct(
     f"""
     select 'held' as how, held.key, held.node_id,
            coalesce(node.name, held.name) as told, node.id is not null as is_there
@@ -67,8 +67,8 @@ async def look(
 ) -> Seen:
     """Of a thing called `name`, whose key is `main`; what stands beside that only where it `is_compared`."""
     kind, key = main
-    rows = await session.execute(
-        _LOOK,
+    rows = await _LOOK.rows(
+        session,
         {
             **beside(scope, kind, key),
             "keys": [key, *(other for _, other in others)],

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.meaning.meaning import Near
@@ -19,6 +18,7 @@ from shared.graph.ranking import Candidate, Way, holds_any, ranked
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
 from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
+from shared.store.direct import Direct
 from shared.store.tables.graph import NAME_IN_SMALL, NAME_WORDS, PROPERTY_WORDS
 
 COMPARED: Final = 100
@@ -106,8 +106,8 @@ async def _candidates(
         since=sought.updated_since is not None,
         as_of=sought.as_of is not None,
     )
-    rows = await session.execute(
-        statement,
+    rows = await statement.rows(
+        session,
         {
             **scope.bound,
             **values,
@@ -123,7 +123,7 @@ async def _candidates(
 @lru_cache(maxsize=_STATEMENTS_KEPT)
 def _statement(
     ways: tuple[tuple[Way, str], ...], *, of_types: bool, since: bool, as_of: bool
-) -> TextClause:
+) -> Direct:
     newest = (_NEWEST_OF_TYPES if of_types else _NEWEST_OF_ALL).format(
         agent=OWNED_SQL, since=_SINCE if since else ""
     )
@@ -134,7 +134,7 @@ def _statement(
         f" limit {COMPARED}"
     )
     of_types_sql = _OF_TYPES if of_types else ""
-    return text(statement.format(agent=OWNED_SQL, of_types=of_types_sql, newest=newest))
+    return Direct(statement.format(agent=OWNED_SQL, of_types=of_types_sql, newest=newest))
 
 
 def _ways(words: Asked, few: Rare) -> Iterator[tuple[Way, str]]:

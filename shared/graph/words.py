@@ -7,11 +7,12 @@ from functools import cache
 from itertools import compress
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, TextClause, func, text
+from sqlalchemy import ColumnElement, func
 from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
+from shared.store.direct import Direct
 from shared.store.tables.graph import NAME_WORDS, PROPERTY_WORDS
 
 MAX_WORDS: Final = 8
@@ -93,7 +94,7 @@ async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
     values: dict[str, Any] = {"agent": scope.agent_id, "whole": words.whole}
     for place, word in enumerate(words.words):
         values |= {f"word{place}": _quoted(word), f"beginning{place}": _beginning(word)}
-    plan = await session.scalar(_expected(len(words.words)), values)
+    plan = await _expected(len(words.words)).value(session, values)
     of_all, of_agent, alike, *of_words = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
     few = [nodes <= COMMON_NODES for nodes in of_words]
     in_names, in_properties, beginnings = (
@@ -107,7 +108,7 @@ async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
 
 
 @cache
-def _expected(words: int) -> TextClause:
+def _expected(words: int) -> Direct:
     """The plan whose parts say of how many nodes each is expected: all, the agent's, and those that hold the words."""
     looks = ["true", "name %> :whole"]
     for place in range(words):
@@ -115,7 +116,7 @@ def _expected(words: int) -> TextClause:
         looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :word{place})"]
         looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :beginning{place})"]
     own = (f"select from graph_nodes where agent_id = :agent and {look}" for look in looks)
-    return text(f"explain (format json) {' union all '.join(['select from graph_nodes', *own])}")
+    return Direct(f"explain (format json) {' union all '.join(['select from graph_nodes', *own])}")
 
 
 def _quoted(word: str) -> str:
