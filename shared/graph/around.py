@@ -9,6 +9,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.listing import listed
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
 from shared.store.direct import Direct
@@ -32,7 +33,7 @@ async def touching(
     if not ids:
         return []
     share = max(FEWEST_A_NODE, -(-limit // len(ids)))
-    return await _links(session, scope, _TOUCHING, limit, ids=list(ids), share=share)
+    return await _links(session, scope, _TOUCHING, limit, ids=listed(ids), share=share)
 
 
 async def leading(
@@ -43,7 +44,7 @@ async def leading(
     limit: int,
 ) -> list[Link]:
     """Those from one of `some` to one of `others`, however many edges those have, those touched last first."""
-    return await _links(session, scope, _LEADING, limit, some=list(some), others=list(others))
+    return await _links(session, scope, _LEADING, limit, some=listed(some), others=listed(others))
 
 
 async def joining(
@@ -54,7 +55,7 @@ async def joining(
     limit: int,
 ) -> list[Link]:
     """As `leading`, in either direction; none of `some` is one of `others`."""
-    return await _links(session, scope, _JOINING, limit, some=list(some), others=list(others))
+    return await _links(session, scope, _JOINING, limit, some=listed(some), others=listed(others))
 
 
 async def _links(

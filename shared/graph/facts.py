@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.around import LEADING
+from shared.graph.listing import listed
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
 from shared.store.direct import Direct
@@ -27,7 +28,7 @@ async def shown(
     `asOf` is by the evidence that is true latest, of what was not retracted; `until` is when that ended. Either is left
     out where nothing says it.
     """
-    values = {"node_ids": list(node_ids), "edge_ids": list(edge_ids)}
+    values = {"node_ids": listed(node_ids), "edge_ids": listed(edge_ids)}
     return await _told(session, _SHOWN, {**scope.bound, **values})
 
 
@@ -35,7 +36,7 @@ async def shown_among(
     session: AsyncSession, scope: Scope, node_ids: Iterable[UUID], limit: int
 ) -> tuple[list[Json], list[Json]]:
     """As `shown`, with at most `limit` of the edges that lead from one of the nodes to another, those touched last first."""
-    ids = list(node_ids)
+    ids = listed(node_ids)
     values = {"node_ids": ids, "some": ids, "others": ids, "most": limit}
     return await _told(session, _SHOWN_AMONG, {**scope.bound, **values})
 

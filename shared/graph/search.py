@@ -17,7 +17,15 @@ from shared.graph.meaning.nearest import AMONG, in_order, nearest
 from shared.graph.ranking import Candidate, Way, holds_any, ranked
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
-from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
+from shared.graph.words import (
+    Asked,
+    Rare,
+    asked,
+    is_spelling,
+    rare,
+    values_of_rare,
+    values_of_words,
+)
 from shared.store.direct import Direct
 from shared.store.tables.graph import NAME_IN_SMALL, NAME_WORDS, PROPERTY_WORDS
 
@@ -66,7 +74,7 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
     few = await rare(session, scope, words)
     values |= values_of_rare(words, few)
     found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
-    if _may_be_misspelled(found, few):
+    if _may_be_misspelled(found, few) and await is_spelling(session, scope, words):
         ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
         found += await _candidates(session, scope, sought, ways, values)
     if sought.near is not None:
@@ -78,13 +86,8 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
 
 def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
     """No name has a word of the text that would tell one from another, and nothing holds it all."""
-    return (
-        few.is_spelling
-        and bool(few.in_names)
-        and not any(
-            each.way == Way.ALL_IN_PROPERTIES or holds_any(each.name, few.in_names)
-            for each in found
-        )
+    return bool(few.in_names) and not any(
+        each.way == Way.ALL_IN_PROPERTIES or holds_any(each.name, few.in_names) for each in found
     )
 
 
