@@ -1,7 +1,7 @@
 """How nodes and edges read in the answer of a tool: whole where there is room, and never more than fits."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from shared.graph.lines import shortened
@@ -39,24 +39,36 @@ def bounded(
 
 
 def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:
-    if _size_bytes(wholes) <= left_bytes:
+    sizes = list(_sizes_bytes(wholes, left_bytes))
+    if len(sizes) == len(wholes):
         return list(wholes)
-    shown = []
-    for whole in wholes:
+    shown: list[Json] = []
+    more_bytes: list[int] = []  # that each takes whole
+    for index, whole in enumerate(wholes):
         brief = _brief(whole)
-        size_bytes = _size_bytes(brief)
+        whole_bytes = sizes[index] if index < len(sizes) else _size_bytes(whole)
+        size_bytes = whole_bytes if brief is whole else _size_bytes(brief)
         if size_bytes > left_bytes:
             break
         left_bytes -= size_bytes
         shown.append(brief)
-    for index, brief in enumerate(shown):
-        if brief is wholes[index]:
-            continue
-        more_bytes = _size_bytes(wholes[index]) - _size_bytes(brief)
-        if more_bytes <= left_bytes:
-            left_bytes -= more_bytes
+        more_bytes.append(whole_bytes - size_bytes)
+    for index, more in enumerate(more_bytes):
+        if shown[index] is not wholes[index] and more <= left_bytes:
+            left_bytes -= more
             shown[index] = wholes[index]
     return shown
+
+
+def _sizes_bytes(things: Sequence[Json], left_bytes: int) -> Iterator[int]:
+    """Of each, as long as all of them fit: what lies behind is not even looked at."""
+    left_bytes -= len("[]")
+    for thing in things:
+        size_bytes = _size_bytes(thing)
+        left_bytes -= size_bytes
+        if left_bytes < 0:
+            return
+        yield size_bytes
 
 
 def _brief(thing: Json) -> Json:

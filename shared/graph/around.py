@@ -7,11 +7,12 @@ from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.listing import listed
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
+from shared.store.direct import Direct
 
 FEWEST_A_NODE: Final = 5
 """Edges in each direction that each of many nodes has followed, at least."""
@@ -32,7 +33,7 @@ async def touching(
     if not ids:
         return []
     share = max(FEWEST_A_NODE, -(-limit // len(ids)))
-    return await _links(session, scope, _TOUCHING, limit, ids=list(ids), share=share)
+    return await _links(session, scope, _TOUCHING, limit, ids=listed(ids), share=share)
 
 
 async def leading(
@@ -43,7 +44,7 @@ async def leading(
     limit: int,
 ) -> list[Link]:
     """Those from one of `some` to one of `others`, however many edges those have, those touched last first."""
-    return await _links(session, scope, _LEADING, limit, some=list(some), others=list(others))
+    return await _links(session, scope, _LEADING, limit, some=listed(some), others=listed(others))
 
 
 async def joining(
@@ -54,13 +55,13 @@ async def joining(
     limit: int,
 ) -> list[Link]:
     """As `leading`, in either direction; none of `some` is one of `others`."""
-    return await _links(session, scope, _JOINING, limit, some=list(some), others=list(others))
+    return await _links(session, scope, _JOINING, limit, some=listed(some), others=listed(others))
 
 
 async def _links(
-    session: AsyncSession, scope: Scope, statement: TextClause, limit: int, **values: Any
+    session: AsyncSession, scope: Scope, statement: Direct, limit: int, **values: Any
 ) -> list[Link]:
-    rows = await session.execute(statement, {**scope.bound, **values, "most": limit})
+    rows = await statement.rows(session, {**scope.bound, **values, "most": limit})
     return [Link(*row) for row in rows]
 
 
@@ -94,10 +95,10 @@ def _newest_of(edges: str) -> str:
 
 
 # An edge between two of the nodes is met from both.
-_TOUCHING: Final = text(_newest_of(f"{_newest_at('source')} union {_newest_at('target')}"))
+_TOUCHING: Final = Direct(_newest_of(f"{_newest_at('source')} union {_newest_at('target')}"))
 LEADING: Final = _newest_of(_from_to("some", "others"))
 """What `leading` asks for, with `some`, `others` and `most` to be given."""
-_LEADING: Final = text(LEADING)
-_JOINING: Final = text(
+_LEADING: Final = Direct(LEADING)
+_JOINING: Final = Direct(
     _newest_of(f"{_from_to('some', 'others')} union all {_from_to('others', 'some')}")
 )

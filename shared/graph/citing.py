@@ -9,12 +9,12 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import exists, select
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.citations import parse
 from shared.graph.scope import Scope
 from shared.graph.type_names import RESERVED_TYPES
+from shared.store.direct import Direct
 from shared.store.reading import moves
 from shared.store.reading.retraction_shapes import CitingView
 from shared.store.tables import Citation, GraphNode
@@ -22,14 +22,18 @@ from shared.tools import Json
 
 READ_AT_ONCE: Final = 500
 MOST_TOLD: Final = 50
+# Nothing said of what is there already, or it would ask for the right to read.
+_KEEP: Final = Direct(
+    "insert into citations (conclusion_id, cited_id)"
+    " select :conclusion_id, unnest(cast(:cited as uuid[])) on conflict do nothing"
+)
 
 
 async def keep(session: AsyncSession, conclusion_id: UUID, cited: Collection[UUID]) -> None:
     """What a new conclusion cites."""
-    rows = [{"conclusion_id": conclusion_id, "cited_id": each} for each in sorted(set(cited))]
-    if rows:
-        # Nothing said of what is there already, or it would ask for the right to read.
-        await session.execute(insert(Citation).values(rows).on_conflict_do_nothing())
+    if cited:
+        given = {"conclusion_id": conclusion_id, "cited": sorted(set(cited))}
+        await _KEEP.run(session, given)
 
 
 async def keep_older(session: AsyncSession, agent_id: UUID) -> int:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from datetime import UTC
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
-from sqlalchemy import select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Uuid, any_, bindparam, select
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import citing, commitments, nodes
@@ -14,10 +14,11 @@ from shared.graph.citations import Found, Kind, Refusal, parse, refuse_advice, r
 from shared.graph.doubts import is_doubted
 from shared.graph.lines import utc
 from shared.graph.moves import current_ids
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import hold_still, is_supported
 from shared.graph.values import normal_name, one_line, refuse_large, refuse_unstorable
 from shared.store import ids
+from shared.store.direct import Direct
 from shared.store.iterations import clock
 from shared.store.tables import Conversation, GraphEdge, GraphNode, InboxItem, Message
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Role
@@ -26,6 +27,19 @@ from shared.tools import Json, ToolRefusalError
 AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
 
+_GIVEN: Final = any_(bindparam("ids", type_=ARRAY(Uuid())))
+_NODES: Final = Direct(
+    select(
+        GraphNode.id,
+        GraphNode.type,
+        (is_supported(GraphNode) & ~is_doubted()).label("stands"),
+    ).where(GraphNode.agent_id == OWNED, GraphNode.id == _GIVEN)
+)
+_EDGES: Final = Direct(
+    select(GraphEdge.id, is_supported(GraphEdge).label("stands")).where(
+        GraphEdge.agent_id == OWNED, GraphEdge.id == _GIVEN
+    )
+)
 _Rule = Callable[[str, str, Found], Refusal | None]
 
 
@@ -119,21 +133,10 @@ async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
     nodes_cited, edges_cited = (
         [moved.get(each, each) for each in cited.ids(kind)] for kind in (Kind.NODE, Kind.EDGE)
     )
-    node_rows = await session.execute(
-        select(GraphNode.id, GraphNode.type, is_supported(GraphNode) & ~is_doubted()).where(
-            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(nodes_cited)
-        )
-    )
-    edge_rows = await session.execute(
-        select(GraphEdge.id, is_supported(GraphEdge)).where(
-            GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(edges_cited)
-        )
-    )
-    types: dict[UUID, str] = {}
-    stands: dict[UUID, bool] = {}
-    for node_id, type_name, does_stand in node_rows:
-        types[node_id], stands[node_id] = type_name, does_stand
-    stands |= dict(edge_rows.all())
+    node_rows = await _NODES.rows(session, {**scope.bound, "ids": nodes_cited})
+    edge_rows = await _EDGES.rows(session, {**scope.bound, "ids": edges_cited})
+    types: dict[UUID, str] = {row.id: row.type for row in node_rows}
+    stands: dict[UUID, bool] = {row.id: row.stands for row in (*node_rows, *edge_rows)}
     # What a merge has moved is cited by either id.
     types |= {gone: types[kept] for gone, kept in moved.items() if kept in types}
     stands |= {gone: stands[kept] for gone, kept in moved.items() if kept in stands}

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.store.direct import Direct
 
 MOST_COUNTED: Final = 5_000
 """Of one type."""
@@ -26,16 +26,22 @@ class TypeCounts:
 
 async def by_type(session: AsyncSession, scope: Scope) -> TypeCounts:
     return TypeCounts(
-        await _counted(session, scope, "graph_node_types", "graph_nodes"),
-        await _counted(session, scope, "graph_edge_types", "graph_edges"),
+        await _counted(session, scope, _NODES), await _counted(session, scope, _EDGES)
     )
 
 
-async def _counted(session: AsyncSession, scope: Scope, types: str, things: str) -> dict[str, int]:
-    statement = (
+async def _counted(session: AsyncSession, scope: Scope, statement: Direct) -> dict[str, int]:
+    rows = await statement.rows(session, {**scope.bound, "most": MOST_COUNTED})
+    return {row[0]: row[1] for row in rows}
+
+
+def _of(types: str, things: str) -> Direct:
+    return Direct(
         f"select name, (select count(*) from (select from {things}"
         f" where agent_id = {types}.agent_id and type = {types}.name limit :most) counted) as count"
         f" from {types} where agent_id = {OWNED_SQL} order by name"
     )
-    rows = await session.execute(text(statement), {**scope.bound, "most": MOST_COUNTED})
-    return {row[0]: row[1] for row in rows}
+
+
+_NODES: Final = _of("graph_node_types", "graph_nodes")
+_EDGES: Final = _of("graph_edge_types", "graph_edges")

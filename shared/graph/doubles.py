@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import select, text
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import naming
 from shared.graph.likeness import alike, backwards, by_length
 from shared.graph.lines import quoted
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.spelled import spelled
 from shared.graph.type_names import RESERVED_TYPES
+from shared.store.direct import Direct
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.merge_shapes import DoubleView, NodeRef
 from shared.store.reading.page import Page, Wanted
@@ -30,6 +32,9 @@ LIKENESS: Final = 0.55
 MOST: Final = 5
 _BESIDE: Final = 12
 """Names compared before and behind the new one, in each order."""
+_NAMES: Final = (
+    f"select id, name from graph_nodes where agent_id = {OWNED_SQL} and id in ({{values}})"
+)
 _TOUCHED: Final = Keyset("doubles", (GraphNode.updated_at, GraphNode.id))
 
 
@@ -52,7 +57,7 @@ async def likely(
     but: UUID | None = None,
 ) -> list[Double]:
     """At most MOST nodes of the type that are called like `key`, the likest first; `but` the one that is asked for."""
-    found = await session.execute(_BESIDE_IT, beside(scope, type_name, key))
+    found = await _BESIDE_IT.rows(session, beside(scope, type_name, key))
     holders = {key: node_id for key, node_id in found if node_id != but}
     return await likest(session, scope, key, holders, least)
 
@@ -87,12 +92,8 @@ def refuse_undecided(doubles: Sequence[Double], distinct_from: Collection[UUID])
 async def _names(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> dict[UUID, str]:
     if not ids:
         return {}
-    rows = await session.execute(
-        select(GraphNode.id, GraphNode.name).where(
-            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(ids)
-        )
-    )
-    return {row.id: row.name for row in rows}
+    statement, given = spelled(_NAMES, "id", ids)
+    return {row.id: row.name for row in await statement.rows(session, {**scope.bound, **given})}
 
 
 async def page(session: AsyncSession, scope: Scope, wanted: Wanted) -> Page[DoubleView]:
@@ -139,4 +140,4 @@ def _windows() -> Iterator[str]:
 
 BESIDE_SQL: Final = " union ".join(_windows())
 """Keys, and whose they are, beside one."""
-_BESIDE_IT: Final = text(BESIDE_SQL)
+_BESIDE_IT: Final = Direct(BESIDE_SQL)

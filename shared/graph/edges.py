@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, cast
 from uuid import UUID
 
-from sqlalchemy import Row, Table, bindparam, func, select, text, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -23,12 +23,13 @@ from shared.graph.validation import Validators
 from shared.graph.values import refuse_unstorable
 from shared.graph.writing import Added, Locked, add_evidence, made_or_locked
 from shared.store import ids
+from shared.store.direct import Direct, Row
 from shared.store.tables import GraphEdge
 from shared.store.words import ANALYSIS_TYPE
 from shared.tools import Json, ToolRefusalError
 
 _EDGES: Final = cast(Table, GraphEdge.__table__)
-_LOCK: Final = (
+_LOCK: Final = Direct(
     select(_EDGES.c.id, _EDGES.c.properties)
     .where(
         _EDGES.c.agent_id == OWNED,
@@ -40,14 +41,21 @@ _LOCK: Final = (
     .with_for_update(of=_EDGES, key_share=True)
 )
 # "Do nothing", not "do update": see `making`.
-_TIE: Final = insert(_EDGES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_EDGES.c.id)
-_TIE_ANEW: Final = (
+_TIE: Final = Direct(
+    insert(_EDGES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_EDGES.c.id),
+    columns=(
+        *("id", "type", "source_id", "target_id", "properties"),
+        *("seal", "iteration_id", "step_id"),
+    ),
+)
+_TIE_ANEW: Final = Direct(
     update(_EDGES)
     .where(_EDGES.c.agent_id == OWNED, _EDGES.c.id == bindparam("of_id"))
-    .values(unsupported_since=None, updated_at=func.clock_timestamp())
+    .values(unsupported_since=None, updated_at=func.clock_timestamp()),
+    columns=("properties", "seal"),
 )
 # What is found has not been moved by a merge.
-_LOOK: Final = text(
+_LOOK: Final = Direct(
     f"select id, type, exists (select from graph_edges where agent_id = {OWNED_SQL} and type = :of_type"
     " and source_id = :from_id and target_id = :to_id) as are_joined"
     f" from graph_nodes where agent_id = {OWNED_SQL} and id in (:from_id, :to_id)"
@@ -170,9 +178,9 @@ async def _ends(
 
 async def _look(
     session: AsyncSession, scope: Scope, kind: EdgeRules, source_id: UUID, target_id: UUID
-) -> dict[UUID, Row[Any]]:
+) -> dict[UUID, Row]:
     asked = {"of_type": kind.type_name, "from_id": source_id, "to_id": target_id}
-    return {row.id: row for row in await session.execute(_LOOK, {**scope.bound, **asked})}
+    return {row.id: row for row in await _LOOK.rows(session, {**scope.bound, **asked})}
 
 
 def _refuse_wrong_type(kind: EdgeRules, verb: str, allowed: Sequence[str], actual: str) -> None:
@@ -200,7 +208,7 @@ class _Edge:
 
     async def locked(self, session: AsyncSession) -> "Locked[_Edge] | None":
         between = {"of_type": self.type_name, "from_id": self.source_id, "to_id": self.target_id}
-        held = (await session.execute(_LOCK, {**self.scope.bound, **between})).one_or_none()
+        held = await _LOCK.row(session, {**self.scope.bound, **between})
         return None if held is None else Locked(replace(self, id=held.id), held.properties)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
@@ -211,13 +219,13 @@ class _Edge:
 
     async def tie(self, session: AsyncSession, properties: Json) -> bool:
         """As `make`, without evidence: who concludes may write none."""
-        tied = await session.scalar(_TIE, self.columns(Change(properties)))
+        tied = await _TIE.value(session, self.columns(Change(properties)))
         return tied is not None
 
     async def tie_anew(self, session: AsyncSession, properties: Json) -> None:
         """As `bring_up`, likewise."""
         changed = {"properties": properties, "seal": self.seal(Change(properties))}
-        await session.execute(_TIE_ANEW, {**self.scope.bound, "of_id": self.id, **changed})
+        await _TIE_ANEW.run(session, {**self.scope.bound, "of_id": self.id, **changed})
 
     def columns(self, made: Change) -> dict[str, Any]:
         return {

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, LargeBinary, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.graph.proof.fold import Claim, standing
 from shared.graph.refold import claims_of
@@ -39,14 +40,14 @@ async def of_node(
     session: AsyncSession, scope: Scope, node_id: UUID, wanted: Wanted
 ) -> Page[EvidenceView]:
     """What is true latest first, as claims hold."""
-    return await _evidence(session, scope, Evidence.node_id == node_id, wanted)
+    return await _evidence(session, scope, Evidence.node_id, node_id, wanted)
 
 
 async def of_edge(
     session: AsyncSession, scope: Scope, edge_id: UUID, wanted: Wanted
 ) -> Page[EvidenceView]:
     """As `of_node`."""
-    return await _evidence(session, scope, Evidence.edge_id == edge_id, wanted)
+    return await _evidence(session, scope, Evidence.edge_id, edge_id, wanted)
 
 
 async def sources(
@@ -82,16 +83,20 @@ async def source(session: AsyncSession, scope: Scope, source_id: UUID) -> Source
 
 
 async def _evidence(
-    session: AsyncSession, scope: Scope, of_thing: ColumnElement[bool], wanted: Wanted
+    session: AsyncSession,
+    scope: Scope,
+    of: InstrumentedAttribute[UUID | None],
+    thing: UUID,
+    wanted: Wanted,
 ) -> Page[EvidenceView]:
     statement = (
         select(Evidence, Source.url, Source.title, Source.published, Source.fetched_at)
         .add_columns(Source.retracted_at, _QUOTE)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.agent(), of_thing)
+        .where(Evidence.agent_id == scope.agent(), of == thing)
     )
     found = await slice_of(session, statement, _EVIDENCE, wanted)
-    held = standing(await claims_of(session, of_thing)) if found.rows else {}
+    held = standing(await claims_of(session, of.key, thing)) if found.rows else {}
     return Page(items=[_view(held, *row) for row in found.rows], next=found.next)
 
 

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.around import LEADING
+from shared.graph.listing import listed
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
+from shared.store.direct import Direct
 from shared.tools import Json
 
 _TRUTH: Final = ("asOf", "until")
@@ -27,7 +28,7 @@ async def shown(
     `asOf` is by the evidence that is true latest, of what was not retracted; `until` is when that ended. Either is left
     out where nothing says it.
     """
-    values = {"node_ids": list(node_ids), "edge_ids": list(edge_ids)}
+    values = {"node_ids": listed(node_ids), "edge_ids": listed(edge_ids)}
     return await _told(session, _SHOWN, {**scope.bound, **values})
 
 
@@ -35,15 +36,15 @@ async def shown_among(
     session: AsyncSession, scope: Scope, node_ids: Iterable[UUID], limit: int
 ) -> tuple[list[Json], list[Json]]:
     """As `shown`, with at most `limit` of the edges that lead from one of the nodes to another, those touched last first."""
-    ids = list(node_ids)
+    ids = listed(node_ids)
     values = {"node_ids": ids, "some": ids, "others": ids, "most": limit}
     return await _told(session, _SHOWN_AMONG, {**scope.bound, **values})
 
 
 async def _told(
-    session: AsyncSession, statement: TextClause, values: Mapping[str, Any]
+    session: AsyncSession, statement: Direct, values: Mapping[str, Any]
 ) -> tuple[list[Json], list[Json]]:
-    nodes, edges = (await session.execute(statement, values)).one()
+    nodes, edges = await statement.row(session, values)
     for thing in (*nodes, *edges):
         for moment in _TRUTH:
             if thing[moment] is None:
@@ -76,7 +77,7 @@ def _given(ids: str) -> str:
     return f"unnest(cast(:{ids} as uuid[])) with ordinality given (id, place)"
 
 
-def _shown(given_edges: str) -> TextClause:
+def _shown(given_edges: str) -> Direct:
     nodes = _listed(
         "node",
         f"'type', type, 'name', name, 'properties', properties, 'updatedAt', {_utc('updated_at')}",
@@ -84,7 +85,7 @@ def _shown(given_edges: str) -> TextClause:
     )
     ends = "'sourceId', thing.source_id, 'targetId', target_id"
     edges = _listed("edge", f"'type', type, {ends}, 'properties', properties", given_edges)
-    return text(f"select {nodes}, {edges}")
+    return Direct(f"select {nodes} as nodes, {edges} as edges")
 
 
 # Made once: to put such a statement together takes longer than PostgreSQL takes to answer it.

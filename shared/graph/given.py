@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.moves import followed
+from shared.graph.moves import IS_MOVED, followed
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.types import node_type
+from shared.store.direct import Direct
 
 
 async def checked(
@@ -19,13 +19,13 @@ async def checked(
     if not ids and not types:
         return []
     values = {**scope.bound, "ids": list(ids), "types": list(types)}
-    is_moved, known = (await session.execute(_GIVEN, values)).one()
+    is_moved, known = await _GIVEN.row(session, values)
     for missing in (each for each in types if each not in known):
         await node_type(session, scope, missing)
     return await followed(session, scope, ids) if is_moved else list(ids)
 
 
-_GIVEN: Final = text(
-    f"select exists (select from graph_moves where agent_id = {OWNED_SQL} and gone_id = any(cast(:ids as uuid[]))),"
-    f" array(select name from graph_node_types where agent_id = {OWNED_SQL} and name = any(cast(:types as text[])))"
+_GIVEN: Final = Direct(
+    f"select {IS_MOVED} as is_moved,"
+    f" array(select name from graph_node_types where agent_id = {OWNED_SQL} and name = any(cast(:types as text[]))) as known"
 )

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.doubles import BESIDE_SQL, beside
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.spelled import spelled
 
 Key = tuple[str, str]
 """A type, and the key of a name."""
@@ -36,14 +36,12 @@ class Seen:
     """The keys that stand beside its own, and whose they are; none where it is held."""
 
 
-# The node of a name may be one that this very transaction has yet to write. Plain values are given rather than lists: for
-# lists PostgreSQL would plan this anew each time, which takes longer than the rest.
-_LOOK: Final = text(
-    f"""
+# The node of a name may be one that this very transaction has yet to write.
+_LOOK: Final = f"""
     select 'held' as how, held.key, held.node_id,
            coalesce(node.name, held.name) as told, node.id is not null as is_there
     from graph_names held left join graph_nodes node on node.id = held.node_id
-    where held.agent_id = {OWNED_SQL} and held.type = :type and held.key = any(:keys)
+    where held.agent_id = {OWNED_SQL} and held.type = :type and held.key in ({{values}})
     union all
     select 'written', name, id, name, true from graph_nodes
     where agent_id = {OWNED_SQL} and type = :type and name = :called
@@ -53,7 +51,6 @@ _LOOK: Final = text(
         select from graph_names where agent_id = {OWNED_SQL} and type = :type and key = :key
     )
     """
-)
 
 
 async def look(
@@ -67,15 +64,9 @@ async def look(
 ) -> Seen:
     """Of a thing called `name`, whose key is `main`; what stands beside that only where it `is_compared`."""
     kind, key = main
-    rows = await session.execute(
-        _LOOK,
-        {
-            **beside(scope, kind, key),
-            "keys": [key, *(other for _, other in others)],
-            "called": name,
-            "is_compared": is_compared,
-        },
-    )
+    statement, keys = spelled(_LOOK, "key", [key, *(other for _, other in others)])
+    asked = {**beside(scope, kind, key), "called": name, "is_compared": is_compared}
+    rows = await statement.rows(session, {**asked, **keys})
     seen = Seen()
     for how, held, node_id, told, is_there in rows:
         if how == "beside":

@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import TextClause, Uuid, bindparam, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.graph.scope import OWNED_SQL
+from shared.graph.spelled import spelled
+from shared.store.direct import Direct
 from shared.store.tables import Evidence, GraphName
 from shared.store.tables.base import Base
 
@@ -59,26 +60,24 @@ def _brought_up(table: str) -> str:
     )
 
 
-_TAKEN: Final = (
-    _insert(GraphName, "names", f"not {_IS_RETRACTED}")
-    # In one order, whoever takes names.
-    + ' order by type collate "C", key collate "C" on conflict do nothing returning key'
-)
+# In one order, whoever takes names.
+_IN_ORDER: Final = 'order by type collate "C", key collate "C" on conflict do nothing'
+_TAKE: Final = Direct(f"{_insert(GraphName, 'names', 'true')} {_IN_ORDER}")
+_TAKEN: Final = f"{_insert(GraphName, 'names', f'not {_IS_RETRACTED}')} {_IN_ORDER} returning key"
 _ALL_TAKEN: Final = "(select count(*) from taken) = jsonb_array_length(cast(:names as jsonb))"
 
 
-def _written(thing: str, before: str = "") -> TextClause:
+def _written(thing: str, before: str = "") -> str:
+    """To be `spelled` with the pages."""
     # Evidence that is written already stays as it is.
     borne_out = (
         f"{_insert(Evidence, 'evidence', 'exists (select from thing)')} on conflict do nothing"
     )
-    statement = text(
-        "with retracted as (select 1 from sources where id in :pages and retracted_at is not null),"
+    return (
+        "with retracted as (select 1 from sources where id in ({values}) and retracted_at is not null),"
         f" {before}thing as ({thing}), borne_out as ({borne_out})"
         f" select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
     )
-    # Spelled out: with a list PostgreSQL would plan it anew each time, which takes as long as what is written.
-    return statement.bindparams(bindparam("pages", type_=Uuid, expanding=True))
 
 
 NEW_NODE: Final = _written(
@@ -94,7 +93,7 @@ EDGE: Final = _written(_brought_up("graph_edges"))
 
 async def write(
     session: AsyncSession,
-    statement: TextClause,
+    statement: str,
     thing: Mapping[str, Any],
     evidence: Rows,
     names: Rows = (),
@@ -107,18 +106,23 @@ async def write(
         **thing,
         "properties": _json(thing["properties"]),
         "evidence": _json(evidence),
-        "pages": list({row["source_id"] for row in evidence}),
         "names": _json(names),
     }
-    told = (await session.execute(statement, given)).one()
+    direct, pages = spelled(statement, "page", list({row["source_id"] for row in evidence}))
+    told = await direct.row(session, {**given, **pages})
     if told.is_retracted:
         raise TransientError("a page was retracted while it was quoted", counts=False)
     is_written: bool = told.is_written
     return is_written
 
 
+async def take(session: AsyncSession, names: Rows) -> bool:
+    """False where another has one of them; the others must be given back then."""
+    return await _TAKE.run(session, {"names": _json(names)}) == len(names)
+
+
 async def bring_up(
-    session: AsyncSession, statement: TextClause, thing: Mapping[str, Any], evidence: Rows
+    session: AsyncSession, statement: str, thing: Mapping[str, Any], evidence: Rows
 ) -> None:
     """As `write`, of what is there and locked. Raises RuntimeError where it is not: its evidence is not written then."""
     if not await write(session, statement, thing, evidence):

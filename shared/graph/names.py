@@ -9,11 +9,10 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
-from shared.graph import doubles, naming
+from shared.graph import doubles, making, naming
 from shared.graph.doubles import Double
 from shared.graph.holders import Key, Known, Seen, look
 from shared.graph.likeness import backwards, by_length
@@ -100,10 +99,7 @@ async def find(session: AsyncSession, scope: Scope, things: Sequence[Called]) ->
 
 async def take(session: AsyncSession, rows: Sequence[Row]) -> bool:
     """False where another has one of them; the others must be given back then."""
-    if not rows:
-        return True
-    statement = insert(GraphName).values(list(rows)).on_conflict_do_nothing()
-    return len((await session.scalars(statement.returning(GraphName.key))).all()) == len(rows)
+    return not rows or await making.take(session, rows)
 
 
 async def of_node(session: AsyncSession, scope: Scope, node_id: UUID) -> list[str]:

@@ -24,11 +24,12 @@ from shared.graph.validation import Validators
 from shared.graph.values import normal_name, refuse_unstorable
 from shared.graph.writing import Added, Locked, add_evidence, make
 from shared.store import ids
+from shared.store.direct import Direct
 from shared.store.tables import GraphNode
 from shared.tools import Json, ToolRefusalError
 
 _NODES: Final = cast(Table, GraphNode.__table__)
-_LOCK: Final = (
+_LOCK: Final = Direct(
     select(_NODES.c.id, _NODES.c.properties)
     .where(
         _NODES.c.agent_id == OWNED,
@@ -39,8 +40,9 @@ _LOCK: Final = (
     .with_for_update(of=_NODES, key_share=True)
 )
 # "Do nothing", not "do update": see `making`.
-_INSERT: Final = (
-    insert(_NODES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_NODES.c.id)
+_INSERT: Final = Direct(
+    insert(_NODES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_NODES.c.id),
+    columns=("id", "type", "name", "properties", "seal", "iteration_id", "step_id"),
 )
 
 
@@ -142,7 +144,7 @@ async def insert_new(
     `evidence` are the ids of all that it rests on; who inserts writes it in the same transaction.
     """
     node = _Node(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
-    new = await session.scalar(_INSERT, node.columns(Change(properties, tuple(evidence))))
+    new = await _INSERT.value(session, node.columns(Change(properties, tuple(evidence))))
     return new is not None
 
 
@@ -158,7 +160,7 @@ class _Node:
 
     async def locked(self, session: AsyncSession) -> "Locked[_Node] | None":
         called = {"of_type": self.type_name, "called": self.name}
-        held = (await session.execute(_LOCK, {**self.scope.bound, **called})).one_or_none()
+        held = await _LOCK.row(session, {**self.scope.bound, **called})
         return None if held is None else Locked(replace(self, id=held.id), held.properties)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:

@@ -5,9 +5,10 @@ Many of a kind take as many statements as one: they are locked, what is claimed 
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.alike import EDGES, NODES, Alike, changed_row
@@ -15,8 +16,24 @@ from shared.graph.claimed import Claimed, claimed_of
 from shared.graph.proof import seals
 from shared.graph.proof.fold import Claim, folded
 from shared.graph.scope import Scope
+from shared.store.direct import Direct
 from shared.store.tables import Evidence, Source
 from shared.tools import Json
+
+_CLAIMS: Final = {
+    column.key: Direct(
+        select(
+            Evidence.id,
+            Evidence.claims,
+            Evidence.as_of,
+            Evidence.learned_at,
+            Source.retracted_at.is_not(None).label("is_retracted"),
+        )
+        .join(Source, Source.id == Evidence.source_id)
+        .where(column == bindparam("thing"))
+    )
+    for column in (Evidence.node_id, Evidence.edge_id)
+}
 
 
 @dataclass(frozen=True)
@@ -51,20 +68,12 @@ async def refold_edges(
     return await _refold(session, scope, EDGES, edge_ids)
 
 
-async def claims_of(session: AsyncSession, of_thing: ColumnElement[bool]) -> list[Claim]:
-    """All that was ever claimed of it, retracted or not. Its row must be locked where something follows from them."""
-    rows = await session.execute(
-        select(
-            Evidence.id,
-            Evidence.claims,
-            Evidence.as_of,
-            Evidence.learned_at,
-            Source.retracted_at.is_not(None),
-        )
-        .join(Source, Source.id == Evidence.source_id)
-        .where(of_thing)
-    )
-    return [Claim(*row) for row in rows]
+async def claims_of(session: AsyncSession, column: str, thing: UUID) -> list[Claim]:
+    """All that was ever claimed of what the `column` of evidence names, `node_id` or `edge_id`; retracted or not.
+
+    Its row must be locked where something follows from them.
+    """
+    return [Claim(*row) for row in await _CLAIMS[column].rows(session, {"thing": thing})]
 
 
 async def _refold(

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.turns import BESIDE_OTHERS_SQL
 from shared.graph.types import edge_type, node_type
+from shared.store.direct import Direct
 from shared.tools import Json
 
-_NODES: Final = text(
+_NODES: Final = Direct(
     f"select properties_schema, {BESIDE_OTHERS_SQL} from graph_node_types"
     f" where agent_id = {OWNED_SQL} and name = :called"
 )
-_EDGES: Final = text(
+_EDGES: Final = Direct(
     f"select properties_schema, source_types, target_types, {BESIDE_OTHERS_SQL}"
     f" from graph_edge_types where agent_id = {OWNED_SQL} and name = :called"
 )
@@ -33,7 +33,7 @@ class EdgeRules:
 async def of_nodes(session: AsyncSession, scope: Scope, type_name: str) -> Json:
     """The schema of their properties; refuses as `types.node_type` does. See `turns.write_beside_others`."""
     asked = {**scope.bound, "called": type_name}
-    while (found := (await session.execute(_NODES, asked)).one_or_none()) is None:
+    while (found := await _NODES.row(session, asked)) is None:
         # Refuses, but where it was made just now.
         await node_type(session, scope, type_name)
     schema: Json = found.properties_schema
@@ -43,6 +43,6 @@ async def of_nodes(session: AsyncSession, scope: Scope, type_name: str) -> Json:
 async def of_edges(session: AsyncSession, scope: Scope, type_name: str) -> EdgeRules:
     """As `of_nodes`."""
     asked = {**scope.bound, "called": type_name}
-    while (found := (await session.execute(_EDGES, asked)).one_or_none()) is None:
+    while (found := await _EDGES.row(session, asked)) is None:
         await edge_type(session, scope, type_name)
     return EdgeRules(type_name, *found[:3])

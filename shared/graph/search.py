@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.meaning.meaning import Near
@@ -18,7 +17,16 @@ from shared.graph.meaning.nearest import AMONG, in_order, nearest
 from shared.graph.ranking import Candidate, Way, holds_any, ranked
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.standing import STANDS
-from shared.graph.words import Asked, Rare, asked, rare, values_of_rare, values_of_words
+from shared.graph.words import (
+    Asked,
+    Rare,
+    asked,
+    is_spelling,
+    rare,
+    values_of_rare,
+    values_of_words,
+)
+from shared.store.direct import Direct
 from shared.store.tables.graph import NAME_IN_SMALL, NAME_WORDS, PROPERTY_WORDS
 
 COMPARED: Final = 100
@@ -66,7 +74,7 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
     few = await rare(session, scope, words)
     values |= values_of_rare(words, few)
     found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
-    if _may_be_misspelled(found, few):
+    if _may_be_misspelled(found, few) and await is_spelling(session, scope, words):
         ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
         found += await _candidates(session, scope, sought, ways, values)
     if sought.near is not None:
@@ -78,13 +86,8 @@ async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) 
 
 def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
     """No name has a word of the text that would tell one from another, and nothing holds it all."""
-    return (
-        few.is_spelling
-        and bool(few.in_names)
-        and not any(
-            each.way == Way.ALL_IN_PROPERTIES or holds_any(each.name, few.in_names)
-            for each in found
-        )
+    return bool(few.in_names) and not any(
+        each.way == Way.ALL_IN_PROPERTIES or holds_any(each.name, few.in_names) for each in found
     )
 
 
@@ -106,8 +109,8 @@ async def _candidates(
         since=sought.updated_since is not None,
         as_of=sought.as_of is not None,
     )
-    rows = await session.execute(
-        statement,
+    rows = await statement.rows(
+        session,
         {
             **scope.bound,
             **values,
@@ -123,7 +126,7 @@ async def _candidates(
 @lru_cache(maxsize=_STATEMENTS_KEPT)
 def _statement(
     ways: tuple[tuple[Way, str], ...], *, of_types: bool, since: bool, as_of: bool
-) -> TextClause:
+) -> Direct:
     newest = (_NEWEST_OF_TYPES if of_types else _NEWEST_OF_ALL).format(
         agent=OWNED_SQL, since=_SINCE if since else ""
     )
@@ -134,7 +137,7 @@ def _statement(
         f" limit {COMPARED}"
     )
     of_types_sql = _OF_TYPES if of_types else ""
-    return text(statement.format(agent=OWNED_SQL, of_types=of_types_sql, newest=newest))
+    return Direct(statement.format(agent=OWNED_SQL, of_types=of_types_sql, newest=newest))
 
 
 def _ways(words: Asked, few: Rare) -> Iterator[tuple[Way, str]]:

@@ -7,15 +7,17 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
-from sqlalchemy import String, bindparam, select, text
+from sqlalchemy import bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.proof import seals
 from shared.graph.proof.moments import published
 from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.spelled import spelled
 from shared.graph.values import one_line
 from shared.store import ids
+from shared.store.direct import Direct
 from shared.store.iterations import clock
 from shared.store.tables import Source
 from shared.tools import Json
@@ -31,15 +33,15 @@ _LATEST_PUBLISHED: Final = timedelta(days=1)
 
 _PAGE: Final = "id, url, published, fetched_at, retracted_at, retracted_because, step_id, statement_timestamp()"
 _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_RECENT}"
-_AT: Final = text(
+_AT: Final = (
     f"select {_PAGE}, case row_number() over (partition by url order by fetched_at desc, id)"
     " when 1 then text end from sources"
-    f" where agent_id = {OWNED_SQL} and url in :urls {_NEWEST_FIRST}"
-).bindparams(bindparam("urls", type_=String, expanding=True))
-_ALL: Final = text(
+    f" where agent_id = {OWNED_SQL} and url in ({{values}}) {_NEWEST_FIRST}"
+)
+_ALL: Final = Direct(
     f"select {_PAGE}, null from sources where agent_id = {OWNED_SQL} {_NEWEST_FIRST}"
 )
-_TEXT: Final = select(Source.text).where(Source.id == bindparam("of_source"))
+_TEXT: Final = Direct(select(Source.text).where(Source.id == bindparam("of_source")))
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ async def recent_urls(session: AsyncSession, scope: Scope, limit: int) -> list[s
 async def text_of(session: AsyncSession, page: Page) -> str:
     if page.newest_text is not None:
         return page.newest_text
-    found: str | None = await session.scalar(_TEXT, {"of_source": page.id})
+    found: str | None = await _TEXT.value(session, {"of_source": page.id})
     return found or ""
 
 
@@ -136,9 +138,8 @@ async def _pages(
     session: AsyncSession, scope: Scope, urls: Collection[str] | None = None
 ) -> list[Page]:
     """Versions of the pages at `urls`, without them of any; those fetched last first."""
-    asked = _ALL if urls is None else _AT
-    given = {**scope.bound, **({} if urls is None else {"urls": list(urls)})}
-    return [Page(*row) for row in await session.execute(asked, given)]
+    asked, given = (_ALL, {}) if urls is None else spelled(_AT, "url", list(urls))
+    return [Page(*row) for row in await asked.rows(session, {**scope.bound, **given})]
 
 
 async def _dates(

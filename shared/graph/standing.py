@@ -3,13 +3,17 @@
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.store.direct import Direct
 from shared.store.tables import GraphEdge, GraphNode
 
 STANDS: Final = "unsupported_since is null"
 """`is_supported`, for statements that are written out."""
+_OF: Final = "hashtextextended('what stands ' || cast(:of_agent as text), 0)"
+_HOLD_STILL: Final = Direct(f"select pg_advisory_xact_lock_shared({_OF})")
+_MOVE: Final = Direct(f"select pg_advisory_xact_lock({_OF})")
 
 
 def is_supported(thing: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool]:
@@ -22,13 +26,9 @@ async def hold_still(session: AsyncSession, agent_id: UUID) -> None:
 
     Take it before any row of the graph is locked.
     """
-    await session.execute(select(func.pg_advisory_xact_lock_shared(_of(agent_id))))
+    await _HOLD_STILL.run(session, {"of_agent": agent_id})
 
 
 async def make_move(session: AsyncSession, agent_id: UUID) -> None:
     """Waits for those who hold still, and keeps others from it until the transaction ends."""
-    await session.execute(select(func.pg_advisory_xact_lock(_of(agent_id))))
-
-
-def _of(agent_id: UUID) -> ColumnElement[int]:
-    return func.hashtextextended(f"what stands {agent_id}", 0)
+    await _MOVE.run(session, {"of_agent": agent_id})

@@ -6,10 +6,11 @@ wait for each other in a circle, each takes its turn before anything else of the
 
 from typing import Final
 
-from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
+from shared.store.direct import Direct
 
 BESIDE_OTHERS_SQL: Final = (
     "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
@@ -17,12 +18,12 @@ BESIDE_OTHERS_SQL: Final = (
 """As `write_beside_others`, within a statement that is given `Scope.bound`. What a merge moves must be read by a later
 one: a statement sees what was there before it waited.
 """
-_BESIDE_OTHERS: Final = text(f"select {BESIDE_OTHERS_SQL}")
+_BESIDE_OTHERS: Final = Direct(f"select {BESIDE_OTHERS_SQL}")
 
 
 async def write_beside_others(session: AsyncSession, scope: Scope) -> None:
     """Until the transaction ends. For whoever writes nodes, edges or evidence."""
-    await session.execute(_BESIDE_OTHERS, scope.bound)
+    await _BESIDE_OTHERS.run(session, scope.bound)
 
 
 async def write_alone(session: AsyncSession, scope: Scope) -> None:

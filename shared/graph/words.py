@@ -7,11 +7,12 @@ from functools import cache
 from itertools import compress
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, TextClause, func, text
+from sqlalchemy import ColumnElement, func
 from sqlalchemy.dialects.postgresql import TSQUERY
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
+from shared.store.direct import Direct
 from shared.store.tables.graph import NAME_WORDS, PROPERTY_WORDS
 
 MAX_WORDS: Final = 8
@@ -42,8 +43,6 @@ class Rare:
     in_properties: tuple[str, ...]
     beginnings: tuple[str, ...]
     """Those of some length that few words of names begin with."""
-    is_spelling: bool
-    """Few nodes have a name that is spelt much like all of the text."""
     common: tuple[str, ...]
     """Those that are rare in neither."""
     owns_many: bool
@@ -90,11 +89,11 @@ def values_of_rare(asked_for: Asked, few: Rare) -> dict[str, Any]:
 
 async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
     """By how many nodes the planner expects of each: a figure that is kept anyway, so that nothing is counted."""
-    values: dict[str, Any] = {"agent": scope.agent_id, "whole": words.whole}
+    values: dict[str, Any] = {"agent": scope.agent_id}
     for place, word in enumerate(words.words):
         values |= {f"word{place}": _quoted(word), f"beginning{place}": _beginning(word)}
-    plan = await session.scalar(_expected(len(words.words)), values)
-    of_all, of_agent, alike, *of_words = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
+    plan = await _expected(len(words.words)).value(session, values)
+    of_all, of_agent, *of_words = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
     few = [nodes <= COMMON_NODES for nodes in of_words]
     in_names, in_properties, beginnings = (
         tuple(compress(words.words, few[look::_LOOKS_A_WORD])) for look in range(_LOOKS_A_WORD)
@@ -103,19 +102,33 @@ async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
     either = {*in_names, *in_properties}
     common = tuple(word for word in words.words if word not in either)
     owns_many = of_agent * _MANY_ARE_ONE_OF >= of_all
-    return Rare(in_names, in_properties, long, alike <= COMMON_NODES, common, owns_many)
+    return Rare(in_names, in_properties, long, common, owns_many)
+
+
+async def is_spelling(session: AsyncSession, scope: Scope, words: Asked) -> bool:
+    """Whether few nodes have a name that is spelt much like all of the text; likewise.
+
+    By itself: it takes as long as all the words do, and is mostly not asked.
+    """
+    plan = await _ALIKE.value(session, {"agent": scope.agent_id, "whole": words.whole})
+    is_few: bool = plan[0]["Plan"]["Plan Rows"] <= COMMON_NODES
+    return is_few
+
+
+_OWN: Final = "select from graph_nodes where agent_id = :agent and"
+_ALIKE: Final = Direct(f"explain (format json) {_OWN} name %> :whole")
 
 
 @cache
-def _expected(words: int) -> TextClause:
+def _expected(words: int) -> Direct:
     """The plan whose parts say of how many nodes each is expected: all, the agent's, and those that hold the words."""
-    looks = ["true", "name %> :whole"]
+    looks = ["true"]
     for place in range(words):
         looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :word{place})"]
         looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :word{place})"]
         looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :beginning{place})"]
-    own = (f"select from graph_nodes where agent_id = :agent and {look}" for look in looks)
-    return text(f"explain (format json) {' union all '.join(['select from graph_nodes', *own])}")
+    own = (f"{_OWN} {look}" for look in looks)
+    return Direct(f"explain (format json) {' union all '.join(['select from graph_nodes', *own])}")
 
 
 def _quoted(word: str) -> str:

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
@@ -18,7 +17,6 @@ from shared.graph.proof.change import Change, Held, change
 from shared.graph.proof.fold import Claim
 from shared.graph.refold import claims_of
 from shared.graph.scope import Scope
-from shared.store.tables import Evidence
 from shared.tools import Json
 
 _TRIES: Final = 5
@@ -93,7 +91,7 @@ async def add_evidence(
         return held
     thing = held.thing
     # A statement of its own: what others had not committed before the lock was had is only seen by the next.
-    known = await claims_of(session, _of(thing))
+    known = await claims_of(session, thing.column, thing.id)
     changed = change(held.properties, known, _claims(thing, found))
     check(changed.properties)
     await thing.bring_up(session, changed, _rows(scope, thing, found))
@@ -141,11 +139,6 @@ async def made_or_locked(
 
 def _claims(thing: Thing, found: Sequence[Found]) -> list[Claim]:
     return [each.claim(thing.id) for each in found]
-
-
-def _of(thing: Thing) -> ColumnElement[bool]:
-    of_thing: ColumnElement[bool] = getattr(Evidence, thing.column) == thing.id
-    return of_thing
 
 
 def _held(held: Held) -> Json:

@@ -7,13 +7,14 @@ again.
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import namedtuple_row
 from sqlalchemy import ClauseElement, Dialect, text
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import SessionTransaction
 from sqlalchemy.sql.compiler import SQLCompiler
 
 Row = Any
@@ -22,6 +23,12 @@ Row = Any
 _DIALECT: Final[Dialect] = PGDialectAsync_psycopg()  # type: ignore[no-untyped-call]
 _DRIVER: Final = "psycopg"
 """Where a session keeps its connection."""
+
+
+class _Known(NamedTuple):
+    transaction: SessionTransaction | None
+    driver: AsyncConnection[Any]
+    """No more the session's once its transaction has ended."""
 
 
 class Direct:
@@ -88,10 +95,16 @@ class Direct:
 
 
 async def _driver_of(session: AsyncSession) -> AsyncConnection[Any]:
-    found: AsyncConnection[Any] | None = session.info.get(_DRIVER)
-    if found is None:
+    """It is asked for once in a transaction, and once in each savepoint: asking is what sets it."""
+    known: _Known | None = session.info.get(_DRIVER)
+    if known is None or known.transaction is not _innermost(session):
         connection = await (await session.connection()).get_raw_connection()
         driver = connection.driver_connection
         assert isinstance(driver, AsyncConnection)
-        found = session.info[_DRIVER] = driver
-    return found
+        known = session.info[_DRIVER] = _Known(_innermost(session), driver)
+    return known.driver
+
+
+def _innermost(session: AsyncSession) -> SessionTransaction | None:
+    within = session.sync_session
+    return within.get_nested_transaction() or within.get_transaction()

@@ -7,6 +7,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from sqlalchemy import bindparam, func, insert, select, text
+from sqlalchemy.exc import InvalidRequestError
 
 from shared.errors import TransientError
 from shared.store import pinging
@@ -80,6 +81,30 @@ async def test_a_statement_is_of_its_transaction(pool: Database) -> None:
     async with pool.transaction() as session:
         assert (await count.row(session, {"called": "kept"})).users == 1
         assert (await count.row(session, {"called": "undone"})).users == 0
+
+
+async def test_a_statement_is_of_its_savepoint(pool: Database) -> None:
+    make = Direct(insert(User), columns=["id", "name"])
+    async with pool.transaction() as session:
+        await make.run(session, {"id": uuid4(), "name": "before"})
+        async with session.begin_nested() as attempt:
+            await make.run(session, {"id": uuid4(), "name": "undone"})
+            await attempt.rollback()
+        async with session.begin_nested():
+            await make.run(session, {"id": uuid4(), "name": "within"})
+        await make.run(session, {"id": uuid4(), "name": "behind"})
+    async with pool.transaction() as session:
+        names = await Direct("select name from users order by name").rows(session)
+        assert [row.name for row in names] == ["before", "behind", "within"]
+
+
+async def test_no_statement_goes_to_a_connection_that_was_given_back(pool: Database) -> None:
+    look = Direct("select 1 as one")
+    async with pool.transaction() as session:
+        await look.value(session)
+        await session.rollback()
+        with pytest.raises(InvalidRequestError, match="closed transaction"):
+            await look.value(session)
 
 
 async def test_json_goes_in_and_comes_out(pool: Database) -> None:

@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.context.listed import MOST
 from shared.graph.lines import short
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED, Scope
 from shared.graph.values import one_line
 from shared.store import investigations
+from shared.store.direct import Direct, Row
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
 
@@ -45,24 +48,29 @@ async def asked_lines(session: AsyncSession, scope: Scope, iterations: int) -> l
 
 async def _recently_asked(session: AsyncSession, scope: Scope, iterations: int) -> Sequence[Asked]:
     # One more than asked for: the newest iteration is mostly the one that is running.
+    rows = await _newest().rows(session, {**scope.bound, "most": iterations + 1})
+    return [Asked(row.number, row.input.get("objective", ""), _came_of(row)) for row in rows]
+
+
+@cache
+def _newest() -> Direct:
     newest = (
         select(Iteration.id, Iteration.number)
-        .where(Iteration.agent_id == scope.agent())
+        .where(Iteration.agent_id == OWNED)
         .order_by(Iteration.number.desc())
-        .limit(iterations + 1)
+        .limit(MOST)
         .subquery()
     )
-    rows = await session.execute(
-        select(newest.c.number, Step)
+    return Direct(
+        select(newest.c.number, Step.input, Step.status, Step.result)
         .join(newest, newest.c.id == Step.iteration_id)
         .where(Step.kind == StepKind.QUERY)
         .order_by(newest.c.number.desc(), Step.index)
         .limit(_MOST_QUERIES)
     )
-    return [Asked(number, step.input.get("objective", ""), _came_of(step)) for number, step in rows]
 
 
-def _came_of(step: Step) -> str:
+def _came_of(step: Row) -> str:
     match step.status:
         case StepStatus.COMPLETED:
             return "answered" if has_written(step) else "nothing found"
@@ -72,7 +80,7 @@ def _came_of(step: Step) -> str:
             return "under way"
 
 
-def has_written(query: Step) -> bool:
+def has_written(query: Row) -> bool:
     """Whether the query has put anything into the graph."""
     result = query.result or {}
     return query.status == StepStatus.COMPLETED and bool(result.get("nodes") or result.get("edges"))

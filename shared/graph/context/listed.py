@@ -14,11 +14,13 @@ from sqlalchemy import (
     ColumnElement,
     Integer,
     Select,
+    String,
     Subquery,
     Uuid,
     any_,
     bindparam,
     literal,
+    literal_column,
     select,
     true,
 )
@@ -29,6 +31,7 @@ from sqlalchemy.orm import aliased
 from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import is_supported
 from shared.graph.type_names import RESERVED_TYPES
+from shared.store.direct import Direct
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json
 
@@ -67,7 +70,7 @@ class EdgeFacts:
 
 async def newest_facts(session: AsyncSession, scope: Scope, limit: int) -> list[NodeFacts]:
     """The nodes touched last, conclusions apart."""
-    rows = await session.execute(_newest_facts(), {**scope.bound, "most": limit})
+    rows = await _newest_facts().rows(session, {**scope.bound, "most": limit})
     return [NodeFacts(*row) for row in rows]
 
 
@@ -75,33 +78,36 @@ async def newest_of_type(
     session: AsyncSession, scope: Scope, type_name: str, limit: int
 ) -> list[NodeFacts]:
     values = {**scope.bound, "type_name": type_name, "most": limit}
-    return [NodeFacts(*row) for row in await session.execute(_newest_of_type(), values)]
+    return [NodeFacts(*row) for row in await _newest_of_type().rows(session, values)]
 
 
 async def nodes_by_ids(
     session: AsyncSession, scope: Scope, ids: Sequence[UUID]
 ) -> dict[UUID, NodeFacts]:
     """Those that the agent has."""
-    rows = await session.execute(_nodes_by_ids(), {**scope.bound, "ids": list(ids)})
+    rows = await _nodes_by_ids().rows(session, {**scope.bound, "ids": list(ids)})
     return {row[0]: NodeFacts(*row) for row in rows}
 
 
 @cache
-def _newest_facts() -> Select[Any]:
+def _newest_facts() -> Direct:
     newest = _newest_nodes(true(), literal(_NODES_PASSED))
-    return _in_order(newest).where(newest.c.type.not_in(RESERVED_TYPES)).limit(MOST)
+    reserved = [literal_column(f"'{each}'", String) for each in sorted(RESERVED_TYPES)]
+    return Direct(_in_order(newest).where(newest.c.type.not_in(reserved)).limit(MOST))
 
 
 @cache
-def _newest_of_type() -> Select[Any]:
-    return _in_order(_newest_nodes(GraphNode.type == bindparam("type_name"), MOST))
+def _newest_of_type() -> Direct:
+    return Direct(_in_order(_newest_nodes(GraphNode.type == bindparam("type_name"), MOST)))
 
 
 @cache
-def _nodes_by_ids() -> Select[UUID, str, str, Json, datetime]:
+def _nodes_by_ids() -> Direct:
     given = any_(bindparam("ids", type_=ARRAY(Uuid())))
-    return select(*_NODE).where(
-        GraphNode.agent_id == OWNED, is_supported(GraphNode), GraphNode.id == given
+    return Direct(
+        select(*_NODE).where(
+            GraphNode.agent_id == OWNED, is_supported(GraphNode), GraphNode.id == given
+        )
     )
 
 
@@ -121,34 +127,34 @@ def _in_order(nodes: Subquery) -> Select[Any]:
 
 
 async def newest_edges(session: AsyncSession, scope: Scope, limit: int) -> list[EdgeFacts]:
-    rows = await session.execute(_newest_edges(), {**scope.bound, "most": limit})
+    rows = await _newest_edges().rows(session, {**scope.bound, "most": limit})
     return [EdgeFacts(*row) for row in rows]
 
 
 async def edges_by_ids(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> list[EdgeFacts]:
     """Those that the agent has, those touched last first."""
-    rows = await session.execute(_edges_by_ids(), {**scope.bound, "ids": list(ids)})
+    rows = await _edges_by_ids().rows(session, {**scope.bound, "ids": list(ids)})
     return [EdgeFacts(*row) for row in rows]
 
 
 @cache
-def _newest_edges() -> Select[Any]:
+def _newest_edges() -> Direct:
     newest = (
         select(GraphEdge)
         .where(GraphEdge.agent_id == OWNED, is_supported(GraphEdge))
         .order_by(GraphEdge.updated_at.desc())
         .limit(MOST)
     )
-    return _with_ends(newest.subquery())
+    return Direct(_with_ends(newest.subquery()))
 
 
 @cache
-def _edges_by_ids() -> Select[Any]:
+def _edges_by_ids() -> Direct:
     given = any_(bindparam("ids", type_=ARRAY(Uuid())))
     wanted = select(GraphEdge).where(
         GraphEdge.agent_id == OWNED, is_supported(GraphEdge), GraphEdge.id == given
     )
-    return _with_ends(wanted.subquery())
+    return Direct(_with_ends(wanted.subquery()))
 
 
 def _with_ends(edges: Subquery) -> Select[Any]:

@@ -26,6 +26,7 @@ from shared.graph.context.listed import MOST
 from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import is_supported
 from shared.graph.types import MAX_TYPES
+from shared.store.direct import Direct
 from shared.store.tables import (
     GraphEdge,
     GraphEdgeType,
@@ -67,13 +68,13 @@ class ConnectedNode:
 
 
 async def node_types(session: AsyncSession, scope: Scope) -> list[NodeTypeFacts]:
-    rows = await session.execute(_node_types(), scope.bound)
+    rows = await _node_types().rows(session, scope.bound)
     return [NodeTypeFacts(*row) for row in rows]
 
 
 # Statements are put together once: that takes longer than PostgreSQL takes to answer.
 @cache
-def _node_types() -> Select[Any]:
+def _node_types() -> Direct:
     of_type = and_(
         GraphNode.agent_id == GraphNodeType.agent_id, GraphNode.type == GraphNodeType.name
     )
@@ -86,7 +87,7 @@ def _node_types() -> Select[Any]:
         .limit(1)
         .lateral()
     )
-    return (
+    return Direct(
         select(
             GraphNodeType.name,
             GraphNodeType.description,
@@ -103,19 +104,19 @@ def _node_types() -> Select[Any]:
 
 
 async def edge_types(session: AsyncSession, scope: Scope) -> list[EdgeTypeFacts]:
-    rows = await session.execute(_edge_types(), scope.bound)
+    rows = await _edge_types().rows(session, scope.bound)
     return [EdgeTypeFacts(*row) for row in rows]
 
 
 @cache
-def _edge_types() -> Select[str, str, int]:
+def _edge_types() -> Direct:
     counted = (
         select(1)
         .select_from(GraphEdge)
         .where(GraphEdge.agent_id == GraphEdgeType.agent_id, GraphEdge.type == GraphEdgeType.name)
         .correlate(GraphEdgeType)
     )
-    return (
+    return Direct(
         select(GraphEdgeType.name, GraphEdgeType.description, _at_most(counted, COUNT_LIMIT))
         .where(GraphEdgeType.agent_id == OWNED)
         .order_by(GraphEdgeType.name)
@@ -124,12 +125,12 @@ def _edge_types() -> Select[str, str, int]:
 
 
 async def best_connected(session: AsyncSession, scope: Scope, limit: int) -> list[ConnectedNode]:
-    rows = await session.execute(_best_connected(), {**scope.bound, "most": limit})
+    rows = await _best_connected().rows(session, {**scope.bound, "most": limit})
     return [ConnectedNode(*row) for row in rows]
 
 
 @cache
-def _best_connected() -> Select[UUID, str, str, int]:
+def _best_connected() -> Direct:
     recent = (
         select(GraphEdge.source_id, GraphEdge.target_id)
         .where(GraphEdge.agent_id == OWNED)
@@ -148,7 +149,7 @@ def _best_connected() -> Select[UUID, str, str, int]:
         .subquery()
     )
     degree = (_degree(GraphEdge.source_id) + _degree(GraphEdge.target_id)).label("degree")
-    return (
+    return Direct(
         select(GraphNode.id, GraphNode.type, GraphNode.name, degree)
         .join(busiest, busiest.c.node_id == GraphNode.id)
         .where(is_supported(GraphNode))

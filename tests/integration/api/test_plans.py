@@ -1,16 +1,14 @@
 """Pages are read by indexes, however much there is: by what Postgres says of the very statements that the api sends."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Final
 
 import httpx
 import psycopg
-from sqlalchemy import Engine, event
 
 from bench.large import AGENT, OWNER, Size, fill
 from shared.runtime.settings import Settings
 from tests.integration.api.asking import client_of
+from tests.sent import Sent, listened
 
 SIZE: Final = Size(nodes=5_000, edges=10_000, iterations=1_000, items=2_000, calls=5_000)
 
@@ -29,23 +27,6 @@ BY: Final = {
     "/inbox?unread=true": "inbox_items_unread_idx",
 }
 """List to the index that it is read by. What is small by its nature (agents, types, dead letters) is not among them."""
-
-Sent = list[tuple[str, Any]]
-
-
-@contextmanager
-def listened() -> Iterator[Sent]:
-    """Every statement that goes to Postgres, with its values."""
-    sent: Sent = []
-
-    def hear(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
-        sent.append((statement, values))
-
-    event.listen(Engine, "before_cursor_execute", hear)
-    try:
-        yield sent
-    finally:
-        event.remove(Engine, "before_cursor_execute", hear)
 
 
 def plan_of(url: str, statement: str, values: Any) -> str:

@@ -1,10 +1,9 @@
 """A page that is retracted, and everything that rests on it; then believed again, and everything as it was."""
 
-from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import Engine, delete, event, select
+from sqlalchemy import delete, select
 
 from shared.graph import context, query, retracting
 from shared.store.tables import Citation, Retraction, Source
@@ -12,6 +11,7 @@ from shared.tools import Json, ToolRefusalError
 from tests.integration.graph.evidence_rows import make_source
 from tests.integration.graph.library import Library
 from tests.integration.graph.world import World
+from tests.sent import listened
 
 OLD, NEW, OTHER = (f"https://{name}.example/page" for name in ("old", "new", "other"))
 
@@ -75,16 +75,8 @@ async def test_many_take_no_more_statements_than_one(library: Library) -> None:
 
 async def _statements_for(library: Library, url: str) -> int:
     await library.ask_retract(url)
-    sent: list[str] = []
-
-    def hear(_: Any, __: Any, statement: str, *___: Any) -> None:
-        sent.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", hear)
-    try:
+    with listened() as sent:
         await library.work_off()
-    finally:
-        event.remove(Engine, "before_cursor_execute", hear)
     return len(sent)
 
 

@@ -1,13 +1,12 @@
 """What it takes to write into a graph of 20,000 nodes: few statements, planned once, that go through no table."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.graph import writing
@@ -16,12 +15,11 @@ from shared.graph.validation import Validators
 from shared.store.database import Database
 from tests.conftest import cloned
 from tests.engines import Postgres
+from tests.sent import listened
 
 NODES: Final = 20_000
 TIMES: Final = 12
 """More than it takes until PostgreSQL keeps a plan."""
-
-Sent = list[tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -68,30 +66,16 @@ async def full(made: tuple[str, Filled]) -> AsyncIterator[Full]:
     await database.close()
 
 
-@contextmanager
-def _listened() -> Iterator[Sent]:
-    sent: Sent = []
-
-    def hear(_: Any, __: Any, statement: str, values: Any, *___: Any) -> None:
-        sent.append((statement, values))
-
-    event.listen(Engine, "before_cursor_execute", hear)
-    try:
-        yield sent
-    finally:
-        event.remove(Engine, "before_cursor_execute", hear)
-
-
 async def test_new_ones_take_four_statements_and_more_of_them_six(full: Full) -> None:
     """Two more where there is a thing already: to lock it, and to see what is known of it then."""
     name = f"{full.filled.names[0]} 7001"
     taken = []
     for _ in range(2):
         async with full.database.transaction() as session:
-            with _listened() as sent:
+            with listened() as sent:
                 await full.node(session, name)
             taken.append(len(sent))
-            with _listened() as sent:
+            with listened() as sent:
                 await full.edge(session, 0, "type_13")
             taken.append(len(sent))
     assert taken == [4, 4, 6, 6]
@@ -113,7 +97,7 @@ async def test_each_is_planned_once(full: Full) -> None:
 
 async def test_none_of_them_goes_through_a_table(full: Full) -> None:
     async with full.database.transaction() as session:
-        with _listened() as sent:
+        with listened() as sent:
             await full.node(session, f"{full.filled.names[0]} 9001")
             await full.edge(session, 100, "type_12")
     with psycopg.connect(full.url) as connection:

@@ -4,7 +4,7 @@ import asyncio
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import TextClause, func, select
+from sqlalchemy import func, select
 
 from shared.graph import edges, making, nodes, read
 from shared.store.tables import GraphEdge, GraphNode
@@ -223,9 +223,7 @@ async def test_the_node_of_another_agent_is_no_such_node(world: World, stranger:
 
 
 @pytest.mark.parametrize("statement", [making.NODE, making.EDGE])
-async def test_what_is_not_there_is_not_brought_up_in_silence(
-    world: World, statement: TextClause
-) -> None:
+async def test_what_is_not_there_is_not_brought_up_in_silence(world: World, statement: str) -> None:
     thing = {"id": uuid4(), "properties": {}, "seal": b""}
     async with world.database.transaction() as session:
         with pytest.raises(RuntimeError, match=f"{thing['id']} is locked"):
