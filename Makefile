@@ -10,7 +10,7 @@ WINDOW := services/api/window/vendor
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up cluster cluster-down tail test test-fast test-browser test-browser-short test-chaos test-chaos-short test-cluster \
+.PHONY: help setup bench demo up cluster cluster-down tail test test-fast test-browser test-browser-short test-chaos test-chaos-short test-cluster \
 	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip check format lock asyncapi clean
 
 help:  ## list these commands
@@ -71,6 +71,9 @@ test-cluster: $(VENV)/.installed-dev  ## the cluster on a real Docker Engine, in
 	@$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 	@VIGIL_TEST_ENGINES=docker $(BIN)/python -m pytest tests/integration
 	@$(BIN)/python -m bench.makespan
+
+bench: $(VENV)/.installed-dev  ## what an iteration costs, beside the same calls and rows by hand; makes docs/performance.md (6 minutes)
+	@$(BIN)/python -m bench.loop --json build/performance.json --document docs/performance.md $(ARGS)
 
 bench-makespan: $(VENV)/.installed-dev  ## one iteration of 20 queries with 1, 2 and 4 researchers, beside the ideal
 	@$(BIN)/python -m bench.makespan

@@ -1,45 +1,62 @@
+"""`python -m bench.loop`: what an iteration costs, beside what the same calls and rows cost by hand.
+
+The shipped actors, each in its process, on NATS and PostgreSQL as they are shipped, with a model and a search that answer
+at once; and the floor, in the same run. Exit code 1 where a goal is missed.
+"""
+
+import argparse
 import asyncio
+import json
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from bench.engines import engines, provision
+from bench.loop import goals, report
 from bench.loop.measuring import Place, measure
 from shared.runtime.settings import Settings
 
+DATABASE = "vigil"
 
-def main():
+
+def main() -> int:
+    asked = _asked()
     with (
         tempfile.TemporaryDirectory() as home,
         engines(Path(home), durable=True) as (postgres, nats),
     ):
-        settings = Settings(database_url=postgres.url("vigil"), nats_url=nats.url)
+        settings = Settings(database_url=postgres.url(DATABASE), nats_url=nats.url)
         provision(settings)
-        place = Place(settings, Path(home), "vigil", postgres, nats)
-        f = asyncio.run(
-            measure(place, iterations=int(sys.argv[1]), load_seconds=float(sys.argv[2]))
+        place = Place(settings, Path(home), DATABASE, postgres, nats)
+        figures = asyncio.run(
+            measure(place, iterations=asked.iterations, load_seconds=asked.seconds)
         )
-        for n, s in (("loop", f.loop), ("floor", f.floor)):
-            print(
-                n,
-                f"idle p50 {s.idle_p50 * 1e3:.1f} p95 {s.idle_p95 * 1e3:.1f} per s {s.per_second:.1f}",
-            )
-            for w, u in (("idle", s.idle), ("load", s.load)):
-                print(
-                    "  ",
-                    w,
-                    f"commits {u.commits:.1f} tx {u.transactions:.1f} wal {u.wal_bytes / 1e3:.1f}kB msgs {u.messages:.1f} cpu {u.all_seconds * 1e3:.1f} ms",
-                    {k: round(v * 1e3, 1) for k, v in u.seconds.items()},
-                )
-        print(f"hop p50 {f.hop_p50 * 1e3:.2f} p95 {f.hop_p95 * 1e3:.2f}")
-        print(
-            {k: round(v / 2**20) for k, v in f.rest_bytes.items()},
-            {k: round(v / 2**20) for k, v in f.load_bytes.items()},
-        )
-        for m in f.makespans:
-            print(m, f"{m.efficiency:.1%}")
-        for c in f.complaints[:20]:
-            print(c)
+    told = report.document(figures)
+    print(told)
+    if asked.json is not None:
+        asked.json.parent.mkdir(parents=True, exist_ok=True)
+        whole = {"machine": report.machine(), **asdict(figures)}
+        asked.json.write_text(json.dumps(whole, indent=1) + "\n")
+    if asked.document is not None:
+        asked.document.write_text(told)
+    for line in figures.complaints[:10]:
+        print(line, file=sys.stderr)
+    return int(any(not goal.is_met for goal in goals.goals(figures)))
 
 
-main()
+def _asked() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.loop", description=__doc__)
+    parser.add_argument(
+        "--iterations", type=int, default=100, help="one after another (default: 100)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="of 32 agents at once (default: 20)"
+    )
+    parser.add_argument("--json", type=Path, help="where the figures go too")
+    parser.add_argument("--document", type=Path, help="where the page goes too")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

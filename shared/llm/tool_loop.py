@@ -15,7 +15,7 @@ from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.embedding import Embeddings
 from shared.llm.phase import Listener, PhaseRun
 from shared.llm.tool_texts import faults, reply, texts_in
-from shared.store import interactions
+from shared.store import interactions, turns
 from shared.store.embeddings import EmbeddingRequest
 from shared.store.in_flight import InFlight
 from shared.store.ledger import CallRequest
@@ -142,6 +142,9 @@ class ToolLoop:
             return request.following(answer.message, *replies)
 
         applied = [use for use in fresh if use.request is None]
+        if len(applied) > 1:
+            async with self._run.transaction() as session:
+                await turns.take(session, self._run.lease.agent_id)
         for use in applied:
             # Behind the last round another request is sent than this one.
             opens = use is applied[-1] and not is_last

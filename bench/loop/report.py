@@ -1,0 +1,123 @@
+"""The figures as a page."""
+
+import os
+import platform
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from bench.loop import script
+from bench.loop.counters import Used
+from bench.loop.goals import goals
+from bench.loop.ideal import CRITICAL_CALLS
+from bench.loop.measuring import CALL_SECONDS, Figures, Side
+
+_LIBRARIES = ("faststream", "nats-py", "psycopg", "sqlalchemy", "pydantic")
+
+
+def machine() -> dict[str, str]:
+    """Where it was measured, and with what."""
+    return {
+        "measured": datetime.now(UTC).date().isoformat(),
+        "cores": str(os.cpu_count()),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in _LIBRARIES},
+    }
+
+
+def document(figures: Figures) -> str:
+    return "\n".join(_lines(figures)) + "\n"
+
+
+def _lines(figures: Figures) -> Iterator[str]:
+    about = machine()
+    yield "# What an iteration costs"
+    yield ""
+    yield (
+        "`make bench` runs the shipped actors, each in its process, on NATS and PostgreSQL with their shipped durability,"
+        " everything on: ledger, leases, budgets, evidence. The model and the search answer at once. Beside it, in the same"
+        " run, stands the *floor*: the same calls and rows by hand in one asyncio process, where every answer is journalled"
+        " with its rows in one commit, and nothing else is promised. It makes this page."
+    )
+    yield ""
+    yield (
+        f"The reference iteration: {script.MODEL_CALLS} calls of the model, {script.SEARCHES} searches, 12 nodes and 9 edges"
+        f" with their evidence, 2 analyses tied to 2 nodes each; {CRITICAL_CALLS} calls stand one behind another."
+    )
+    yield ""
+    told = ", ".join(f"{name} {value}" for name, value in about.items())
+    yield f"Of this run: {told}."
+    yield ""
+    yield "| | measured | goal | |"
+    yield "|---|---|---|---|"
+    for goal in goals(figures):
+        yield f"| {goal.what} | {goal.told} | {goal.wanted} | {'met' if goal.is_met else 'not met'} |"
+    yield ""
+    yield from _sides(figures)
+    yield from _processes(figures)
+    yield from _makespans(figures)
+
+
+def _sides(figures: Figures) -> Iterator[str]:
+    yield "## Beside the floor"
+    yield ""
+    yield "| | loop | floor | times |"
+    yield "|---|---|---|---|"
+    loop, floor = figures.loop, figures.floor
+    rows: list[tuple[str, Callable[[Side], float], str]] = [
+        ("one at a time, p50", lambda side: side.idle_p50 * 1000, "ms"),
+        ("one at a time, p95", lambda side: side.idle_p95 * 1000, "ms"),
+        ("32 agents", lambda side: side.per_second, "/s"),
+        ("commits", lambda side: side.idle.commits, ""),
+        ("transactions, looks among them", lambda side: side.idle.transactions, ""),
+        ("WAL", lambda side: side.idle.wal_bytes / 1000, "kB"),
+        ("messages", lambda side: side.idle.messages, ""),
+        ("processor time, one at a time", lambda side: side.idle.all_seconds * 1000, "ms"),
+        ("processor time, 32 agents", lambda side: side.load.all_seconds * 1000, "ms"),
+    ]
+    for what, value, unit in rows:
+        yield _row(what, value(loop), value(floor), unit)
+    yield ""
+    yield (
+        f"From one actor's commit to the next one's start: {figures.hop_p50 * 1000:.1f} ms at p50,"
+        f" {figures.hop_p95 * 1000:.1f} ms at p95."
+    )
+    yield ""
+
+
+def _row(what: str, loop: float, floor: float, unit: str) -> str:
+    times = f"{loop / floor:.2f}" if floor else ""
+    return f"| {what} | {loop:.1f} {unit} | {floor:.1f} {unit} | {times} |"
+
+
+def _processes(figures: Figures) -> Iterator[str]:
+    yield "## By process"
+    yield ""
+    yield "| | ms one at a time | ms with 32 agents | MiB at rest | MiB after the load |"
+    yield "|---|---|---|---|---|"
+    loop: Side = figures.loop
+    for name in loop.load.seconds:
+        rest, after = figures.rest_bytes.get(name), figures.load_bytes.get(name)
+        yield f"| {name} | {_ms(loop.idle, name)} | {_ms(loop.load, name)} | {_mib(rest)} | {_mib(after)} |"
+    yield ""
+
+
+def _ms(used: Used, name: str) -> str:
+    return f"{used.seconds[name] * 1000:.1f}"
+
+
+def _mib(held: int | None) -> str:
+    return "" if held is None else f"{held / 1024**2:.0f}"
+
+
+def _makespans(figures: Figures) -> Iterator[str]:
+    yield f"## With calls of {CALL_SECONDS * 1000:.0f} ms"
+    yield ""
+    yield "The ideal has the same slots, and nothing but calls takes time in it."
+    yield ""
+    yield "| agents | researchers | ideal s | measured s, each run | efficiency |"
+    yield "|---|---|---|---|---|"
+    for each in figures.makespans:
+        measured = ", ".join(f"{seconds:.2f}" for seconds in each.measured)
+        yield f"| {each.agents} | {each.researchers} | {each.ideal:.2f} | {measured} | {each.efficiency:.1%} |"
