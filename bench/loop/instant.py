@@ -1,4 +1,4 @@
-"""The model and the search of the reference iteration, in the actor's own process: at once, or after a fixed time."""
+"""The model of the reference iteration, in the actor's own process: it answers at once, or after a fixed time."""
 
 import asyncio
 import hashlib
@@ -9,9 +9,7 @@ from bench.loop import script
 from bench.loop.script import Query, Reference
 from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.provider import Hear
-from shared.search.client import SearchClient
 from shared.store.in_flight import InFlight
-from shared.tools import Json
 
 _TOKENS: Final = (1000, 100)
 """In and out, of every answer."""
@@ -33,19 +31,6 @@ class InstantProvider:
 
     async def close(self) -> None:
         """Nothing is open."""
-
-
-class InstantSearch(SearchClient):
-    def __init__(self, delay_seconds: float) -> None:
-        super().__init__(api_key="none", base_url=None, timeout_seconds=1.0)
-        self._delay_seconds = delay_seconds
-
-    async def search(
-        self, query: str, *, max_results: int, topic: str | None, time_range: str | None
-    ) -> Json:
-        if self._delay_seconds:
-            await asyncio.sleep(self._delay_seconds)
-        return {"results": [Query.within(query).page]}
 
 
 def answer_to(request: ChatRequest, call_key: str) -> ChatAnswer:

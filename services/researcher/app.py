@@ -3,7 +3,8 @@
 from services.researcher.research import Research
 from shared.llm.provider import Provider
 from shared.runtime.actor import Actor
-from shared.runtime.model import meaning_of, model_of, search_of
+from shared.runtime.model import meaning_of, model_of
+from shared.runtime.search import search_of
 from shared.runtime.settings import Settings
 from shared.runtime.step_actor import step_actor, step_database
 from shared.search.client import SearchClient

@@ -1,4 +1,4 @@
-"""The model and the search service, as the settings name them."""
+"""The model, as the settings name it."""
 
 from shared.errors import VigilError
 from shared.graph.meaning import Meaning
@@ -9,13 +9,10 @@ from shared.llm.prices import SHIPPED, Prices, read_prices
 from shared.llm.provider import ChatProvider, Provider
 from shared.llm.server import ModelServer
 from shared.runtime.logs import logger
+from shared.runtime.outside import NO_KEY, say_who_answers
 from shared.runtime.settings import Settings
-from shared.search.client import SearchClient
 from shared.store.database import Database
 from shared.store.words import Phase
-
-# Sent where no key is set: local servers want none, and the others answer clearly.
-NO_KEY = "no-key-set"
 
 log = logger(__name__)
 
@@ -23,7 +20,7 @@ log = logger(__name__)
 def model_of(settings: Settings, database: Database, provider: Provider | None = None) -> Model:
     """Of the `provider` that is given, or else of the one that the settings name."""
     if provider is None:
-        _say_who_answers(settings, "model")
+        say_who_answers(settings, "model")
     key = settings.openai_api_key
     server = ModelServer(
         api_key=key.get_secret_value() if key else NO_KEY,
@@ -62,19 +59,3 @@ def _provider(settings: Settings, server: ModelServer) -> Provider:
             return ChatProvider(server)
         case "background":
             return BackgroundProvider(server)
-
-
-def search_of(settings: Settings) -> SearchClient:
-    _say_who_answers(settings, "search")
-    key = settings.tavily_api_key
-    return SearchClient(
-        api_key=key.get_secret_value() if key else NO_KEY,
-        base_url=settings.tavily_base_url,
-        timeout_seconds=settings.search_timeout_seconds,
-    )
-
-
-def _say_who_answers(settings: Settings, of: str) -> None:
-    """Here and not where the settings are read: only who asks the model or the web is to speak of them."""
-    if of in settings.sandboxed:
-        log.info("no key is set: the sandbox answers", instead_of=of)

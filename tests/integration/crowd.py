@@ -14,7 +14,8 @@ from sqlalchemy import func, select
 from shared.errors import TransientError
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.model import model_of, search_of
+from shared.runtime.model import model_of
+from shared.runtime.search import search_of
 from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.search.tools import knowledge_acquisition

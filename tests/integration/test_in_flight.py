@@ -18,7 +18,8 @@ from shared.errors import PermanentError
 from shared.llm.phase import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.bus import Bus
-from shared.runtime.model import model_of, search_of
+from shared.runtime.model import model_of
+from shared.runtime.search import search_of
 from shared.runtime.settings import Settings
 from shared.search.tools import knowledge_acquisition
 from shared.store import in_flight, leases, telling

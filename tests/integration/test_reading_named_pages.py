@@ -10,7 +10,8 @@ from services.researcher.acquire import acquire
 from services.researcher.situation import Situation
 from shared.events.models import Query
 from shared.llm.phase import Model
-from shared.runtime.model import model_of, search_of
+from shared.runtime.model import model_of
+from shared.runtime.search import search_of
 from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.store.database import Database

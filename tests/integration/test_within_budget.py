@@ -11,7 +11,8 @@ from shared.errors import PermanentError, TransientError
 from shared.llm.phase import PhaseRun
 from shared.llm.prices import read_prices
 from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
-from shared.runtime.model import model_of, search_of
+from shared.runtime.model import model_of
+from shared.runtime.search import search_of
 from shared.runtime.settings import Settings
 from shared.search.tools import knowledge_acquisition
 from shared.store import leases, steps

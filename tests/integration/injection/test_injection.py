@@ -17,7 +17,8 @@ from shared.graph.types import node_types
 from shared.graph.validation import Validators
 from shared.llm.phase import Model
 from shared.llm.secrecy import Secret
-from shared.runtime.model import model_of, search_of
+from shared.runtime.model import model_of
+from shared.runtime.search import search_of
 from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.store import conversations, leases

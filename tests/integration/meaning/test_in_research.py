@@ -3,7 +3,8 @@
 import pytest
 
 from services.researcher.research import Research
-from shared.runtime.model import meaning_of, search_of
+from shared.runtime.model import meaning_of
+from shared.runtime.search import search_of
 from shared.store.tables import Step
 from tests.integration.levers import Sandbox
 from tests.integration.meaning.seeker import QUESTION, Seeker, fill

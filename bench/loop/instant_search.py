@@ -1,0 +1,20 @@
+"""The search of the reference iteration, likewise: apart from the model, as the real ones are."""
+
+import asyncio
+
+from bench.loop.script import Query
+from shared.search.client import SearchClient
+from shared.tools import Json
+
+
+class InstantSearch(SearchClient):
+    def __init__(self, delay_seconds: float) -> None:
+        super().__init__(api_key="none", base_url=None, timeout_seconds=1.0)
+        self._delay_seconds = delay_seconds
+
+    async def search(
+        self, query: str, *, max_results: int, topic: str | None, time_range: str | None
+    ) -> Json:
+        if self._delay_seconds:
+            await asyncio.sleep(self._delay_seconds)
+        return {"results": [Query.within(query).page]}
