@@ -1,6 +1,6 @@
 """The types that every agent has: its conclusions, and what ties an analysis to what it is about."""
 
-from typing import get_args
+from typing import Final, get_args
 from uuid import UUID
 
 from sqlalchemy.dialects.postgresql import insert
@@ -8,6 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.conclusions import Action, AnalysisKind
 from shared.graph.types import SYSTEM
+from shared.store.direct import Direct
 from shared.store.tables import GraphEdgeType, GraphNodeType
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.tools import Json
@@ -85,27 +86,31 @@ NODE_TYPES: tuple[Json, ...] = (
 )
 
 
+_ABOUT: Json = {
+    "name": ABOUT,
+    "description": "the analysis is about this node",
+    "source_types": [ANALYSIS_TYPE],
+    "target_types": [],
+}
+_NEW: Final = insert(GraphNodeType)
+_NODE_TYPE: Final = Direct(
+    _NEW.on_conflict_do_update(
+        index_elements=["agent_id", "name"],
+        set_={column: _NEW.excluded[column] for column in ADDED_TO},
+        where=(GraphNodeType.created_by == SYSTEM)
+        & (GraphNodeType.properties_schema != _NEW.excluded.properties_schema),
+    ),
+    columns=["agent_id", "created_by", *NODE_TYPES[0]],
+)
+_EDGE_TYPE: Final = Direct(
+    insert(GraphEdgeType).on_conflict_do_nothing(),
+    columns=["agent_id", "created_by", *_ABOUT],
+)
+
+
 async def ensure(session: AsyncSession, agent_id: UUID) -> None:
     """Gives the agent the system's types, and those that an older version gave it what has been added to them since."""
+    of_system = {"agent_id": agent_id, "created_by": SYSTEM}
     for values in NODE_TYPES:
-        new = insert(GraphNodeType).values(agent_id=agent_id, created_by=SYSTEM, **values)
-        await session.execute(
-            new.on_conflict_do_update(
-                index_elements=["agent_id", "name"],
-                set_={column: new.excluded[column] for column in ADDED_TO},
-                where=(GraphNodeType.created_by == SYSTEM)
-                & (GraphNodeType.properties_schema != new.excluded.properties_schema),
-            )
-        )
-    await session.execute(
-        insert(GraphEdgeType)
-        .values(
-            agent_id=agent_id,
-            name=ABOUT,
-            description="the analysis is about this node",
-            source_types=[ANALYSIS_TYPE],
-            target_types=[],
-            created_by=SYSTEM,
-        )
-        .on_conflict_do_nothing()
-    )
+        await _NODE_TYPE.run(session, {**of_system, **values})
+    await _EDGE_TYPE.run(session, {**of_system, **_ABOUT})

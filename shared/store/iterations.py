@@ -3,16 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
+from shared.store.direct import Direct
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+
+_CLOCK: Final = Direct("select clock_timestamp()")
+_OVERDUE: Final = Direct(
+    select(Iteration.id)
+    .where(
+        Iteration.status == IterationStatus.RUNNING,
+        Iteration.deadline_at < func.statement_timestamp(),
+    )
+    .order_by(Iteration.deadline_at)
+    .limit(bindparam("most"))
+)
 
 
 @dataclass(frozen=True)
@@ -129,17 +141,7 @@ async def locked(session: AsyncSession, iteration_id: UUID) -> Iteration | None:
 
 async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
     """Running iterations whose deadline has passed."""
-    return list(
-        await session.scalars(
-            select(Iteration.id)
-            .where(
-                Iteration.status == IterationStatus.RUNNING,
-                Iteration.deadline_at < func.statement_timestamp(),
-            )
-            .order_by(Iteration.deadline_at)
-            .limit(limit)
-        )
-    )
+    return [row.id for row in await _OVERDUE.rows(session, {"most": limit})]
 
 
 async def end_was_heard(session: AsyncSession, iteration_id: UUID) -> None:
@@ -157,4 +159,4 @@ async def end_was_heard(session: AsyncSession, iteration_id: UUID) -> None:
 
 async def clock(session: AsyncSession) -> Any:
     """The database's time (datetime, UTC), the only clock that all processes share."""
-    return (await session.execute(select(func.clock_timestamp()))).scalar_one()
+    return await _CLOCK.value(session)
