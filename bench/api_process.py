@@ -67,8 +67,15 @@ class ApiProcess:
             await self._process.wait()
 
     def peak_bytes(self) -> int:
-        """The most memory that it has held so far (VmHWM)."""
+        """The most memory that it has held so far."""
+        return self._memory("VmHWM")
+
+    def resident_bytes(self) -> int:
+        """The memory that it holds now."""
+        return self._memory("VmRSS")
+
+    def _memory(self, name: str) -> int:
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text()
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        line = next(line for line in status.splitlines() if line.startswith(f"{name}:"))
         return int(line.split()[1]) * 1024

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import psycopg
 
-from shared.store.words import Phase
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Phase
 
 OWNER: Final = "bench"
 AGENT: Final = "Bench"
@@ -32,6 +32,12 @@ class Size:
     """And as many interactions."""
     agents: int = 1
     """The others have nothing."""
+    names: int = 0
+    """Nodes that can be found by what they are called, which what writes and who looks for doubles ask for."""
+    conclusions: int = 0
+    """Pieces of advice, and as many analyses, each of which cites a node."""
+    sources: int = 0
+    """Pages that were read, each with two quotes."""
 
 
 def fill(url: str, size: Size) -> UUID:
@@ -40,7 +46,7 @@ def fill(url: str, size: Size) -> UUID:
         connection.execute("delete from users")
         connection.execute("insert into users (id, name) values (gen_random_uuid(), %s)", (OWNER,))
         _make_agent(connection, AGENT)
-        for statement in (*_work(size), *_graph(size), *_inbox(size)):
+        for statement in (*_work(size), *_graph(size), *_inbox(size), *_grounds(size)):
             connection.execute(statement)
         for number in range(1, size.agents):
             _make_agent(connection, f"{AGENT} {number}")
@@ -130,4 +136,43 @@ def _inbox(size: Size) -> Iterator[str]:
         "update graph_nodes set properties = properties ||"
         ' \'{"action": "HOLD", "content": "As it stands."}\''
         " where id in (select node_id from inbox_items)"
+    )
+
+
+def _grounds(size: Size) -> Iterator[str]:
+    """What the graph is called by, rests on, and leads to."""
+    yield (
+        "insert into graph_names (agent_id, type, key, backwards, by_length, name, node_id)"
+        " select agent_id, type, name, reverse(name), (select string_agg(word, ' ' order by length(word) desc, word)"
+        " from unnest(string_to_array(name, ' ')) word), name, id"
+        f" from graph_nodes join numbered using (id) where place <= {size.names}"
+    )
+    for type_name, word in (
+        (ADVICE_TYPE, '"action": "HOLD"'),
+        (ANALYSIS_TYPE, '"type": "pattern"'),
+    ):
+        yield (
+            "insert into graph_node_types (agent_id, name, description, properties_schema, created_by)"
+            f" select id, '{type_name}', '', '{{}}', 'system' from agents"
+        )
+        yield (
+            "insert into graph_nodes (id, agent_id, type, name, updated_at, properties)"
+            f" select gen_random_uuid(), agents.id, '{type_name}', '{type_name} ' || place,"
+            " now() - interval '1 hour' * place,"
+            f""" '{{{word}, "confidence": 0.7}}' || jsonb_build_object('summary', 'As it stands.', 'content',"""
+            " repeat('what is thought of it ', 20) || '[node:' || numbered.id || ']', 'generated_at', now())"
+            f" from agents, numbered where place <= {size.conclusions}"
+        )
+    yield (
+        "insert into sources (id, agent_id, url, title, fetched_at, sha256, text, seal)"
+        " select gen_random_uuid(), agents.id, 'https://pages.example/' || number, 'Page ' || number,"
+        " now() - interval '1 minute' * number, sha256(number::text::bytea), repeat('a quote of it. ', 500), ''"
+        f" from agents, generate_series(1, {size.sources}) number"
+    )
+    yield (
+        "insert into evidence (id, agent_id, node_id, source_id, first_byte, end_byte, quote_sha256, claims, as_of,"
+        " learned_at, seal) select gen_random_uuid(), agent_id, numbered.id, sources.id, 100 * quote, 100 * quote + 13, '',"
+        " '{}', fetched_at, fetched_at, ''"
+        " from (select *, row_number() over (order by url) as place from sources) sources"
+        " cross join generate_series(1, 2) quote join numbered on numbered.place = sources.place"
     )

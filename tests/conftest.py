@@ -1,11 +1,11 @@
 """The real engines, embedded as in the product or in containers; a database of its own for each test."""
 
-import asyncio
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,7 +24,7 @@ from shared.store.database import Database
 from tests import engines
 from tests.engines import Nats, Postgres
 from tests.seeds import first_seed, seed_count
-from tests.waiting import until
+from tests.waiting import waited_for
 
 TEMPLATE = "vigil_template"
 
@@ -126,9 +126,13 @@ def sandbox_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         (home / "sandbox.log").open("wb") as log,
         subprocess.Popen([*command, "--corpus", str(corpus)], stdout=log, stderr=log) as process,
     ):
-        asyncio.run(until(lambda: _answers(url), what=f"the sandbox to answer at {url}"))
-        yield url
-        process.terminate()
+        try:
+            # Not by a loop of its own: where Playwright drives a browser, one runs already.
+            waited_for(lambda: _answers(url), f"the sandbox to answer at {url}")
+            yield url
+        finally:
+            # Else leaving the block would wait for it for ever.
+            process.terminate()
 
 
 @pytest.fixture
@@ -172,9 +176,8 @@ def _no_real_services(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-async def _answers(url: str) -> bool:
-    async with httpx.AsyncClient() as client:
-        try:
-            return (await client.get(f"{url}/health")).status_code == 200
-        except httpx.TransportError:
-            return False
+def _answers(url: str) -> bool | None:
+    try:
+        return httpx.get(f"{url}/health").status_code == HTTPStatus.OK or None
+    except httpx.TransportError:
+        return None

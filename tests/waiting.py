@@ -23,3 +23,12 @@ async def until(
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {seconds:.0f} s in vain for {what}; last seen: {found!r}")
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
+
+
+def waited_for(look: Callable[[], T | None], what: str, seconds: float = 2 * DEADLINE_SECONDS) -> T:
+    """The same for tests that wait for processes: what `look` finds, once it finds something."""
+    deadline = time.monotonic() + seconds
+    while (found := look()) is None:
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
+        time.sleep(LOOK_AGAIN_SECONDS)
+    return found

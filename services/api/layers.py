@@ -15,6 +15,7 @@ from services.api.paths import is_open
 from services.api.rates import Rates, by_address
 from services.api.window.app import Window
 from services.api.window.for_people import ForPeople
+from services.api.window.smaller import Smaller
 from shared.store.callers import Caller
 
 
@@ -24,6 +25,7 @@ def layers(parts: Parts, window: Window) -> list[Middleware]:
     hosts = [settings.host, *settings.allowed_hosts, urlsplit(settings.reached_at).hostname or ""]
     return [
         Middleware(Measured, metrics=parts.metrics),
+        Middleware(Smaller),
         Middleware(ForPeople, pages=window.pages),
         Middleware(Guard, hosts=hosts),
         Middleware(

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Select, select, text
+from sqlalchemy import ARRAY, ColumnElement, Select, Uuid, any_, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import around, neighbourhood, search
@@ -23,6 +23,8 @@ FOUND_AT_MOST: Final = 50
 _EDGES_AN_END: Final = 60
 """Of a node, in each direction, those touched last: an edge is left out only where it is old at both of its ends."""
 _MOST_EDGES: Final = 3 * MOST_NODES
+_NODES_A_HUB: Final = 4
+"""Of those that are drawn by their edges, so that what these lead to is drawn too."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +38,20 @@ class Drawn:
 async def newest(session: AsyncSession, scope: Scope, of: Drawn, limit: int) -> DrawingView:
     """Those touched last."""
     order = GraphNode.updated_at.desc(), GraphNode.id.desc()
-    rows = await session.scalars(_nodes(scope, of).order_by(*order).limit(limit + 1))
-    nodes = [DrawnNode.model_validate(row) for row in rows]
+    rows = await session.execute(_nodes(scope, of).order_by(*order).limit(limit + 1))
+    nodes = [DrawnNode(*row) for row in rows]
     return await _with_edges(session, scope, nodes[:limit], cut=len(nodes) > limit)
 
 
 async def best_connected(session: AsyncSession, scope: Scope, of: Drawn, limit: int) -> DrawingView:
     """The nodes that most edges touch, of those touched last, and what those edges lead to."""
-    hubs = [each.id for each in await survey.best_connected(session, scope, limit)]
+    most = max(1, limit // _NODES_A_HUB)
+    hubs = [each.id for each in await survey.best_connected(session, scope, most)]
     edges = await around.touching(session, scope, hubs, limit)
     ends = (end for edge in edges for end in (edge.source_id, edge.target_id))
     ids = list(dict.fromkeys([*hubs, *ends]))
-    rows = await session.scalars(_nodes(scope, of).where(GraphNode.id.in_(ids[:limit])))
-    nodes = [DrawnNode.model_validate(row) for row in rows]
+    rows = await session.execute(_nodes(scope, of).where(_is_any_of(ids[:limit])))
+    nodes = [DrawnNode(*row) for row in rows]
     return await _with_edges(session, scope, nodes, cut=True)
 
 
@@ -58,8 +61,8 @@ async def found(
     """The best match first, by names and properties; as queryGraph finds them."""
     sought = Sought(words, list(of.types), updated_since=of.since)
     told = await search.find(session, scope, sought, limit)
-    rows = await session.scalars(_nodes(scope, of).where(GraphNode.id.in_(told.ids)))
-    by_id = {row.id: DrawnNode.model_validate(row) for row in rows}
+    rows = await session.execute(_nodes(scope, of).where(GraphNode.id.in_(told.ids)))
+    by_id = {row.id: DrawnNode(*row) for row in rows}
     nodes = [by_id[each] for each in told.ids if each in by_id]
     return await _with_edges(session, scope, nodes, cut=not told.is_all)
 
@@ -72,19 +75,29 @@ async def at(
     if near is None:
         return None
     return DrawingView(
-        nodes=[DrawnNode.model_validate(node) for node in near.nodes],
-        edges=[DrawnEdge.model_validate(edge) for edge in near.edges],
+        nodes=[
+            DrawnNode(each.id, each.type, each.name, each.updated_at, each.unsupported_since)
+            for each in near.nodes
+        ],
+        edges=[DrawnEdge(each.type, each.source_id, each.target_id) for each in near.edges],
         cut=near.cut,
     )
 
 
-def _nodes(scope: Scope, of: Drawn) -> Select[GraphNode]:
-    statement = select(GraphNode).where(GraphNode.agent_id == scope.agent())
+def _nodes(scope: Scope, of: Drawn) -> Select[UUID, str, str, datetime, datetime | None]:
+    """A DrawnNode's fields."""
+    columns = (getattr(GraphNode, name) for name in DrawnNode._fields)
+    statement = select(*columns).where(GraphNode.agent_id == scope.agent())
     if of.types:
         statement = statement.where(GraphNode.type.in_(of.types))
     if of.since is not None:
         statement = statement.where(GraphNode.updated_at >= of.since)
     return statement
+
+
+def _is_any_of(ids: Sequence[UUID]) -> ColumnElement[bool]:
+    """As one value: thousands of them take longer to hand over than to look up."""
+    return GraphNode.id == any_(literal(list(ids), ARRAY(Uuid)))
 
 
 async def _with_edges(
@@ -97,7 +110,7 @@ async def _with_edges(
 async def _among(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> list[DrawnEdge]:
     values = {**scope.bound, "ids": list(ids), "share": _EDGES_AN_END, "most": _MOST_EDGES}
     rows = await session.execute(text(_AMONG), values)
-    return [DrawnEdge.model_validate(row) for row in rows]
+    return [DrawnEdge(*row) for row in rows]
 
 
 def _newest_at(end: str) -> str:
@@ -111,10 +124,12 @@ def _newest_at(end: str) -> str:
 
 
 # Which of them lead elsewhere is looked at once for all: within the lateral, PostgreSQL would do so for each node anew.
+# `is true` has it keep the ids at hand to look each end up: it takes the edges for few, and would rather join by going
+# through all ids for each of them, which are thousands of thousands of steps.
 _AMONG: Final = (
     "with given as materialized (select unnest(cast(:ids as uuid[])) as id),"
     f" touching as materialized ({_newest_at('source')} union {_newest_at('target')})"
-    " select id, type, source_id, target_id from touching"
-    " where source_id in (select id from given) and target_id in (select id from given)"
+    " select type, source_id, target_id from touching"
+    " where (source_id in (select id from given)) is true and (target_id in (select id from given)) is true"
     f" and agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
 )

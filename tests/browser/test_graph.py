@@ -158,7 +158,7 @@ def test_a_search_leads_into_the_graph(window: Watched, told: Told) -> None:
 def test_a_node_says_on_what_it_rests(window: Watched, told: Told) -> None:
     page = window.open(f"/agents/{told.agent_id}/nodes/{told.maker}")
     thing = page.locator("article.thing")
-    expect(thing.locator(".sayings .value", has_text="90")).to_be_visible()
+    expect(thing.locator(".claims .value", has_text="90")).to_be_visible()
     expect(thing.get_by_text("Halden Cells bought 90 tonnes", exact=True)).to_be_visible()
     thing.get_by_text("1 superseded claim").click()
     expect(thing.locator(".superseded")).to_contain_text("40")

@@ -28,10 +28,10 @@ def test_iterations_stand_in_a_row_with_what_they_came_to(window: Watched, known
 
 
 def test_the_next_iteration_appears_without_a_reload(window: Watched, known: Known) -> None:
-    made = known.vigil.json("agent", "create", HOSTILE, "--name", "Cobalt", "--interval", "1d")
+    made = known.vigil.json("agent", "create", HOSTILE, "--name", "Makers", "--interval", "1d")
     page = window.open(f"/agents/{made['id']}/iterations")
     expect(page.locator("#iteration-1 .pill", has_text="completed")).to_be_visible(timeout=60_000)
-    assert known.vigil.vigil("run", "Cobalt").returncode == 0
+    assert known.vigil.vigil("run", "Makers").returncode == 0
     expect(page.locator("#iteration-2 .pill", has_text="completed")).to_be_visible(timeout=60_000)
 
 

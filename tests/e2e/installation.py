@@ -6,31 +6,20 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 
 from cli.local.datadir import DataDirectory
 from cli.local.ports import free_port
 from cli.local.running import Running
+from tests.waiting import waited_for
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 MISSION = "Watch battery makers and their lithium supply"
-
-T = TypeVar("T")
-
-
-def waited_for(look: Callable[[], T | None], what: str, seconds: float = 60) -> T:
-    """What `look` finds, once it finds something; fails at the deadline."""
-    deadline = time.monotonic() + seconds
-    while (found := look()) is None:
-        assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
-        time.sleep(0.05)
-    return found
 
 
 class Installation:

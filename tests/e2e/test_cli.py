@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.installation import CORPUS, MISSION, Installation, installed, waited_for
+from tests.e2e.installation import CORPUS, MISSION, Installation, installed
+from tests.waiting import waited_for
 
 INTERRUPTED = 130
 DEMO_KEYS = {

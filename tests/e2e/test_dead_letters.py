@@ -8,8 +8,9 @@ from typing import Any
 import nats
 import pytest
 
-from tests.e2e.installation import MISSION, Installation, installed, waited_for
+from tests.e2e.installation import MISSION, Installation, installed
 from tests.integration.levers import Sandbox
+from tests.waiting import waited_for
 
 UNREADABLE = b"\x00\xff junk"
 FUTURE = b'{"type": "vigil.query.v2.requested"}'

@@ -13,7 +13,7 @@ from services.api.merging import NewMerge
 from services.api.once import AskedOnce
 from services.api.pages import Page, Paging
 from services.api.responses import problems
-from shared.graph import doubles
+from shared.graph import pairs
 from shared.store.reading import merges
 from shared.store.reading.merge_shapes import DoubleView, MergeView
 
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/agents/{agent}", tags=["graph"])
 @router.get("/doubles")
 async def list_doubles(access: OwnedAgent, paging: Paging) -> Page[DoubleView]:
     """Nodes that may be one thing, among those touched last first; a page looks at `limit` nodes, and may find none."""
-    return await doubles.page(access.session, access.scope, paging)
+    return await pairs.page(access.session, access.scope, paging)
 
 
 @router.get("/merges")

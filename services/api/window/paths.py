@@ -13,9 +13,14 @@ _PROGRAMS: Final = ("/api/", "/health/", "/metrics")
 
 def is_for_people(scope: Scope) -> bool:
     """Whether a browser asks there for something to show; all else is for programs, which are answered in JSON."""
-    if scope["path"].startswith((*_PROGRAMS, f"{ASSETS}/")):
-        return False
-    return "text/html" in Headers(scope=scope).get("accept", "")
+    return not is_of_programs(scope["path"]) and "text/html" in Headers(scope=scope).get(
+        "accept", ""
+    )
+
+
+def is_of_programs(path: str) -> bool:
+    """Whether no page is there, and nothing that a page is made of but what it loads once."""
+    return path.startswith((*_PROGRAMS, f"{ASSETS}/"))
 
 
 def is_open(path: str) -> bool:

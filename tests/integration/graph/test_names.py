@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import delete, func, select
 
-from shared.graph import backfill, doubles, names, nodes, tools
+from shared.graph import backfill, doubles, names, nodes, pairs, tools
 from shared.graph.doubles import LIKENESS
 from shared.store.reading.page import Wanted
 from shared.store.tables import GraphName, GraphNode
@@ -120,7 +120,7 @@ async def test_names_of_older_nodes_are_taken_once_and_doubles_among_them_told(
     assert await backfill.take_names(companies.database) == 0
     assert await _add(companies, "Nvidia") == min(first, other)
     async with companies.database.transaction() as session:
-        page = await doubles.page(session, companies.scope, Wanted())
+        page = await pairs.page(session, companies.scope, Wanted())
     assert [({pair.node.id, pair.other.id}, pair.likeness) for pair in page.items] == [
         ({first, other}, 1.0)
     ]

@@ -13,7 +13,7 @@ from services.api.access import AgentAccess, OwnedAgent
 from services.api.merging import NewMerge, Reason
 from services.api.pages import Paging
 from services.api.window.rendering import Answering
-from shared.graph import doubles
+from shared.graph import pairs
 from shared.store.reading import merges
 from shared.store.reading.page import Wanted
 
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/agents/{agent}")
 
 @router.get("/doubles")
 async def list_doubles(access: OwnedAgent, page: Answering, paging: Paging) -> HTMLResponse:
-    found = await doubles.page(access.session, access.scope, paging)
+    found = await pairs.page(access.session, access.scope, paging)
     made = await merges.page(access.session, access.owner_id, access.agent.id, Wanted())
     return await page.answer(
         "graph/doubles.html",

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Literal
 from urllib.parse import urlencode
+from uuid import UUID
 
 from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
@@ -14,7 +15,7 @@ from services.api.window.rendering import Answering
 from shared.events.models import EVENTS
 from shared.events.subjects import pattern_of
 from shared.store.iterations import clock
-from shared.store.reading.agent_names import agent_names
+from shared.store.reading.agent_names import agent_names, names_of
 from shared.store.reading.agents import named
 
 router = APIRouter(prefix="/events")
@@ -26,6 +27,9 @@ BACK: Final[dict[Back, tuple[str, timedelta | None]]] = {
     "1h": ("from an hour ago", timedelta(hours=1)),
     "1d": ("from a day ago", timedelta(days=1)),
 }
+
+MOST_NAMES: Final = 500
+"""As many as the page has events."""
 
 
 @router.get("")
@@ -55,6 +59,14 @@ async def follow(
         wrong=wrong,
         stream=_stream("" if wrong else pattern, str(chosen.id) if chosen else None, since),
     )
+
+
+@router.get("/names")
+async def tell_names(
+    access: Owned, of: Annotated[list[UUID], Query(max_length=MOST_NAMES)]
+) -> dict[UUID, str]:
+    """What agents are called, of those that are the owner's, and still are."""
+    return await names_of(access.session, access.owner_id, of)
 
 
 def _wrong(pattern: str) -> str | None:

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from services.api.access import AgentAccess, OwnedAgent
 from services.api.problems import NotFoundError
+from services.api.window.drawn import drawn
 from services.api.window.headers import OF_PAGES
 from services.api.window.rendering import Answering
 from shared.graph import counting, drawing, neighbourhood, read
@@ -87,8 +88,8 @@ async def explore(access: OwnedAgent, page: Answering, entry: Entered) -> HTMLRe
 @router.get("/data")
 async def draw(access: OwnedAgent, entry: Entered) -> Response:
     """What the address of the same query shows first; of a node also what unfolds when it is asked to."""
-    drawn = await _drawn(access, entry)
-    return Response(drawn.model_dump_json(), headers=OF_PAGES, media_type="application/json")
+    picture = await _drawn(access, entry)
+    return Response(drawn(picture), headers=OF_PAGES, media_type="application/json")
 
 
 async def _drawn(access: AgentAccess, entry: Entry) -> DrawingView:
@@ -101,7 +102,8 @@ async def _drawn(access: AgentAccess, entry: Entry) -> DrawingView:
             raise NotFoundError("node", entry.node)
         return at
     if entry.search:
-        return await drawing.found(session, scope, entry.search, entry.of)
+        limit = min(entry.limit, drawing.FOUND_AT_MOST)
+        return await drawing.found(session, scope, entry.search, entry.of, limit)
     if entry.begin is Begin.CONNECTED:
         return await drawing.best_connected(session, scope, entry.of, entry.limit)
     return await drawing.newest(session, scope, entry.of, entry.limit)

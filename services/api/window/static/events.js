@@ -12,6 +12,7 @@ const away = document.getElementById("events-away");
 const pauseButton = document.getElementById("events-pause");
 const names = new Map([...document.querySelectorAll("#events-agents option")].map((each) => [each.value, each.textContent]));
 
+const unnamed = new Set();
 let isPaused = false;
 let waiting = [];
 let heldCount = 0;
@@ -62,17 +63,22 @@ function parsed(data) {
   }
 }
 
-// An agent that was made after this page: its name is asked for once.
-async function nameOf(agentId) {
-  const short = `agent ${String(agentId).slice(0, 8)}`;
-  names.set(agentId, short);
-  const answer = await fetch(`/api/v1/agents/${encodeURIComponent(agentId)}`).catch(() => null);
+// Agents that were made after this page. Of one that is deleted nobody knows the name: the beginning of its id stays.
+async function learnNames() {
+  const asked = new URLSearchParams([...unnamed].map((id) => ["of", id]));
+  unnamed.clear();
+  const answer = await fetch(`/events/names?${asked}`).catch(() => null);
   if (!answer?.ok) return;
-  const { name } = await answer.json();
-  names.set(agentId, name);
-  for (const each of list.querySelectorAll(".events-agent")) {
-    if (each.dataset.agent === agentId) each.textContent = name;
+  for (const [id, name] of Object.entries(await answer.json())) names.set(id, name);
+  for (const each of list.querySelectorAll(".events-agent")) each.textContent = names.get(each.dataset.agent);
+}
+
+function nameOf(agentId) {
+  if (agentId && !names.has(agentId)) {
+    names.set(agentId, `agent ${String(agentId).slice(0, 8)}`);
+    unnamed.add(agentId);
   }
+  return names.get(agentId);
 }
 
 function row(message) {
@@ -85,8 +91,7 @@ function row(message) {
   clock.title = EXACT.format(at);
   const name = make("span", "pill", message.event);
   name.dataset.tone = TONES[message.event.split(".").at(-1)] ?? "";
-  if (event.agent_id && !names.has(event.agent_id)) nameOf(event.agent_id);
-  const agent = make("span", "events-agent", names.get(event.agent_id));
+  const agent = make("span", "events-agent", nameOf(event.agent_id));
   agent.dataset.agent = event.agent_id;
   summary.append(clock, make("span", "events-name"), agent, make("span", "events-words", inWords(message.event, event)));
   summary.children[1].append(name);
@@ -141,6 +146,7 @@ function draw() {
     waiting = [];
     list.prepend(...rows);
     while (list.children.length > MOST) list.lastElementChild.remove();
+    if (unnamed.size) learnNames();
     tellCount();
   });
 }

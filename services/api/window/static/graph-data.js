@@ -15,12 +15,12 @@ export class Drawing {
   async bring(query, beside = null) {
     const told = await this.ask(query);
     const room = MOST_DRAWN - this.graph.order;
-    const fresh = told.nodes.filter((node) => !this.graph.hasNode(node.id));
+    const fresh = told.nodes.filter(([id]) => !this.graph.hasNode(id));
     const nodes = fresh.slice(0, Math.max(0, room));
     const at = beside && this.graph.hasNode(beside) ? this.graph.getNodeAttributes(beside) : null;
-    for (const node of nodes) this.addNode(node, at);
-    const edges = told.edges.filter((edge) => this.addEdge(edge)).length;
-    this.first ??= told.nodes[0]?.id ?? null;
+    for (const node of nodes) this.addNode(node, told.types, at);
+    const edges = told.edges.filter((edge) => this.addEdge(edge, told)).length;
+    this.first ??= told.nodes[0]?.[0] ?? null;
     this.size();
     return { nodes: nodes.length, edges, isCut: told.cut, isFull: nodes.length < fresh.length };
   }
@@ -33,24 +33,27 @@ export class Drawing {
     return answer.json();
   }
 
-  addNode(node, at) {
-    const [x, y] = place(node.id);
-    this.graph.addNode(node.id, {
+  addNode([id, type, name, touched, isUnsupported], types, at) {
+    const [x, y] = place(id);
+    this.graph.addNode(id, {
       x: at ? at.x + (x / SPREAD) * BESIDE : x,
       y: at ? at.y + (y / SPREAD) * BESIDE : y,
-      name: node.name,
-      label: label(node.name),
-      typeName: node.type,
-      touched: Date.parse(node.updated_at),
-      isUnsupported: node.unsupported_since !== null,
+      name,
+      label: label(name),
+      typeName: types[type],
+      touched,
+      isUnsupported: isUnsupported === 1,
       fixed: false,
     });
   }
 
-  addEdge(edge) {
+  // Of one type there is one edge at most from one node to another.
+  addEdge([from, to, type], { nodes, types }) {
     const { graph } = this;
-    if (graph.hasEdge(edge.id) || !graph.hasNode(edge.source_id) || !graph.hasNode(edge.target_id)) return false;
-    graph.addDirectedEdgeWithKey(edge.id, edge.source_id, edge.target_id, { typeName: label(edge.type) });
+    const [[source], [target]] = [nodes[from], nodes[to]];
+    const key = `${source} ${types[type]} ${target}`;
+    if (graph.hasEdge(key) || !graph.hasNode(source) || !graph.hasNode(target)) return false;
+    graph.addDirectedEdgeWithKey(key, source, target, { typeName: label(types[type]) });
     return true;
   }
 

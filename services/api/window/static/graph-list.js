@@ -63,6 +63,6 @@ function made(tag, properties) {
   return Object.assign(document.createElement(tag), properties);
 }
 
-function plural(number, one) {
+export function plural(number, one) {
   return `${number.toLocaleString()} ${one}${number === 1 ? "" : "s"}`;
 }

@@ -1,7 +1,7 @@
 // The graph explorer: an address says where the picture begins; from there on neighbourhoods are unfolded by hand.
 import { Drawing, MOST_DRAWN } from "./graph-data.js";
 import { Layout } from "./graph-layout.js";
-import { List } from "./graph-list.js";
+import { List, plural } from "./graph-list.js";
 import { canDraw, Picture } from "./graph-picture.js";
 import { Side } from "./graph-side.js";
 import { View } from "./graph-view.js";
@@ -55,7 +55,7 @@ class Explorer {
       return 0;
     }
     const more = added.isFull ? `The picture is full at ${MOST_DRAWN.toLocaleString()} nodes: hide some.` : added.isCut ? "There is more." : "";
-    this.say(`${added.nodes.toLocaleString()} nodes came in. ${more}`);
+    this.say(`${plural(added.nodes, "node")} came in. ${more}`);
     return added.nodes + added.edges;
   }
 
