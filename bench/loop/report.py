@@ -5,6 +5,7 @@ import platform
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import Final
 
 from bench.loop import script
 from bench.loop.counters import Used
@@ -12,6 +13,29 @@ from bench.loop.goals import goals
 from bench.loop.ideal import CRITICAL_CALLS
 from bench.loop.measuring import CALL_SECONDS, Figures, Side
 
+LIMITS: Final = """\
+## What limits them
+
+Looked at on 2026-11-22 with py-spy (what holds the interpreter) and pg_walinspect, on the reference iteration.
+
+- **Commits.** 36 are the loop's: 7 leases, 18 answers, 3 searches, 7 joins, and the beginning. What is measured above
+  that is the scheduler's note that an end was heard, and PostgreSQL's own housekeeping. See [decision
+  0021](decisions/0021-one-commit-between-two-sendings.md).
+- **Processor time.** Most is Python's, and most of that is spent around statements, not in them: SQLAlchemy holds 70
+  % of the aggregator's time and 30 % of a researcher's, where the hot statements have left it already. A transaction
+  costs 0.6 ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does.
+  To go on: joins, and what a step begins with, as compiled statements; sessions only where something is mapped.
+  PostgreSQL's share is the context, which is built anew for each of seven steps; steps that begin on the same state
+  could share it by its hash.
+- **WAL.** The calls take the most: each row is written four times (asked, reserved, answered, settled), and because
+  what changes is indexed or included in an index, each time in seven indexes too. Then the conversations, whose
+  contexts are kept word for word, 12 kB a phase, and the words of nodes in the search index. To go on: two writes in
+  place of four, and no index on what changes.
+- **Efficiency and hops** follow from processor time: two cores are busy with it.
+- **Memory.** An actor that asks nobody outside holds about 90 MiB, most of it SQLAlchemy (30) and FastStream with
+  NATS (12); the OpenAI library adds 15, Tavily's 11, which only those load that search. On one machine `vigil up`
+  shares most of it between the actors.
+"""
 _LIBRARIES = ("faststream", "nats-py", "psycopg", "sqlalchemy", "pydantic")
 
 
@@ -57,6 +81,8 @@ def _lines(figures: Figures) -> Iterator[str]:
     yield from _sides(figures)
     yield from _processes(figures)
     yield from _makespans(figures)
+    yield ""
+    yield LIMITS.rstrip()
 
 
 def _sides(figures: Figures) -> Iterator[str]:
