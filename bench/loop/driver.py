@@ -1,7 +1,6 @@
 """Has agents run: starts their iterations as the scheduler does, and hears of their ends."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -88,14 +87,6 @@ class Driver:
         del self._ends[iteration_id]
         _refuse_other(ended)
         return Ran(iteration_id, (ended.occurred_at - started.iteration.started_at).total_seconds())
-
-    async def run_for_ever(self, agent_id: UUID, until: float) -> int:
-        """One iteration after another until that time (monotonic); how many there were."""
-        count = 0
-        while time.monotonic() < until:
-            await self.run(agent_id)
-            count += 1
-        return count
 
     async def hops(self, iteration_ids: Sequence[UUID]) -> list[float]:
         """For each step: seconds from when it was asked for, in the commit that did, to when it was taken up.

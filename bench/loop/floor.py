@@ -83,14 +83,6 @@ class Floor:
         await iteration.go()
         return time.perf_counter() - began
 
-    async def run_for_ever(self, agent_id: UUID, until: float) -> int:
-        """As the driver's."""
-        count = 0
-        while time.monotonic() < until:
-            await self.run(agent_id)
-            count += 1
-        return count
-
     async def wait_for_an_answer(self) -> None:
         if self._delay_seconds:
             await asyncio.sleep(self._delay_seconds)

@@ -137,11 +137,12 @@ async def _sides(
         for turns in (loop_turns, floor_turns):
             await turns.take(iterations // ROUNDS)
     hops = await driver.hops(ran)
-    for turns, run_for_ever in (
-        (loop_turns, driver.run_for_ever),
-        (floor_turns, floor.run_for_ever),
-    ):
-        await turns.take_load(agents, run_for_ever, load_seconds)
+    runs: list[tuple[_Turns, Callable[[UUID], Awaitable[object]]]] = [
+        (loop_turns, driver.run),
+        (floor_turns, floor.run),
+    ]
+    for turns, run in runs:
+        await turns.take_load(agents, run, load_seconds)
     return (loop_turns.side(), floor_turns.side()), hops
 
 
@@ -177,12 +178,19 @@ class _Turns:
     async def take_load(
         self,
         agents: Sequence[UUID],
-        run_for_ever: Callable[[UUID, float], Awaitable[int]],
+        run: Callable[[UUID], Awaitable[object]],
         seconds: float,
     ) -> None:
+        async def run_again_and_again(agent_id: UUID) -> int:
+            count = 0
+            while time.monotonic() < began + seconds:
+                await run(agent_id)
+                count += 1
+            return count
+
         before = self._meter.take(await self._messages())
         began = time.monotonic()
-        counts = await asyncio.gather(*(run_for_ever(each, began + seconds) for each in agents))
+        counts = await asyncio.gather(*map(run_again_and_again, agents))
         took = time.monotonic() - began
         after = self._meter.take(await self._messages())
         await asyncio.to_thread(self._meter.settle)
