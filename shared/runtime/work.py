@@ -95,7 +95,8 @@ class StepHandler:
     async def _claimed(self, event: StepEvent) -> leases.Claim:
         """What was claimed is not committed yet: what its worker writes first goes with it.
 
-        Where that is undone, the same is claimed again by what is written next.
+        Where that is undone, the same is claimed again by what is written next. A step that has lain for long may have
+        been somebody's death before anything was written: its claim is committed at once, so that it is counted.
         """
         claims: list[leases.Claim] = []
 
@@ -114,6 +115,8 @@ class StepHandler:
         lease = replace(claim.lease, unit=unit)
         unit.begin_with(partial(leases.ensure_held, lease=lease))
         unit.once_committed(partial(reach, CrashPoint.LEASE_TAKEN))
+        if claim.waited_seconds > self._lease_seconds:
+            await unit.commit()
         return leases.Claimed(lease, claim.step)
 
     async def _claim(self, session: AsyncSession, event: StepEvent) -> leases.Claim:

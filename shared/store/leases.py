@@ -102,6 +102,14 @@ class Claimed:
     lease: Lease
     step: Step
 
+    @property
+    def waited_seconds(self) -> float:
+        """Since the step was first asked for, by the database's clock."""
+        asked_at, until = self.step.first_requested_at, self.step.lease_until
+        if asked_at is None or until is None:
+            return 0.0
+        return (until - asked_at).total_seconds() - self.lease.seconds
+
     def is_again(self, other: "Claim") -> bool:
         """Whether `other` is this claim, made anew after it was undone."""
         return isinstance(other, Claimed) and other.lease == self.lease

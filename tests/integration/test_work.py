@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 
 import pytest
 from nats.js.api import ConsumerInfo
@@ -101,6 +102,34 @@ async def test_a_doubled_request_works_once_and_tells_the_same(
         await until(lambda: settled(bus), what="all three messages to be acked")
     assert worked == 1
     assert (await subjects_told(bus)).count("plan.produced") == 1
+
+
+@pytest.mark.parametrize(
+    ("asked_ago", "is_seen"), [(timedelta(), False), (timedelta(minutes=1), True)]
+)
+async def test_a_claim_is_counted_at_once_where_somebody_may_have_died_of_the_step(
+    settings: Settings,
+    database: Database,
+    bus: Bus,
+    asked_ago: timedelta,
+    is_seen: bool,
+) -> None:
+    seen: list[int] = []
+
+    async def work(lease: Lease, step: Step) -> Outcome:
+        seen.append((await step_now(database, step)).epoch)
+        return Outcome({"queries": 0, "insights": 0})
+
+    made = await make_iteration(database, await make_agent(database))
+    async with database.transaction() as session:
+        asked_at = Step.first_requested_at - asked_ago
+        of_it = update(Step).where(Step.id == made.observe.id)
+        await session.execute(of_it.values(first_requested_at=asked_at))
+    await bus.publish(telling.request(made.iteration, made.observe))
+    async with running(observer(settings, work)):
+        await until(lambda: settled(bus), what="the message to be acked")
+    assert seen == [int(is_seen)]
+    assert (await step_now(database, made.observe)).epoch == 1
 
 
 async def test_a_permanent_error_fails_the_step_and_keeps_a_dead_letter(
