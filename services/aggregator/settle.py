@@ -35,8 +35,8 @@ async def settle(session: AsyncSession, iteration_id: UUID, tick: Tick) -> Itera
     before = await loaded(session, iteration)
     after, commands = join(before, tick)
     if after.stage != before.stage:
-        iteration.stage = after.stage
-        iteration.stage_changed_at = await iterations.clock(session)
+        changed_at = await iterations.clock(session)
+        iteration.stage, iteration.stage_changed_at = after.stage, changed_at
     for command in commands:
         await _carry_out(session, iteration, command)
     await session.flush()
@@ -92,6 +92,5 @@ async def _abandon(session: AsyncSession, step_ids: Sequence[UUID], error: str) 
 async def _end(
     session: AsyncSession, iteration: Iteration, status: IterationStatus, errors: tuple[str, ...]
 ) -> None:
-    iteration.status = status
-    iteration.errors = list(errors)
-    iteration.ended_at = await iterations.clock(session)
+    ended_at = await iterations.clock(session)
+    iteration.status, iteration.errors, iteration.ended_at = status, list(errors), ended_at

@@ -13,7 +13,7 @@ from shared.graph.scope import Scope
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.structured import response_format, structured_answer
 from shared.runtime.work import Outcome
-from shared.store import agents, interactions, investigations, iterations, memories
+from shared.store import agents, investigations, iterations, memories
 from shared.store.leases import Lease, leased_transaction
 from shared.store.tables import Iteration, Step
 from shared.store.words import Phase
@@ -44,7 +44,7 @@ class Observe:
         plan = await self._plan(run, scope, past)
 
         async def write(session: AsyncSession) -> None:
-            await interactions.complete(session, run.interaction)
+            run.complete(session)
             iteration = await session.get_one(Iteration, lease.iteration_id)
             iteration.observer_plan = plan.stored
             await investigations.drop_old(session, lease.agent_id, iteration.number)

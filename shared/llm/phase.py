@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
@@ -54,6 +54,15 @@ class Listener(Protocol):
 
     async def heard(self, text: str, calls: Sequence[ToolCall]) -> None:
         """One answer, whole and in the ledger. A resumed run tells those that it finds there, too."""
+
+
+@dataclass
+class _Telling:
+    """What one transaction is to tell of a run."""
+
+    events: list[Json] = field(default_factory=list)
+    is_complete: bool = False
+    is_new: bool = True
 
 
 class PhaseRun:
@@ -183,6 +192,27 @@ class PhaseRun:
 
         return await self._unit.keep(written)
 
+    def tell(self, session: AsyncSession, event: Json) -> None:
+        """Adds `event` to the interaction at the end of the transaction: its row is long, and written once then."""
+        self._telling(session).events.append(event)
+
+    def complete(self, session: AsyncSession) -> None:
+        """The same, that the run is over."""
+        self._telling(session).is_complete = True
+
+    def _telling(self, session: AsyncSession) -> "_Telling":
+        telling: _Telling = session.info.setdefault(self, _Telling())
+        if telling.is_new:
+            telling.is_new = False
+            self._unit.last(self._tell)
+        return telling
+
+    async def _tell(self, session: AsyncSession) -> None:
+        telling: _Telling = session.info.pop(self)
+        await interactions.tell(
+            session, self.interaction, telling.events, is_complete=telling.is_complete
+        )
+
     async def open_call(self, session: AsyncSession, request: CallRequest) -> Call:
         """Writes the call into the ledger with whatever else `session` commits, and reserves at its end what it can cost."""
         call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
@@ -246,12 +276,10 @@ class PhaseRun:
         recorded = self._as_recorded(request, answer)
 
         async def write(session: AsyncSession) -> None:
-            await self.settled(session, call, recorded)
-            await interactions.append(
-                session, self.interaction, {"type": "answer", "call_id": str(call.id)}
-            )
+            self.tell(session, {"type": "answer", "call_id": str(call.id)})
             if is_last(answer):
-                await interactions.complete(session, self.interaction)
+                self.complete(session)
+            await self.settled(session, call, recorded)
             for paid in paid_calls(answer):
                 await self.open_call(session, paid)
 

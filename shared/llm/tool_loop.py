@@ -15,7 +15,7 @@ from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.embedding import Embeddings
 from shared.llm.phase import Listener, PhaseRun
 from shared.llm.tool_texts import faults, reply, texts_in
-from shared.store import interactions, turns
+from shared.store import turns
 from shared.store.embeddings import EmbeddingRequest
 from shared.store.in_flight import InFlight
 from shared.store.ledger import CallRequest
@@ -204,7 +204,7 @@ class ToolLoop:
 
         async def write(session: AsyncSession) -> None:
             for use in unrecorded:
-                await self._record(session, use, {"call_id": str(call.id)})
+                self._record(session, use, {"call_id": str(call.id)})
             await _kept(session, uses[0], result)
             await self._run.answered(session, call, request, result)
 
@@ -217,7 +217,7 @@ class ToolLoop:
         """In one commit: the effect, its result, and behind the round's last one the record of the next call."""
         async with self._run.transaction() as session:
             result = await self._effect(session, use)
-            await self._record(session, use, {"result": result})
+            self._record(session, use, {"result": result})
             reach(CrashPoint.TOOL_APPLIED)
             self._results[use.key] = result
             if following is not None:
@@ -233,9 +233,9 @@ class ToolLoop:
         except ToolRefusalError as refusal:
             return {"error": str(refusal)}
 
-    async def _record(self, session: AsyncSession, use: _Use, outcome: Json) -> None:
+    def _record(self, session: AsyncSession, use: _Use, outcome: Json) -> None:
         event = {"type": "tool_result", "key": use.key, "name": use.call.name, **outcome}
-        await interactions.append(session, self._run.interaction, event)
+        self._run.tell(session, event)
 
     def _remember(self, events: Sequence[Json]) -> None:
         """What an interrupted run had recorded. Paid results stand in the ledger, where `_pay` finds them."""

@@ -1,8 +1,10 @@
 """Phase runs: opened once, growing as they go."""
 
+import json
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from sqlalchemy import Table, and_, bindparam, exists, func, literal, select, update
+from sqlalchemy import Table, and_, bindparam, exists, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -33,14 +35,18 @@ _BEGIN: Final = Direct(
     columns=_GIVEN,
 )
 _FIND: Final = Direct(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
-_EVENT: Final = bindparam("event", type_=JSONB)
-_OF_IT: Final = _TABLE.c.id == bindparam("of_interaction")
-_APPEND: Final = Direct(
-    update(_TABLE)
-    .where(_OF_IT, ~_TABLE.c.events.contains(_EVENT))
-    .values(events=_TABLE.c.events.op("||")(_EVENT))
+_TELL: Final = Direct(
+    """
+    update llm_interactions
+    set events = events || (
+          select coalesce(jsonb_agg(event order by place), '[]')
+          from jsonb_array_elements(cast(:events as jsonb)) with ordinality as told (event, place)
+          where not events @> jsonb_build_array(event)
+        ),
+        completed_at = case when :is_complete then clock_timestamp() else completed_at end
+    where id = :of_interaction
+    """
 )
-_COMPLETE: Final = Direct(update(_TABLE).where(_OF_IT).values(completed_at=func.clock_timestamp()))
 
 
 async def find(session: AsyncSession, lease: Lease, phase: Phase) -> Interaction | None:
@@ -79,10 +85,17 @@ async def open_or_resume(
     return Interaction(**begun._asdict())
 
 
-async def append(session: AsyncSession, interaction: Interaction, event: dict[str, Any]) -> None:
-    """Adds `event`, once: where a commit's answer was lost it may come again."""
-    await _APPEND.run(session, {"of_interaction": interaction.id, "event": [event]})
-
-
-async def complete(session: AsyncSession, interaction: Interaction) -> None:
-    await _COMPLETE.run(session, {"of_interaction": interaction.id})
+async def tell(
+    session: AsyncSession,
+    interaction: Interaction,
+    events: Sequence[dict[str, Any]],
+    *,
+    is_complete: bool,
+) -> None:
+    """Adds `events` in their order, each once: where a commit's answer was lost they may come again."""
+    given = {
+        "of_interaction": interaction.id,
+        "events": json.dumps(events),
+        "is_complete": is_complete,
+    }
+    await _TELL.run(session, given)

@@ -87,7 +87,9 @@ async def test_every_page_says_what_a_browser_may_run(world: World, path: str) -
         answer = await client.get(address(path, world.victim))
     assert answer.status_code in (200, 303, 403), answer.text
     if answer.status_code != 303:
+        # A page that is long is sent compressed to who takes that.
+        longer = {"Vary": f"{OF_PAGES['Vary']}, Accept-Encoding"}
         for name, value in OF_PAGES.items():
-            assert answer.headers[name] == value
+            assert answer.headers[name] in (value, longer.get(name, value))
         assert " style=" not in answer.text
         assert "<script>" not in answer.text

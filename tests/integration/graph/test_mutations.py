@@ -32,7 +32,9 @@ async def grow(proven: Proven, random: Random) -> None:
     for name in COUNTRIES:
         await proven.country(name)
     for number in range(8):
-        told = {name: random.randrange(10**6) for name in random.sample(COUNTRIES, 3)}
+        # Each of them at least once, or some would stand there unproven.
+        named = dict.fromkeys([COUNTRIES[number % len(COUNTRIES)], *random.sample(COUNTRIES, 3)])
+        told = {name: random.randrange(10**6) for name in named}
         day = FETCHED + timedelta(days=random.randrange(-300, 300))
         url = f"https://d.example/{number}"
         text = "".join(
