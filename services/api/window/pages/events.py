@@ -6,11 +6,12 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from services.api.access import Owned
 from services.api.paths import PREFIX
 from services.api.problems import NotFoundError
+from services.api.window.headers import OF_PAGES
 from services.api.window.rendering import Answering
 from shared.events.models import EVENTS
 from shared.events.subjects import pattern_of
@@ -63,10 +64,12 @@ async def follow(
 
 @router.get("/names")
 async def tell_names(
-    access: Owned, of: Annotated[list[UUID], Query(max_length=MOST_NAMES)]
-) -> dict[UUID, str]:
+    access: Owned, of: Annotated[tuple[UUID, ...], Query(max_length=MOST_NAMES)] = ()
+) -> Response:
     """What agents are called, of those that are the owner's, and still are."""
-    return await names_of(access.session, access.owner_id, of)
+    names = await names_of(access.session, access.owner_id, list(of))
+    told = {str(agent_id): name for agent_id, name in names.items()}
+    return JSONResponse(told, headers=OF_PAGES)
 
 
 def _wrong(pattern: str) -> str | None:
