@@ -62,7 +62,6 @@ class _Telling:
 
     events: list[Json] = field(default_factory=list)
     is_complete: bool = False
-    is_new: bool = True
 
 
 class PhaseRun:
@@ -201,10 +200,10 @@ class PhaseRun:
         self._telling(session).is_complete = True
 
     def _telling(self, session: AsyncSession) -> "_Telling":
-        telling: _Telling = session.info.setdefault(self, _Telling())
-        if telling.is_new:
-            telling.is_new = False
+        if self not in session.info:
+            session.info[self] = _Telling()
             self._unit.last(self._tell)
+        telling: _Telling = session.info[self]
         return telling
 
     async def _tell(self, session: AsyncSession) -> None:
