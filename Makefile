@@ -90,7 +90,7 @@ bench-window: $(VENV)/.installed-dev  ## pages of the window over a large graph,
 bench-graph: $(VENV)/.installed-dev  ## context, looks and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; others by ARGS="1000 20000")
 	@$(BIN)/python -m bench.graph $(ARGS)
 
-bench-round-trip: $(VENV)/.installed-dev  ## a graph of 100,000 nodes imported, verified, exported and imported again: in what time and memory (ARGS=1000000 for a million)
+bench-round-trip: $(VENV)/.installed-dev  ## a graph of 100,000 nodes imported, exported, imported again and verified: in what time and memory (ARGS=1000000 for a million)
 	@$(BIN)/python -m bench.round_trip $(ARGS)
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated

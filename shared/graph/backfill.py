@@ -50,7 +50,7 @@ async def _take(session: AsyncSession, nodes: list[GraphNode]) -> int:
     # In the order in which everybody takes names.
     rows.sort(key=lambda row: (str(row["agent_id"]), str(row["type"]), str(row["key"])))
     taken = await session.scalars(
-        insert(GraphName).values(rows).on_conflict_do_nothing().returning(GraphName.key)
+        insert(GraphName).on_conflict_do_nothing().returning(GraphName.key), rows
     )
     return len(taken.all())
 

@@ -6,14 +6,16 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Uuid, any_, literal, select, text
+from sqlalchemy import ARRAY, ColumnElement, Select, Uuid, any_, cast, literal, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import around, neighbourhood, search
 from shared.graph.context import survey
+from shared.graph.listing import listed
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.search import Sought
 from shared.graph.standing import STANDS
+from shared.store.direct import Direct
 from shared.store.reading.drawing_shapes import DrawingView, DrawnEdge, DrawnNode
 from shared.store.tables import GraphNode
 
@@ -86,8 +88,11 @@ async def at(
 
 def _nodes(scope: Scope, of: Drawn) -> Select[UUID, str, str, datetime, datetime | None]:
     """A DrawnNode's fields."""
-    columns = (getattr(GraphNode, name) for name in DrawnNode._fields)
-    statement = select(*columns).where(GraphNode.agent_id == scope.agent())
+    # Of the table, not of the class that is mapped to it: thousands of rows come without a look at each.
+    columns = GraphNode.__table__.columns
+    statement = select(*(columns[name] for name in DrawnNode._fields)).where(
+        GraphNode.agent_id == scope.agent()
+    )
     if of.types:
         statement = statement.where(GraphNode.type.in_(of.types))
     if of.since is not None:
@@ -95,9 +100,8 @@ def _nodes(scope: Scope, of: Drawn) -> Select[UUID, str, str, datetime, datetime
     return statement
 
 
-def _is_any_of(ids: Sequence[UUID]) -> ColumnElement[bool]:
-    """As one value: thousands of them take longer to hand over than to look up."""
-    return GraphNode.id == any_(literal(list(ids), ARRAY(Uuid)))
+def _is_any_of(ids: Collection[UUID]) -> ColumnElement[bool]:
+    return GraphNode.id == any_(cast(literal(listed(ids)), ARRAY(Uuid)))
 
 
 async def _with_edges(
@@ -108,28 +112,28 @@ async def _with_edges(
 
 
 async def _among(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> list[DrawnEdge]:
-    values = {**scope.bound, "ids": list(ids), "share": _EDGES_AN_END, "most": _MOST_EDGES}
-    rows = await session.execute(text(_AMONG), values)
-    return [DrawnEdge(*row) for row in rows]
+    values = {**scope.bound, "ids": listed(ids), "share": _EDGES_AN_END, "most": _MOST_EDGES}
+    return [DrawnEdge(*row) for row in await _AMONG.rows(session, values)]
 
 
-def _newest_at(end: str) -> str:
+def _newest_at(end: str, other: str) -> str:
     # A range of one, for the reason that `shared.graph.around` gives.
-    return (
-        "select newest.* from given cross join lateral"
-        " (select id, type, source_id, target_id, updated_at, agent_id, unsupported_since"
+    newest = (
+        "select id, type, source_id, target_id, updated_at, agent_id, unsupported_since"
         f" from graph_edges where {end}_id >= given.id and {end}_id <= given.id"
-        f" order by {end}_id desc, updated_at desc limit :share) newest"
+        f" order by {end}_id desc, updated_at desc limit :share"
+    )
+    return (
+        f"select newest.* from given cross join lateral ({newest}) newest"
+        f" where ({other}_id in (select id from given)) is true and agent_id = {OWNED_SQL} and {STANDS}"
     )
 
 
-# Which of them lead elsewhere is looked at once for all: within the lateral, PostgreSQL would do so for each node anew.
-# `is true` has it keep the ids at hand to look each end up: it takes the edges for few, and would rather join by going
-# through all ids for each of them, which are thousands of thousands of steps.
-_AMONG: Final = (
-    "with given as materialized (select unnest(cast(:ids as uuid[])) as id),"
-    f" touching as materialized ({_newest_at('source')} union {_newest_at('target')})"
-    " select type, source_id, target_id from touching"
-    " where (source_id in (select id from given)) is true and (target_id in (select id from given)) is true"
-    f" and agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
+# `is true` has PostgreSQL keep the ids at hand to look each end up: it takes the edges for few, and would rather join by
+# going through all ids for each of them, which are thousands of thousands of steps.
+_AMONG: Final = Direct(
+    "with given as materialized (select unnest(cast(:ids as uuid[])) as id)"
+    " select type, source_id, target_id"
+    f" from ({_newest_at('source', 'target')} union {_newest_at('target', 'source')}) among_them"
+    " order by updated_at desc, id limit :most"
 )

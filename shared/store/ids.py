@@ -10,7 +10,7 @@ _STATE_NAMESPACE = uuid5(NAMESPACE_URL, "urn:vigil:state")
 
 def _derived(kind: str, *parts: object) -> UUID:
     # Lengths are part of the name, so that no two lists of parts can read the same.
-    name = "".join(f"{len(str(part))}:{part}" for part in (kind, *parts))
+    name = "".join([f"{len(part)}:{part}" for part in map(str, (kind, *parts))])
     return uuid5(_STATE_NAMESPACE, name)
 
 

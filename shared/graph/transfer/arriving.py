@@ -1,38 +1,31 @@
 """A graph that comes from a file into a new agent: every row is checked as it was, then written as the new agent's own."""
 
+import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Final, cast
 from uuid import UUID
 
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.citations import Kind
-from shared.graph.proof import seals
-from shared.graph.proof.rows import EvidenceRow
 from shared.graph.scope import Scope
 from shared.graph.transfer import anew
+from shared.graph.transfer.checking import Checker, Known, Ready, Rows
 from shared.graph.transfer.copying import copy_rows
 from shared.graph.transfer.lines import EdgeLine, NodeLine, SourceLine
 from shared.graph.transfer.map import Arrived
-from shared.graph.transfer.reading import BadFileError, Read
-from shared.graph.transfer.spans import Sources, spanned
+from shared.graph.transfer.reading import Read
+from shared.graph.transfer.spans import spanned
 from shared.graph.type_names import RESERVED_TYPES
 from shared.graph.verify import checks, load
-from shared.graph.verify.checks import Spanned
-from shared.graph.verify.faults import Broken, Fault
 from shared.store.reading.keyset import slices_of
-from shared.store.tables import Evidence as EvidenceTable
-from shared.store.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType, Source
+from shared.store.tables import GraphEdgeType, GraphNode, GraphNodeType
 
-LINES_AT_ONCE: Final = 500
+LINES_AT_ONCE: Final = 1_000
 HEAVIEST: Final = 8 * 1024**2
-"""Bytes of pages, and of evidence by its weight, that are held at once."""
+"""Bytes of pages, and of evidence by its weight, of one batch; three are held at once."""
 _EVIDENCE_WEIGHT: Final = 2000
-
-Rows = list[dict[str, Any]]
-T = TypeVar("T", SourceLine, NodeLine, EdgeLine)
+_TYPES: Final = {"node_type": GraphNodeType, "edge_type": GraphEdgeType}
 
 
 class Arrival:
@@ -43,116 +36,75 @@ class Arrival:
         self._session = session
         self._scope = scope
         self._agent_id = scope.agent_id
-        self._old_agent = old_agent
+        self._checker = Checker(old_agent, scope.agent_id)
         self._arrived = Arrived(session)
+        self._waiting: Ready | None = None
+        """Checked, and not written yet."""
 
     async def take(self, contents: Iterable[Read]) -> None:
-        """Raises BadFileError where a row is not as it was when it was sealed, or speaks of what is not there."""
+        """Raises BadFileError where a row is not as it was when it was sealed, or speaks of what is not there.
+
+        While PostgreSQL writes one batch, a thread checks the next and reads the one after it: each takes about as long.
+        """
         await self._arrived.begin()
-        for batch in _batches(contents):
-            match batch[0].kind:
-                case "node_type" | "edge_type":
-                    await self._types(batch)
-                case "source":
-                    await self._sources(batch)
-                case "node":
-                    await self._nodes(batch)
-                case _:
-                    await self._edges(batch)
+        batches = _batches(contents)
+        batch = await asyncio.to_thread(next, batches, None)
+        while batch is not None:
+            kind = batch[0].kind
+            if self._waiting is not None and self._waiting.kind != kind:
+                await self._write()  # what comes now speaks of it
+            if kind in _TYPES:
+                await self._types(batch)
+                batch = await asyncio.to_thread(next, batches, None)
+            else:
+                batch = await self._check(batch, batches)
+        await self._write()
         await self._cite_anew()
 
+    async def _check(self, batch: list[Read], batches: Iterator[list[Read]]) -> list[Read] | None:
+        """The batch after it."""
+        known = await self._known(batch)
+
+        def checked() -> tuple[Ready, list[Read] | None]:
+            return self._checker.ready(batch, known), next(batches, None)
+
+        # Both to their end: nothing may still use the connection, or read the file, when one of them has failed.
+        written, told = await asyncio.gather(
+            self._write(), asyncio.to_thread(checked), return_exceptions=True
+        )
+        for outcome in (written, told):  # what stands first in the file is told of first
+            if isinstance(outcome, BaseException):
+                raise outcome
+        self._waiting, following = cast(tuple[Ready, list[Read] | None], told)
+        return following
+
     async def _types(self, batch: Sequence[Read]) -> None:
-        table = GraphNodeType if batch[0].kind == "node_type" else GraphEdgeType
+        table = _TYPES[batch[0].kind]
         for each in batch:
             self._session.add(table(agent_id=self._agent_id, **each.value.model_dump()))
         await self._session.flush()
 
-    async def _sources(self, batch: Sequence[Read]) -> None:
-        rows: Rows = []
-        known: dict[UUID, bool] = {}
-        pairs: list[tuple[UUID, UUID]] = []
-        for number, line in _of_kind(batch, SourceLine):
-            text_sha256 = seals.sha256(line.text)
-            _refuse(number, checks.of_source(self._old_agent, line, text_sha256))
-            moved = anew.source(self._agent_id, line)
-            rows.append({"agent_id": self._agent_id, **moved.model_dump()})
-            pairs.append((line.id, moved.id))
-            known[line.id] = line.retracted_at is not None
-        await copy_rows(self._session, Source.__tablename__, rows)
-        for retracted in (False, True):
-            of_them = [pair for pair in pairs if known[pair[0]] is retracted]
-            await self._arrived.add(of_them, retracted=retracted)
+    async def _known(self, batch: Sequence[Read]) -> Known:
+        lines = [read.value for read in batch]
+        if isinstance(lines[0], SourceLine):
+            return Known()
+        things = [line for line in lines if isinstance(line, NodeLine | EdgeLine)]
+        evidence = [each for line in things for each in line.evidence]
+        sources = await self._arrived.sources({each.source_id for each in evidence})
+        found = iter(await spanned(self._session, evidence, sources))
+        quoted = [[next(found) for _ in line.evidence] for line in things]
+        edges = [line for line in things if isinstance(line, EdgeLine)]
+        ends = {end for edge in edges for end in (edge.source_id, edge.target_id)}
+        return Known(sources, quoted, await self._arrived.new_ids(ends))
 
-    async def _nodes(self, batch: Sequence[Read]) -> None:
-        lines = list(_of_kind(batch, NodeLine))
-        sources = await self._sources_of(line.evidence for _, line in lines)
-        quoted = await self._spanned([line.evidence for _, line in lines], sources)
-        nodes, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID]]()
-        for (number, line), of_it in zip(lines, quoted, strict=True):
-            self._refuse_evidence(number, of_it)
-            _refuse(number, checks.of_node(self._old_agent, line, of_it))
-            new_id = anew.node_id(self._old_agent, self._agent_id, line)
-            pairs += [(old, new_id) for old in (line.id, *line.earlier_ids)]
-            moved = self._moved(line.evidence, new_id, sources)
-            evidence += [self._evidence(each, Kind.NODE) for each in moved]
-            row = anew.node(self._agent_id, line, new_id, [each.id for each in moved])
-            flag = _unsupported_since(line.updated_at, line.evidence, sources)
-            nodes.append(self._thing({**row.model_dump(exclude=_BESIDES), **flag}))
-        await copy_rows(self._session, GraphNode.__tablename__, nodes)
-        await copy_rows(self._session, EvidenceTable.__tablename__, evidence)
-        await self._arrived.add(pairs)
-
-    async def _edges(self, batch: Sequence[Read]) -> None:
-        lines = list(_of_kind(batch, EdgeLine))
-        sources = await self._sources_of(line.evidence for _, line in lines)
-        quoted = await self._spanned([line.evidence for _, line in lines], sources)
-        ends = await self._arrived.new_ids(
-            {end for _, line in lines for end in (line.source_id, line.target_id)}
-        )
-        there = dict.fromkeys(ends, "")
-        edges, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID]]()
-        for (number, line), of_it in zip(lines, quoted, strict=True):
-            self._refuse_evidence(number, of_it)
-            _refuse(number, checks.of_edge(self._old_agent, line, of_it, there))
-            row = anew.edge(self._agent_id, line, ends[line.source_id], ends[line.target_id])
-            pairs += [(old, row.id) for old in (line.id, *line.earlier_ids)]
-            moved = self._moved(line.evidence, row.id, sources)
-            evidence += [self._evidence(each, Kind.EDGE) for each in moved]
-            row = anew.sealed_edge(self._agent_id, row, [each.id for each in moved])
-            flag = _unsupported_since(line.updated_at, line.evidence, sources)
-            edges.append(self._thing({**row.model_dump(exclude=_BESIDES), **flag}))
-        await copy_rows(self._session, GraphEdge.__tablename__, edges)
-        await copy_rows(self._session, EvidenceTable.__tablename__, evidence)
-        await self._arrived.add(pairs)
-
-    async def _sources_of(self, evidence: Iterable[Sequence[EvidenceRow]]) -> Sources:
-        return await self._arrived.sources({each.source_id for of in evidence for each in of})
-
-    async def _spanned(
-        self, evidence: Sequence[Sequence[EvidenceRow]], sources: Sources
-    ) -> list[list[Spanned]]:
-        """Of each thing its own."""
-        found = iter(await spanned(self._session, [e for of in evidence for e in of], sources))
-        return [[next(found) for _ in of] for of in evidence]
-
-    def _refuse_evidence(self, number: int, evidence: Sequence[Spanned]) -> None:
-        for each in evidence:
-            _refuse(number, checks.of_evidence(self._old_agent, each))
-
-    def _moved(
-        self, evidence: Sequence[EvidenceRow], thing_id: UUID, sources: Sources
-    ) -> list[EvidenceRow]:
-        return [
-            anew.evidence(self._agent_id, each, thing_id, sources[each.source_id][0])
-            for each in evidence
-        ]
-
-    def _evidence(self, row: EvidenceRow, kind: Kind) -> dict[str, Any]:
-        values = row.model_dump()
-        return self._thing({f"{kind}_id": values.pop("thing_id"), **values})
-
-    def _thing(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"agent_id": self._agent_id, **values}
+    async def _write(self) -> None:
+        """What waits, if anything does."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        for table, rows in waiting.tables:
+            await copy_rows(self._session, table, rows)
+        await self._arrived.add(waiting.pairs)
 
     async def _cite_anew(self) -> None:
         """Conclusions cite what came after them too, so that they are brought up to it at the end."""
@@ -171,18 +123,6 @@ class Arrival:
                 changed.append({"id": node.id, "properties": told.properties, "seal": seal})
             if changed:
                 await self._session.execute(update(GraphNode), changed)
-
-
-def _unsupported_since(
-    moment: datetime, evidence: Sequence[EvidenceRow], sources: Sources
-) -> dict[str, datetime | None]:
-    """What rests on retracted pages alone was flagged when it was touched last."""
-    alone = bool(evidence) and all(sources[each.source_id][1] for each in evidence)
-    return {"unsupported_since": moment if alone else None}
-
-
-_BESIDES: Final = {"evidence", "earlier_ids"}
-"""What stands in a line beside the row."""
 
 
 def _batches(contents: Iterable[Read]) -> Iterator[list[Read]]:
@@ -208,20 +148,3 @@ def _weight(read: Read) -> int:
             return len(read.value.evidence) * _EVIDENCE_WEIGHT
         case _:
             return 0
-
-
-def _of_kind(batch: Sequence[Read], kind: type[T]) -> Iterator[tuple[int, T]]:
-    """With the number of each line."""
-    for read in batch:
-        assert isinstance(read.value, kind)
-        yield read.number, read.value
-
-
-def _refuse(number: int, faults: Iterable[Fault]) -> None:
-    """Raises BadFileError for whatever is wrong; that something has no proof is not wrong."""
-    for fault in faults:
-        if fault.broken is not Broken.UNPROVEN:
-            raise BadFileError(
-                f"line {number}: {fault.told}: this graph was changed behind Vigil's back; "
-                "`vigil verify --all`, where it came from, tells more"
-            )

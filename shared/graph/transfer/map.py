@@ -30,9 +30,12 @@ class Arrived:
         # A plan made while the table was small would read all of it once it is large.
         await self._session.execute(text("set local plan_cache_mode = force_custom_plan"))
 
-    async def add(self, pairs: Iterable[tuple[UUID, UUID]], *, retracted: bool = False) -> None:
-        """Raises IntegrityError where one of the old ids is there already."""
-        rows = [{"old": old, "new": new, "retracted": retracted} for old, new in pairs]
+    async def add(self, pairs: Iterable[tuple[UUID, UUID, bool]]) -> None:
+        """Old ids, new ones, and whether what has them is a retracted page.
+
+        Raises IntegrityError where one of the old ids is there already.
+        """
+        rows = [{"old": old, "new": new, "retracted": flag} for old, new, flag in pairs]
         await copy_rows(self._session, _TABLE, rows)
 
     async def new_ids(self, old: Collection[UUID]) -> dict[UUID, UUID]:

@@ -59,6 +59,7 @@ class ExportedGraph:
 
     def head(self) -> Head:
         text = self._next()
+        self._told.update(text)
         try:
             return Head.model_validate_json(text)
         except ValidationError as error:
@@ -70,12 +71,12 @@ class ExportedGraph:
     def contents(self) -> Iterator[Read]:
         place = 0
         while True:
-            before = self._told.hexdigest()
             text = self._next()
             kind, body = self._parted(text)
             if kind == END:
-                self._check_end(self._parsed(End, body), before)
+                self._check_end(self._parsed(End, body))
                 return
+            self._told.update(text)
             place = self._placed(kind, place)
             value: Content = self._parsed(KINDS[kind], body)
             self._count(kind, value)
@@ -92,7 +93,6 @@ class ExportedGraph:
                 if text
                 else f"the file ends after line {self._number - 1}, without its last line: it was cut short, export it again"
             )
-        self._told.update(text)
         return text
 
     def _parted(self, text: bytes) -> tuple[str, bytes]:
@@ -122,10 +122,10 @@ class ExportedGraph:
         if isinstance(value, NodeLine | EdgeLine):
             self._counts["evidence"] += len(value.evidence)
 
-    def _check_end(self, end: End, sha256: str) -> None:
+    def _check_end(self, end: End) -> None:
         if end.counts != self.counts:
             raise BadFileError("the last line counts other lines than there are: export it again")
-        if end.sha256 != sha256:
+        if end.sha256 != self._told.hexdigest():
             raise BadFileError(
                 "the file was changed since it was written: its lines do not give the SHA-256 of its last line"
             )

@@ -1,12 +1,12 @@
 """What stands at spans of pages that have arrived already, before their evidence is written."""
 
-from collections.abc import Mapping, Sequence
-from uuid import UUID
+from collections.abc import Sequence
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.proof.rows import EvidenceRow
+from shared.graph.transfer.checking import Sources
 from shared.graph.verify.checks import Spanned
 
 _QUOTES = text(
@@ -17,9 +17,6 @@ _QUOTES = text(
     " with ordinality as wanted (source_id, first_byte, end_byte, place)"
     " left join sources on sources.id = source_id order by place"
 )
-
-Sources = Mapping[UUID, tuple[UUID, bool]]
-"""By old id the new one, and whether it is retracted."""
 
 
 async def spanned(

@@ -54,9 +54,7 @@ class Evidence(Base):
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), index=True)
     node_id: Mapped[UUID | None] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
     edge_id: Mapped[UUID | None] = mapped_column(ForeignKey("graph_edges.id", ondelete="CASCADE"))
-    source_id: Mapped[UUID] = mapped_column(
-        ForeignKey("sources.id", ondelete="CASCADE"), index=True
-    )
+    source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
     first_byte: Mapped[int]
     end_byte: Mapped[int]
     """The span, in bytes of the source's text in UTF-8; the last one is not part of it."""
