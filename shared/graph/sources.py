@@ -1,7 +1,8 @@
 """The pages that an agent has read: kept as they came, found again by their address."""
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -20,6 +21,7 @@ from shared.store import ids
 from shared.store.direct import Direct
 from shared.store.iterations import clock
 from shared.store.tables import Source
+from shared.store.within import within
 from shared.tools import Json
 
 LONGEST_URL_BYTES: Final = 2_000
@@ -62,6 +64,18 @@ class Page:
 
 
 @dataclass(frozen=True)
+class _LookedUp:
+    versions: Sequence[Page]
+    at: float
+    """By this process's clock, in seconds."""
+
+    def as_of_now(self) -> list[Page]:
+        """As if looked up now: of what is told of one thing by two calls, one after the other is learned later."""
+        since = timedelta(seconds=time.monotonic() - self.at)
+        return [replace(each, looked_up_at=each.looked_up_at + since) for each in self.versions]
+
+
+@dataclass(frozen=True)
 class _Fetched:
     url: str
     title: str | None
@@ -74,6 +88,7 @@ async def keep_pages(session: AsyncSession, scope: Scope, answer: Json) -> None:
 
     An extract names no dates: a page without one takes that of its last version that has one.
     """
+    within(session).pop((_AT, scope), None)
     fetched = [page for each in answer.get("results", ()) if (page := _fetched(each)) is not None]
     if not fetched:
         return
@@ -94,6 +109,17 @@ async def pages_at(
     of the host.
     """
     wanted = list(dict.fromkeys(urls))
+    looked_up: dict[str, _LookedUp] = within(session).setdefault((_AT, scope), {})
+    if new := [url for url in wanted if url not in looked_up]:
+        found = await _versions_at(session, scope, new)
+        now = time.monotonic()
+        looked_up |= {url: _LookedUp(versions, now) for url, versions in found.items()}
+    return {url: looked_up[url].as_of_now() for url in wanted if url in looked_up}
+
+
+async def _versions_at(
+    session: AsyncSession, scope: Scope, wanted: Sequence[str]
+) -> dict[str, list[Page]]:
     spelt = {spelling for url in wanted for spelling in (url, plain(url), f"{plain(url)}/")}
     found = _by_url(await _pages(session, scope, spelt), wanted)
     if len(found) < len(wanted):

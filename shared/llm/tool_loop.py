@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeGuard
@@ -141,14 +142,9 @@ class ToolLoop:
             replies = [reply(use.call, self._results[use.key]) for use in uses]
             return request.following(answer.message, *replies)
 
-        applied = [use for use in fresh if use.request is None]
-        if len(applied) > 1:
-            async with self._run.transaction() as session:
-                await turns.take(session, self._run.lease.agent_id)
-        for use in applied:
+        if applied := [use for use in fresh if use.request is None]:
             # Behind the last round another request is sent than this one.
-            opens = use is applied[-1] and not is_last
-            await self._apply(use, following if opens else None)
+            await self._apply(applied, None if is_last else following)
         return following()
 
     def _understood(self, call: ToolCall, key: str) -> _Use:
@@ -213,25 +209,27 @@ class ToolLoop:
             await self._run.record(write)
         self._results |= {use.key: result for use in uses}
 
-    async def _apply(self, use: _Use, following: Callable[[], ChatRequest] | None) -> None:
-        """In one commit: the effect, its result, and behind the round's last one the record of the next call."""
+    async def _apply(
+        self, uses: Sequence[_Use], following: Callable[[], ChatRequest] | None
+    ) -> None:
+        """In one commit: the effects, their results, and the record of the next call."""
         async with self._run.transaction() as session:
-            result = await self._effect(session, use)
-            self._record(session, use, {"result": result})
-            reach(CrashPoint.TOOL_APPLIED)
-            self._results[use.key] = result
+            if len(uses) > 1:
+                await turns.take(session, self._run.lease.agent_id)
+            for use, result in zip(uses, await self._effects(session, uses), strict=True):
+                self._record(session, use, {"result": result})
+                reach(CrashPoint.TOOL_APPLIED)
+                self._results[use.key] = result
             if following is not None:
                 await self._run.open_call(session, following().as_call())
 
-    async def _effect(self, session: AsyncSession, use: _Use) -> Json:
-        if use.arguments is None:
-            return {"error": use.refusal}
-        assert isinstance(use.tool, StateTool)
-        try:
-            async with session.begin_nested():
-                return await use.tool.run(session, use.arguments)
-        except ToolRefusalError as refusal:
-            return {"error": str(refusal)}
+    async def _effects(self, session: AsyncSession, uses: Sequence[_Use]) -> list[Json]:
+        """What a tool wrote before it refused is undone. Mostly none does, which one savepoint for all of them shows."""
+        if len(uses) > 1:
+            with suppress(ToolRefusalError):
+                async with session.begin_nested():
+                    return [await _effect(session, use) for use in uses]
+        return [await _effect_or_refusal(session, use) for use in uses]
 
     def _record(self, session: AsyncSession, use: _Use, outcome: Json) -> None:
         event = {"type": "tool_result", "key": use.key, "name": use.call.name, **outcome}
@@ -253,6 +251,23 @@ def _costs(tool: Tool | None) -> TypeGuard[PaidTool[Any] | OrderedTool[Any]]:
 
 def _ends(answer: ChatAnswer) -> bool:
     return not answer.tool_calls
+
+
+async def _effect_or_refusal(session: AsyncSession, use: _Use) -> Json:
+    try:
+        async with session.begin_nested():
+            return await _effect(session, use)
+    except ToolRefusalError as refusal:
+        return {"error": str(refusal)}
+
+
+async def _effect(session: AsyncSession, use: _Use) -> Json:
+    """Raises ToolRefusalError."""
+    if use.arguments is None:
+        return {"error": use.refusal}
+    assert isinstance(use.tool, StateTool)
+    result: Json = await use.tool.run(session, use.arguments)
+    return result
 
 
 async def _bought(use: _Use, in_flight: InFlight) -> Json:

@@ -7,28 +7,21 @@ again.
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import namedtuple_row
 from sqlalchemy import ClauseElement, Dialect, text
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import SessionTransaction
 from sqlalchemy.sql.compiler import SQLCompiler
+
+from shared.store.within import within
 
 Row = Any
 """Its columns by their names, and in their order."""
 
 _DIALECT: Final[Dialect] = PGDialectAsync_psycopg()  # type: ignore[no-untyped-call]
-_DRIVER: Final = "psycopg"
-"""Where a session keeps its connection."""
-
-
-class _Known(NamedTuple):
-    transaction: SessionTransaction | None
-    driver: AsyncConnection[Any]
-    """No more the session's once its transaction has ended."""
 
 
 class Direct:
@@ -96,15 +89,11 @@ class Direct:
 
 async def _driver_of(session: AsyncSession) -> AsyncConnection[Any]:
     """It is asked for once in a transaction, and once in each savepoint: asking is what sets it."""
-    known: _Known | None = session.info.get(_DRIVER)
-    if known is None or known.transaction is not _innermost(session):
+    driver = within(session).get(AsyncConnection)
+    if driver is None:
         connection = await (await session.connection()).get_raw_connection()
         driver = connection.driver_connection
         assert isinstance(driver, AsyncConnection)
-        known = session.info[_DRIVER] = _Known(_innermost(session), driver)
-    return known.driver
-
-
-def _innermost(session: AsyncSession) -> SessionTransaction | None:
-    within = session.sync_session
-    return within.get_nested_transaction() or within.get_transaction()
+        # Asked again: this may have begun it.
+        within(session)[AsyncConnection] = driver
+    return driver

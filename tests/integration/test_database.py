@@ -14,6 +14,7 @@ from shared.store import pinging
 from shared.store.database import Database
 from shared.store.direct import Direct
 from shared.store.tables import GraphNodeType, User
+from shared.store.within import within
 from tests.integration.making import make_agent
 
 
@@ -96,6 +97,21 @@ async def test_a_statement_is_of_its_savepoint(pool: Database) -> None:
     async with pool.transaction() as session:
         names = await Direct("select name from users order by name").rows(session)
         assert [row.name for row in names] == ["before", "behind", "within"]
+
+
+async def test_what_is_known_within_a_transaction_ends_with_it(pool: Database) -> None:
+    async with pool.transaction() as session:
+        await session.connection()
+        within(session)["seen"] = 1
+        async with session.begin_nested():
+            assert "seen" not in within(session)
+            within(session)["seen"] = 2
+        assert "seen" not in within(session)
+        within(session)["seen"] = 3
+        await session.execute(text("select 1"))
+        assert within(session)["seen"] == 3
+        await session.commit()
+        assert "seen" not in within(session)
 
 
 async def test_no_statement_goes_to_a_connection_that_was_given_back(pool: Database) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
-from sqlalchemy import select
+from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import PermanentError, TransientError
@@ -130,12 +130,17 @@ async def test_what_was_answered_is_never_paid_for_again(
 
 
 class Bench:
-    """Tools that count, with one that costs and one that writes."""
+    """Tools that count, with one that costs and one that writes, into a table."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self.paid: list[int] = []
-        self.applied: list[int] = []
         self.break_at: int | None = None
+
+    async def written(self) -> list[int]:
+        """In the order in which it was; what was undone is not among it."""
+        async with self._database.transaction() as session:
+            return list(await session.scalars(text("select value from written order by place")))
 
     @property
     def tools(self) -> list[Tool]:
@@ -153,14 +158,23 @@ class Bench:
     async def _apply(self, session: AsyncSession, wanted: Wanted) -> Json:
         if wanted.value == self.break_at:
             raise TransientError("broke in the middle")
-        self.applied.append(wanted.value)
+        await session.execute(text(f"insert into written (value) values ({wanted.value})"))
+        if wanted.value < 0:
+            raise ToolRefusalError("nothing below zero is written")
         return {"wrote": wanted.value}
 
 
+@pytest.fixture
+async def bench(database: Database) -> Bench:
+    async with database.transaction() as session:
+        made = "create table written (place bigint generated always as identity, value integer)"
+        await session.execute(text(made))
+    return Bench(database)
+
+
 async def test_a_resumed_loop_repeats_no_call_and_no_effect(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database, bench: Bench
 ) -> None:
-    bench = Bench()
     levers.script(
         calls(("askOutside", {"value": 1}), ("askOutside", {"value": 2})),
         calls(*[("writeDown", {"value": value}) for value in (3, 4, 5)]),
@@ -169,20 +183,34 @@ async def test_a_resumed_loop_repeats_no_call_and_no_effect(
     bench.break_at = 4
     with pytest.raises(TransientError, match="broke in the middle"):
         await ToolLoop(phase_run(model, lease, agent), bench.tools).last_words()
+    assert await bench.written() == []
     bench.break_at = None
     resumed = ToolLoop(phase_run(model, lease, agent), bench.tools)
     assert await resumed.last_words() == "done"
-    assert (sorted(bench.paid), bench.applied) == ([1, 2], [3, 4, 5])
+    assert (sorted(bench.paid), await bench.written()) == ([1, 2], [3, 4, 5])
     assert levers.billed()["llm"] == 3
     assert resumed.results_of("writeDown") == [{"wrote": 3}, {"wrote": 4}, {"wrote": 5}]
     kinds = [event["type"] for event in await events_of(database)]
     assert (kinds.count("answer"), kinds.count("tool_result")) == (3, 5)
 
 
-async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+async def test_what_a_tool_wrote_before_it_refused_is_undone_and_that_of_others_stays(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, bench: Bench
 ) -> None:
-    bench = Bench()
+    levers.script(
+        calls(*[("writeDown", {"value": value}) for value in (3, -4, 5)]),
+        calls(("writeDown", {"value": -6})),
+        said(content="done"),
+    )
+    loop = ToolLoop(phase_run(model, lease, agent), bench.tools)
+    assert await loop.last_words() == "done"
+    assert await bench.written() == [3, 5]
+    assert loop.results_of("writeDown") == [{"wrote": 3}, {"wrote": 5}]
+
+
+async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database, bench: Bench
+) -> None:
     levers.script(
         calls(
             ("noSuchTool", {}),
@@ -202,14 +230,13 @@ async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
 
 
 async def test_tool_rounds_are_bounded_and_the_model_gets_the_last_word(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, bench: Bench
 ) -> None:
-    bench = Bench()
     levers.script(*[calls(("writeDown", {"value": n})) for n in range(MAX_TOOL_ROUNDS)])
     levers.script(said(content="that is all"))
     loop = ToolLoop(phase_run(model, lease, agent), bench.tools)
     assert await loop.last_words() == "that is all"
-    assert len(bench.applied) == MAX_TOOL_ROUNDS
+    assert len(await bench.written()) == MAX_TOOL_ROUNDS
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Pages as they are kept, and found again."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from shared.graph.sources import keep_pages, pages_at, recent_urls
 from shared.store.tables import Source
 from shared.tools import Json
 from tests.integration.graph.world import PAGE, World
+from tests.sent import listened
 
 URL = "https://press.example/lithium"
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
@@ -153,3 +155,18 @@ async def test_retracted_pages_are_not_offered(world: World) -> None:
             update(Source).where(Source.url == URL).values(retracted_at=datetime.now(UTC))
         )
         assert await recent_urls(session, world.scope, 10) == [PAGE["url"]]
+
+
+async def test_a_transaction_looks_a_page_up_once_and_again_once_it_has_kept_pages(
+    world: World,
+) -> None:
+    await world.read({"results": [{"url": URL, "content": "As it was."}]})
+    async with world.database.transaction() as session:
+        [first] = (await pages_at(session, world.scope, [URL]))[URL]
+        with listened() as sent:
+            [again] = (await pages_at(session, world.scope, [URL]))[URL]
+        assert not sent
+        assert replace(again, looked_up_at=first.looked_up_at) == first
+        assert again.looked_up_at > first.looked_up_at
+        await keep_pages(session, world.scope, {"results": [{"url": URL, "content": "As it is."}]})
+        assert len((await pages_at(session, world.scope, [URL]))[URL]) == 2
