@@ -1,5 +1,6 @@
 """One process's way onto the bus."""
 
+import asyncio
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -139,8 +140,11 @@ class Bus:
             raise TransientError(f"NATS did not store {subject}: {why}", counts=False) from error
 
     async def publish_all(self, events: Iterable[Event]) -> None:
-        for event in events:
-            await self.publish(event)
+        """Sent in their order, and waited for together. Raises what the first of them raises that was not stored."""
+        published = (self.publish(event) for event in events)
+        for outcome in await asyncio.gather(*published, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
 
     async def stop_listening(self) -> None:
         """No further message is taken. First of all at a stop: one that came later would lie there until ack_wait."""
