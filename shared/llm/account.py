@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -47,7 +48,7 @@ class Account:
         """The call's record, committed: mostly with what came before it."""
         if request.hash in self._waiting:
             await self._unit.commit()
-        if request.hash not in self._opened:
+        while request.hash not in self._opened:
             async with self._unit.transaction() as session:
                 self.open(session, request)
             await self._unit.commit()
@@ -71,6 +72,7 @@ class Account:
             session, self._agent_id, list(rows.values()), bounds
         )
         reserved = {sending.call_id: sending for sending in sendings}
-        for key, call in zip(wanted, calls, strict=True):
+        for call in calls:
             self._purse.note(call, bounds[call.id], reserved.get(call.id))
-            self._opened[key] = call
+        opened = dict(zip(wanted, calls, strict=True))
+        self._unit.if_committed(partial(self._opened.update, opened))
