@@ -92,7 +92,7 @@ class Embeddings:
         async def write(session: AsyncSession) -> None:
             await keep(session, vectors)
             if call.answer is None:
-                await run.settled(session, call, answer)
+                await run.answered_now(session, call, answer)
 
         await run.record(write)
 

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
 from shared.errors import VigilError
+from shared.llm.account import Account
 from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.embedder import Embedder
 from shared.llm.prices import Prices
@@ -22,7 +23,7 @@ from shared.store import agents, interactions, ledger
 from shared.store.database import Database
 from shared.store.in_flight import InFlight
 from shared.store.leases import Lease, ensure_held
-from shared.store.ledger import CallAnswer, CallRequest
+from shared.store.ledger import CallAnswer, CallRequest, NewRow
 from shared.store.tables import Agent, Call, Interaction
 from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import Phase
@@ -85,11 +86,11 @@ class PhaseRun:
         self._user_message = user_message
         self._system_prompt = system_prompt
         self._interaction: Interaction | None = None
-        self._opened: dict[str, Call] = {}
         self._unit = lease.unit or UnitOfWork(
             model.database, partial(ensure_held, lease=lease), waits=False
         )
         self._purse = Purse(model.database, lease, self._unit)
+        self._account = Account(lease, self._unit, self._purse, self._new_row, self._most_usd)
 
     @property
     def embedder(self) -> Embedder | None:
@@ -138,7 +139,7 @@ class PhaseRun:
                 response_format,
                 self._model.most_output_tokens[self.phase],
             )
-            await self.open_call(session, request.as_call())
+            self.open_call(session, request.as_call())
         return request
 
     async def answer_to(
@@ -212,34 +213,27 @@ class PhaseRun:
             session, self.interaction, telling.events, is_complete=telling.is_complete
         )
 
-    async def open_call(self, session: AsyncSession, request: CallRequest) -> Call:
-        """Writes the call into the ledger with whatever else `session` commits, and reserves at its end what it can cost."""
-        call = await ledger.open_call(session, self.lease, self.interaction.id, self.phase, request)
-        self._purse.price(call, self._most_usd(request))
-        self._purse.reserve(session, call)
-        self._opened[request.hash] = call
-        return call
+    def open_call(self, session: AsyncSession, request: CallRequest) -> None:
+        """See `Account.open`."""
+        self._account.open(session, request)
 
     async def opened(self, request: CallRequest) -> Call:
-        """The call's record, which mostly was written with what came before it."""
-        if request.hash not in self._opened:
-            async with self.transaction() as session:
-                await self.open_call(session, request)
-        return self._opened[request.hash]
+        """The call's record, which mostly was written with what came before it. Nothing waits to be committed then."""
+        return await self._account.opened(request)
 
-    async def answered(
-        self, session: AsyncSession, call: Call, request: CallRequest, content: Json
-    ) -> None:
+    def answered(self, call: Call, request: CallRequest, content: Json) -> None:
         """Records what a search gave; one that was refused has cost nothing."""
         assert request.operation is not None
         billed = self._purse.was_billed(call)
         cost_usd = self._model.prices.of_operation(request.operation) if billed else Decimal(0)
-        await self.settled(session, call, CallAnswer(content, cost_usd=cost_usd))
+        self._account.answer(call, CallAnswer(content, cost_usd=cost_usd))
 
-    async def settled(self, session: AsyncSession, call: Call, answer: CallAnswer) -> None:
-        """Records an answer, and at the end of the transaction what it has cost."""
-        await ledger.answer_call(session, call.id, answer)
-        self._purse.settle(call, answer.cost_usd)
+    async def answered_now(self, session: AsyncSession, call: Call, answer: CallAnswer) -> None:
+        """Records an answer that is looked for in the ledger as soon as it has come."""
+        await self._account.answer_now(session, call, answer)
+
+    def _new_row(self, request: CallRequest) -> NewRow:
+        return ledger.new_row(self.lease, self.interaction.id, self.phase, request)
 
     def _most_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices
@@ -278,9 +272,9 @@ class PhaseRun:
             self.tell(session, {"type": "answer", "call_id": str(call.id)})
             if is_last(answer):
                 self.complete(session)
-            await self.settled(session, call, recorded)
+            self._account.answer(call, recorded)
             for paid in paid_calls(answer):
-                await self.open_call(session, paid)
+                self.open_call(session, paid)
 
         await self.record(write)
 

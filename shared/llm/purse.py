@@ -1,19 +1,19 @@
 """Paying for the calls of one phase run: reserved before every sending, settled by the answer."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.errors import TransientError, VigilError
+from shared.store import ledger, paid_calls
 from shared.store.budgets import books, resting
 from shared.store.budgets.books import Sending
 from shared.store.database import Database
 from shared.store.leases import Lease
+from shared.store.ledger import CallAnswer
 from shared.store.tables import Call
 from shared.store.unit_of_work import UnitOfWork
 
@@ -38,35 +38,21 @@ class Purse:
         self._bounds: dict[UUID, Decimal] = {}
         self._fares: dict[UUID, _Fare] = {}
 
-    def price(self, call: Call, bound_usd: Decimal) -> None:
-        """Notes the most that one sending of `call` can cost."""
+    def note(self, call: Call, bound_usd: Decimal, reserved: Sending | None) -> None:
+        """The most that one sending of `call` can cost, and what its record was just written with."""
         self._bounds[call.id] = bound_usd
-        if call.provider_ref is not None and call.reserved_on is not None:
+        if reserved is not None:
+            self._fares[call.id] = _Fare(reserved, is_unsent=True)
+        elif paid_calls.was_never_sent(call):
+            # What may have been reserved for it was undone with all that was to be committed.
+            self._fares.pop(call.id, None)
+        elif call.provider_ref is not None and call.reserved_on is not None:
             # It is found again under that reference, and then settled.
             assert call.reserved_usd is not None
             sent = Sending(
                 call.id, self._agent_id, call.sendings, call.reserved_on, call.reserved_usd
             )
             self._fares[call.id] = _Fare(sent, is_unsent=False)
-
-    def reserve(self, session: AsyncSession, call: Call) -> None:
-        """At the end of the transaction, which writes its record. Where a cap is in the way nothing is reserved for any
-        that it writes: then `sending` asks again, call by call.
-        """
-        if not _is_fresh(call):
-            return
-        wanted: dict[UUID, Decimal] = session.info.setdefault(self, {})
-        if not wanted:
-            self._unit.last(self._reserve)
-        wanted[call.id] = self._bounds[call.id]
-
-    async def _reserve(self, session: AsyncSession) -> None:
-        bounds = session.info.pop(self)
-        self._keep(await books.reserve(session, self._agent_id, bounds) or ())
-
-    def _keep(self, reserved: Sequence[Sending]) -> None:
-        for sending in reserved:
-            self._fares[sending.call_id] = _Fare(sending, is_unsent=True)
 
     @asynccontextmanager
     async def sending(self, call: Call, *, is_needed: bool = True) -> AsyncIterator[None]:
@@ -83,8 +69,21 @@ class Purse:
             fare.is_unsent = error.unbilled
             raise
 
+    def answer(self, call: Call, answer: CallAnswer) -> None:
+        """`call` was answered: that and what it has cost is written at the end of the transaction, which is open."""
+        fare = self._fares.get(call.id)
+        if fare is None:
+            self._unit.last(partial(ledger.answer_call, call_id=call.id, answer=answer))
+            return
+        is_billed = not fare.is_unsent
+        self._unit.last(
+            partial(
+                paid_calls.answer_call, sending=fare.sending, answer=answer, is_billed=is_billed
+            )
+        )
+
     def settle(self, call: Call, cost_usd: Decimal | None) -> None:
-        """`call` was answered, at that cost: None where nobody says so. At the end of the transaction that records it."""
+        """The same, where its answer is recorded: at that cost, None where nobody says so."""
         fare = self._fares.get(call.id)
         if fare is None:
             return
@@ -120,10 +119,5 @@ class Purse:
             async with self._database.transaction() as session:
                 refusal = await resting.rest_or_wait(session, self._agent_id, bound_usd)
             raise refusal
-        self._keep(reserved)
-        return self._fares[call_id]
-
-
-def _is_fresh(call: Call) -> bool:
-    """Whether it has never been sent: then what is reserved for it now is for its first sending."""
-    return call.answered_at is None and call.sendings == 0
+        fare = self._fares[call_id] = _Fare(reserved[0], is_unsent=True)
+        return fare

@@ -202,7 +202,7 @@ class ToolLoop:
             for use in unrecorded:
                 self._record(session, use, {"call_id": str(call.id)})
             await _kept(session, uses[0], result)
-            await self._run.answered(session, call, request, result)
+            self._run.answered(call, request, result)
 
         unrecorded = [use for use in uses if use.key not in self._recorded]
         if unrecorded:
@@ -221,7 +221,7 @@ class ToolLoop:
                 reach(CrashPoint.TOOL_APPLIED)
                 self._results[use.key] = result
             if following is not None:
-                await self._run.open_call(session, following().as_call())
+                self._run.open_call(session, following().as_call())
 
     async def _effects(self, session: AsyncSession, uses: Sequence[_Use]) -> list[Json]:
         """What a tool wrote before it refused is undone. Mostly none does, which one savepoint for all of them shows."""

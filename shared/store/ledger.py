@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -34,6 +35,10 @@ _ANSWER: Final = Direct(
     .values(answered_at=func.clock_timestamp()),
     columns=("answer", "input_tokens", "output_tokens", "cost_usd"),
 )
+
+
+NewRow = Mapping[str, Any]
+"""A record by its columns."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +77,10 @@ class CallAnswer:
     cost_usd: Decimal | None = None
 
 
-async def open_call(
-    session: AsyncSession, lease: Lease, interaction_id: UUID, phase: Phase, request: CallRequest
-) -> Call:
-    """The call's record, new or as it stands. One that has `answered_at` must not be sent again."""
-    call_id = ids.call_id(lease.step_id, request.hash)
-    row = {
-        "id": call_id,
+def new_row(lease: Lease, interaction_id: UUID, phase: Phase, request: CallRequest) -> NewRow:
+    """The call's record as it begins."""
+    return {
+        "id": ids.call_id(lease.step_id, request.hash),
         "agent_id": lease.agent_id,
         "iteration_id": lease.iteration_id,
         "step_id": lease.step_id,
@@ -89,7 +91,11 @@ async def open_call(
         "request_hash": request.hash,
         "request": request.summary,
     }
-    found = await _OPEN.row(session, row) or await _FIND.row(session, {"of_call": call_id})
+
+
+async def open_call(session: AsyncSession, row: NewRow) -> Call:
+    """The call's record, new or as it stands. One that has `answered_at` must not be sent again."""
+    found = await _OPEN.row(session, row) or await _FIND.row(session, {"of_call": row["id"]})
     return Call(**found._asdict())
 
 

@@ -42,6 +42,7 @@ class UnitOfWork:
         self._kept: list[Write[Any]] = []
         self._last: list[Write[None]] = []
         self._once_committed: list[Callable[[], None]] = []
+        self._if_committed: list[Callable[[], None]] = []
         self._sendings = 0
 
     def begin_with(self, begin: Write[None]) -> None:
@@ -97,6 +98,10 @@ class UnitOfWork:
         else:
             self._once_committed.append(call)
 
+    def if_committed(self, call: Callable[[], None]) -> None:
+        """When what is being written is; never, where that is undone."""
+        self._if_committed.append(call)
+
     async def commit(self) -> None:
         """Returns when all that was written is safe. Raises TransientError; what was kept is safe then all the same."""
         async with self._turn:
@@ -134,7 +139,8 @@ class UnitOfWork:
         self._tell_committed()
 
     def _tell_committed(self) -> None:
-        calls, self._once_committed = self._once_committed, []
+        calls = self._if_committed + self._once_committed
+        self._if_committed, self._once_committed = [], []
         for call in calls:
             call()
 
@@ -146,7 +152,8 @@ class UnitOfWork:
     async def _undo(self, error: BaseException) -> None:
         """Raises it as the database tells it, unless that is the same."""
         stack, self._stack, self._session = self._stack, None, None
-        kept, self._kept, self._last = self._kept, [], []
+        kept, self._kept = self._kept, []
+        self._last, self._if_committed = [], []
         try:
             if stack is not None:
                 await stack.__aexit__(type(error), error, error.__traceback__)
@@ -166,7 +173,7 @@ class UnitOfWork:
             except TransientError as error:
                 if error.counts or error.is_final:
                     raise
-                self._last = []
+                self._last, self._if_committed = [], []
                 await asyncio.sleep(SAVE_AGAIN_SECONDS)
             else:
                 self._tell_committed()

@@ -20,16 +20,14 @@ def _ledger_off() -> None:
     """Whatever was answered is forgotten, and asked again."""
     from shared.llm.phase import PhaseRun
 
-    remembering = PhaseRun.open_call
+    remembering = PhaseRun.opened
 
-    async def open_call(self: PhaseRun, session: AsyncSession, request: Any) -> Call:
-        call = await remembering(self, session, request)
-        await session.flush()
-        session.expunge(call)
+    async def opened(self: PhaseRun, request: Any) -> Call:
+        call = await remembering(self, request)
         call.answer = call.answered_at = None
         return call
 
-    PhaseRun.open_call = open_call  # type: ignore[method-assign]
+    PhaseRun.opened = opened  # type: ignore[method-assign]
 
 
 def _epochs_off() -> None:

@@ -69,10 +69,8 @@ class Spender:
                 session, self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
             )
             request = CallRequest(CallKind.LLM, {"name": name}, {}, "m")
-            opened = await ledger.open_call(
-                session, self.lease, interaction.id, Phase.OBSERVER, request
-            )
-            return opened.id
+            row = ledger.new_row(self.lease, interaction.id, Phase.OBSERVER, request)
+            return (await ledger.open_call(session, row)).id
 
     async def reserve(
         self, bound: Amount, *names: str, day: date | None = TODAY

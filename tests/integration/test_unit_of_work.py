@@ -192,6 +192,19 @@ async def test_what_comes_last_is_undone_with_the_rest(unit: UnitOfWork) -> None
     assert order == []
 
 
+async def test_what_hangs_on_a_commit_is_not_told_where_it_is_undone(unit: UnitOfWork) -> None:
+    told: list[str] = []
+    async with unit.transaction():
+        unit.if_committed(lambda: told.append("undone"))
+    with pytest.raises(RuntimeError):
+        await _fail(unit, "half done", RuntimeError("a fault"))
+    async with unit.transaction():
+        unit.if_committed(lambda: told.append("committed"))
+    assert told == []
+    await unit.commit()
+    assert told == ["committed"]
+
+
 async def test_who_begins_otherwise_does_so_from_the_commit_on(workers: Database) -> None:
     begun: list[str] = []
 

@@ -9,16 +9,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.direct import Direct
+from shared.store.budgets import days
+from shared.store.direct import Direct, Row
 
 INSTALLATION: Final = UUID(int=0)
 """The scope of the whole installation."""
+
+Wanted = Mapping[str, Any]
+"""What is to be reserved, and for which calls."""
+Closing = Mapping[str, Any]
+"""Which sending is over, and what it has cost."""
 
 _NOTHING: Final = Decimal(0)
 
@@ -57,7 +63,17 @@ async def reserve(
 
     Nothing may be reserved for them: see `presume_call`. `day` is the database's, in UTC, unless it is given.
     """
-    given = {
+    given = wanted(agent_id, bounds, day)
+    rows = await _RESERVE.rows(session, given)
+    on = await reserved_on(session, given, rows[0])
+    if on is None:
+        return None
+    return [Sending(row.id, agent_id, row.sendings, on, bounds[row.id]) for row in rows]
+
+
+def wanted(agent_id: UUID, bounds: Mapping[UUID, Decimal], day: date | None = None) -> Wanted:
+    """What `days.RESERVING` is given."""
+    return {
         "agent": agent_id,
         "installation": INSTALLATION,
         "day": day,
@@ -66,16 +82,18 @@ async def reserve(
         "ids": list(bounds),
         "bounds": list(bounds.values()),
     }
-    rows = await _RESERVE.rows(session, given)
-    of_agent, of_installation = rows[0].agent_day, rows[0].installation_day
+
+
+async def reserved_on(session: AsyncSession, given: Wanted, found: Row) -> date | None:
+    """The day, by the first row of what `days.RESERVING` has written; None where a cap is in the way.
+
+    What only the installation refuses the agent is given back.
+    """
+    of_agent: date | None = found.agent_day
+    of_installation: date | None = found.installation_day
     if of_agent is not None and of_installation is None:
-        given |= {"day": of_agent}
-        await session.execute(_GIVE_BACK, given)
-    if of_installation is None:
-        return None
-    return [
-        Sending(row.id, agent_id, row.sendings, of_installation, bounds[row.id]) for row in rows
-    ]
+        await session.execute(_GIVE_BACK, {**given, "day": of_agent})
+    return of_installation
 
 
 async def settle(session: AsyncSession, sending: Sending, cost_usd: Decimal | None) -> None:
@@ -83,14 +101,29 @@ async def settle(session: AsyncSession, sending: Sending, cost_usd: Decimal | No
 
     Does nothing where the sending was settled, or presumed, before.
     """
-    presumed = sending.bound_usd if cost_usd is None else _NOTHING
-    spent = sending.bound_usd if cost_usd is None else cost_usd
-    await _close(session, sending, spent_usd=spent, spent_calls=1, presumed_usd=presumed)
+    await close(session, settled(sending, cost_usd))
 
 
 async def release(session: AsyncSession, sending: Sending) -> None:
     """The call was certainly not billed."""
-    await _close(session, sending, spent_usd=_NOTHING, spent_calls=0, presumed_usd=_NOTHING)
+    await close(session, released(sending))
+
+
+async def close(session: AsyncSession, given: Closing) -> None:
+    """As `settled` or `released` say."""
+    await _CLOSE.run(session, given)
+
+
+def settled(sending: Sending, cost_usd: Decimal | None) -> Closing:
+    """What `days.SETTLING` is given: see `settle`."""
+    presumed = sending.bound_usd if cost_usd is None else _NOTHING
+    spent = sending.bound_usd if cost_usd is None else cost_usd
+    return _closing(sending, spent_usd=spent, spent_calls=1, presumed_usd=presumed)
+
+
+def released(sending: Sending) -> Closing:
+    """What `days.SETTLING` is given: see `release`."""
+    return _closing(sending, spent_usd=_NOTHING, spent_calls=0, presumed_usd=_NOTHING)
 
 
 async def presume_call(session: AsyncSession, call_id: UUID) -> None:
@@ -116,15 +149,10 @@ async def forget(session: AsyncSession, agent_id: UUID, held: Mapping[date, Held
         await _spend_held(session, INSTALLATION, day, amount)
 
 
-async def _close(
-    session: AsyncSession,
-    sending: Sending,
-    *,
-    spent_usd: Decimal,
-    spent_calls: int,
-    presumed_usd: Decimal,
-) -> None:
-    given = {
+def _closing(
+    sending: Sending, *, spent_usd: Decimal, spent_calls: int, presumed_usd: Decimal
+) -> Closing:
+    return {
         "call": sending.call_id,
         "number": sending.number,
         "agent": sending.agent_id,
@@ -136,7 +164,6 @@ async def _close(
         "spent_calls": spent_calls,
         "presumed_usd": presumed_usd,
     }
-    await _CLOSE.run(session, given)
 
 
 async def _presume(session: AsyncSession, statement: Direct, which: UUID) -> None:
@@ -153,41 +180,9 @@ async def _spend_held(session: AsyncSession, scope: UUID, day: date, held: Held)
     await session.execute(_SPEND_HELD, given)
 
 
-_RESERVE: Final = Direct("""
-with budget as (
-  select agents.id, agents.budget_usd_per_day as usd, agents.budget_calls_per_day as calls,
-    whole.usd_per_day as whole_usd, whole.calls_per_day as whole_calls,
-    coalesce(cast(:day as date), cast(statement_timestamp() at time zone 'UTC' as date)) as day
-  from agents left join installation_budget as whole on true
-  where agents.id = :agent
-),
-of_agent as (
-  insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
-  select id, day, cast(:usd as numeric), cast(:calls as integer) from budget
-  where (:usd <= usd) is not false and (:calls <= calls) is not false
-  on conflict (scope, day) do update
-  set reserved_usd = kept.reserved_usd + excluded.reserved_usd,
-    reserved_calls = kept.reserved_calls + excluded.reserved_calls
-  where (kept.spent_usd + kept.reserved_usd + excluded.reserved_usd
-      <= (select usd from budget)) is not false
-    and (kept.spent_calls + kept.reserved_calls + excluded.reserved_calls
-      <= (select calls from budget)) is not false
-  returning kept.day
-),
-of_installation as (
-  insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
-  select :installation, of_agent.day, cast(:usd as numeric), cast(:calls as integer)
-  from of_agent, budget
-  where (:usd <= whole_usd) is not false and (:calls <= whole_calls) is not false
-  on conflict (scope, day) do update
-  set reserved_usd = kept.reserved_usd + excluded.reserved_usd,
-    reserved_calls = kept.reserved_calls + excluded.reserved_calls
-  where (kept.spent_usd + kept.reserved_usd + excluded.reserved_usd
-      <= (select whole_usd from budget)) is not false
-    and (kept.spent_calls + kept.reserved_calls + excluded.reserved_calls
-      <= (select whole_calls from budget)) is not false
-  returning kept.day
-),
+_RESERVE: Final = Direct(f"""
+with {days.budget_where("true")},
+{days.RESERVING},
 sent as (
   update calls
   set sendings = calls.sendings + 1, reserved_usd = wanted.usd, reserved_on = of_installation.day
@@ -207,26 +202,15 @@ set reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
 where scope = :agent and day = :day
 """)
 
-# Joined and not looked up in a subquery: so the installation's row waits for the agent's, and is counted on as it is
-# when its turn has come.
-_CLOSE: Final = Direct("""
+_CLOSE: Final = Direct(f"""
 with closed as (
   update calls
   set reserved_usd = null, reserved_on = null, presumed_usd = presumed_usd + :presumed_usd
   where id = :call and sendings = :number and reserved_on is not null
   returning id
 ),
-of_agent as (
-  update budget_days
-  set spent_usd = spent_usd + :spent_usd, spent_calls = spent_calls + :spent_calls,
-    reserved_usd = reserved_usd - :held_usd, reserved_calls = reserved_calls - :held_calls
-  from closed where scope = :agent and day = :day
-  returning day
-)
-update budget_days
-set spent_usd = spent_usd + :spent_usd, spent_calls = spent_calls + :spent_calls,
-  reserved_usd = reserved_usd - :held_usd, reserved_calls = reserved_calls - :held_calls
-from of_agent where budget_days.scope = :installation and budget_days.day = of_agent.day
+{days.SETTLING}
+select id from closed
 """)
 
 _SPEND_HELD: Final = text("""

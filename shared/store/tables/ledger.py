@@ -53,7 +53,6 @@ class Call(Base):
     __table_args__ = (
         UniqueConstraint("step_id", "request_hash"),
         one_of("kind", CallKind),
-        Index("calls_agent_idx", "agent_id", "started_at"),
         # An embedding is the same for whoever asks: what one step has paid for is there for the agent's others.
         Index(
             "calls_embedded_idx",
@@ -62,7 +61,8 @@ class Call(Base):
             postgresql_where=text("request ? 'embeds'"),
         ),
         Index("calls_reserved_idx", "agent_id", postgresql_where=text("reserved_on is not null")),
-        # With all that costs are made of, so that the calls themselves, which are large, are not read for them.
+        # With all that costs are made of, so that the calls themselves, which are large, are not read for them. Lists of
+        # calls go by it too.
         Index(
             "calls_costs_idx",
             "agent_id",

@@ -21,7 +21,7 @@ BY: Final = {
     f"/agents/{AGENT}/edges": "graph_edges_agent_updated_idx",
     f"/agents/{AGENT}/edges?type=type_3": "graph_edges_agent_type_updated_idx",
     f"/agents/{AGENT}/analyses": "graph_nodes_agent_type_updated_idx",
-    f"/agents/{AGENT}/calls": "calls_agent_idx",
+    f"/agents/{AGENT}/calls": "calls_costs_idx",
     f"/agents/{AGENT}/edges?node_id={{hub}}": "graph_edges_target_updated_idx",
     "/inbox": "inbox_items_owner_idx",
     "/inbox?unread=true": "inbox_items_unread_idx",

@@ -1,0 +1,221 @@
+"""Calls in the ledger with what they cost: each row is written twice, and whatever comes again adds nothing."""
+
+from collections.abc import AsyncIterator, Sequence
+from uuid import UUID
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.errors import TransientError
+from shared.llm.account import Account
+from shared.llm.purse import Purse
+from shared.store import interactions, ledger, paid_calls
+from shared.store.budgets import books
+from shared.store.database import Database
+from shared.store.ledger import CallAnswer, CallRequest, NewRow
+from shared.store.paid_calls import Opened
+from shared.store.unit_of_work import UnitOfWork
+from shared.store.words import CallKind, Phase
+from tests.integration.spending import (
+    NOTHING,
+    Amount,
+    Spender,
+    book_faults,
+    cap_all,
+    kept,
+    nothing_is_reserved,
+    usd,
+    whole_day,
+)
+
+ANSWER = CallAnswer({"said": "done"}, 3, 4, usd("0.02"))
+
+
+class Clerk:
+    """Opens and answers calls of one step, as its worker does."""
+
+    def __init__(self, spender: Spender, interaction_id: UUID) -> None:
+        self.spender = spender
+        self.database = spender.database
+        self._interaction_id = interaction_id
+
+    def row(self, name: str) -> NewRow:
+        request = CallRequest(CallKind.LLM, {"name": name}, {"of": name}, "m")
+        return self.row_of(request)
+
+    def row_of(self, request: CallRequest) -> NewRow:
+        return ledger.new_row(self.spender.lease, self._interaction_id, Phase.OBSERVER, request)
+
+    async def open(self, bound: Amount, *names: str) -> Opened:
+        rows = [self.row(name) for name in names]
+        bounds = {row["id"]: usd(bound) for row in rows}
+        async with self.database.transaction() as session:
+            return await paid_calls.open_calls(session, self.spender.agent.id, rows, bounds)
+
+    async def answer(self, sending: books.Sending, answer: CallAnswer, *, billed: bool) -> None:
+        async with self.database.transaction() as session:
+            await paid_calls.answer_call(session, sending, answer, is_billed=billed)
+
+    async def today(self, opened: Opened) -> object:
+        day = opened[1][0].day
+        of_agent = await self.spender.day(day)
+        assert of_agent == await whole_day(self.database, day)
+        return of_agent
+
+
+@pytest.fixture
+async def clerk(database: Database) -> Clerk:
+    spender = await Spender.of(database)
+    async with database.transaction() as session:
+        begun = await interactions.open_or_resume(
+            session, spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
+        )
+    return Clerk(spender, begun.id)
+
+
+@pytest.fixture
+async def sole(database_url: str) -> AsyncIterator[Database]:
+    """A pool of one connection: what its backend counts is told at once where it asks for itself."""
+    pool = Database(database_url, name="sole", pool_size=1)
+    yield pool
+    await pool.close()
+
+
+def numbers(opened: Opened) -> Sequence[int]:
+    return [sending.number for sending in opened[1]]
+
+
+async def versions(session: AsyncSession) -> tuple[int, int]:
+    """Rows of the ledger that this transaction has inserted, and updated."""
+    counted = await session.execute(
+        text("select n_tup_ins, n_tup_upd from pg_stat_xact_user_tables where relname = 'calls'")
+    )
+    inserted, updated = counted.one()
+    return inserted, updated
+
+
+async def test_a_call_is_written_once_when_it_is_asked_and_once_when_it_is_answered(
+    clerk: Clerk, sole: Database
+) -> None:
+    row = clerk.row("a")
+    async with sole.transaction() as session:
+        opened = await paid_calls.open_calls(
+            session, clerk.spender.agent.id, [row], {row["id"]: usd("0.50")}
+        )
+        assert await versions(session) == (1, 0)
+        await paid_calls.answer_call(session, opened[1][0], ANSWER, is_billed=True)
+        assert await versions(session) == (1, 1)
+    assert await clerk.today(opened) == kept("0.02", 1)
+    kept_row = await clerk.spender.row(row["id"])
+    assert (kept_row.answer, kept_row.input_tokens, kept_row.output_tokens) == (
+        ANSWER.content,
+        3,
+        4,
+    )
+    assert (kept_row.cost_usd, kept_row.sendings) == (usd("0.02"), 1)
+    assert (kept_row.request, kept_row.model) == ({"of": "a"}, "m")
+    assert kept_row.answered_at is not None
+    assert await nothing_is_reserved(clerk.database)
+
+
+async def test_what_is_asked_is_reserved_with_it(clerk: Clerk) -> None:
+    opened = await clerk.open("0.30", "a", "b")
+    assert numbers(opened) == [1, 1]
+    assert await clerk.today(opened) == kept(reserved="0.60", held=2)
+    assert await book_faults(clerk.database) == []
+
+
+async def test_a_call_that_is_opened_again_is_not_reserved_for_again(clerk: Clerk) -> None:
+    """As where the answer to a commit was lost."""
+    opened = await clerk.open("0.30", "a")
+    again = await clerk.open("0.30", "a")
+    assert (numbers(again), [call.sendings for call in again[0]]) == ([], [1])
+    assert await clerk.today(opened) == kept(reserved="0.30", held=1)
+
+
+async def test_of_several_only_those_that_are_new_are_reserved_for(clerk: Clerk) -> None:
+    await clerk.open("0.30", "a")
+    both = await clerk.open("0.20", "a", "b")
+    assert [sending.call_id for sending in both[1]] == [clerk.row("b")["id"]]
+    assert await clerk.today(both) == kept(reserved="0.50", held=2)
+    assert await book_faults(clerk.database) == []
+
+
+async def test_what_no_cap_lets_through_is_asked_without_a_reservation(clerk: Clerk) -> None:
+    await clerk.spender.cap("0.50")
+    calls, sendings = await clerk.open("0.30", "a", "b")
+    assert ([call.sendings for call in calls], sendings) == ([0, 0], ())
+    assert (await clerk.spender.row(calls[0].id)).sendings == 0
+    assert await nothing_is_reserved(clerk.database)
+    await clerk.spender.cap("0.60")
+    later = await clerk.open("0.30", "a", "b")
+    assert numbers(later) == [1, 1]
+    assert await clerk.today(later) == kept(reserved="0.60", held=2)
+
+
+async def test_what_the_installation_refuses_the_agent_is_given_back(clerk: Clerk) -> None:
+    await cap_all(clerk.database, "0.50")
+    calls, sendings = await clerk.open("0.60", "a")
+    assert (calls[0].sendings, sendings) == (0, ())
+    assert await nothing_is_reserved(clerk.database)
+    opened = await clerk.open("0.50", "a")
+    assert await clerk.today(opened) == kept(reserved="0.50", held=1)
+
+
+@pytest.mark.parametrize("billed", [True, False])
+async def test_an_answer_that_comes_twice_changes_nothing(clerk: Clerk, billed: bool) -> None:
+    opened = await clerk.open("0.50", "a")
+    await clerk.answer(opened[1][0], ANSWER, billed=billed)
+    other = CallAnswer({"said": "other"}, 9, 9, usd("0.40"))
+    await clerk.answer(opened[1][0], other, billed=True)
+    assert await clerk.today(opened) == (kept("0.02", 1) if billed else NOTHING)
+    row = await clerk.spender.row(opened[0][0].id)
+    assert (row.answer, row.cost_usd) == (ANSWER.content, usd("0.02"))
+
+
+async def test_a_late_answer_is_kept_though_its_sending_was_presumed(clerk: Clerk) -> None:
+    opened = await clerk.open("0.50", "a")
+    async with clerk.database.transaction() as session:
+        await books.presume_call(session, opened[0][0].id)
+    await clerk.answer(opened[1][0], ANSWER, billed=True)
+    assert await clerk.today(opened) == kept("0.50", 1)
+    assert (await clerk.spender.row(opened[0][0].id)).answer == ANSWER.content
+
+
+async def test_an_answer_of_unknown_cost_counts_at_its_bound(clerk: Clerk) -> None:
+    opened = await clerk.open("0.50", "a")
+    await clerk.answer(opened[1][0], CallAnswer({"said": "done"}), billed=True)
+    assert await clerk.today(opened) == kept("0.50", 1)
+    row = await clerk.spender.row(opened[0][0].id)
+    assert (row.cost_usd, row.presumed_usd) == (None, usd("0.50"))
+
+
+async def _begin(_: AsyncSession) -> None:
+    """Whoever asks may write."""
+
+
+async def test_what_was_reserved_in_a_commit_that_was_undone_pays_for_nothing(
+    clerk: Clerk, database: Database
+) -> None:
+    """Where a cap is in the way the second time, its sending must ask for itself."""
+    unit = UnitOfWork(database, _begin)
+    purse = Purse(database, clerk.spender.lease, unit)
+    account = Account(clerk.spender.lease, unit, purse, clerk.row_of, lambda _: usd("0.50"))
+    request = CallRequest(CallKind.LLM, {"name": "a"}, {}, "m")
+
+    async def fail(_: AsyncSession) -> None:
+        raise TransientError("lost at the very end", counts=False)
+
+    async with unit.transaction() as session:
+        account.open(session, request)
+        unit.last(fail)
+    with pytest.raises(TransientError, match="very end"):
+        await unit.commit()
+    await clerk.spender.cap("0.10")
+    call = await account.opened(request)
+    assert call.sendings == 0
+    with pytest.raises(TransientError, match="leaves too little"):
+        async with purse.sending(call, is_needed=False):
+            pytest.fail("it must not be sent")
+    assert await nothing_is_reserved(database)
