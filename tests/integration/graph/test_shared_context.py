@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import func, select, text
@@ -14,6 +13,7 @@ from shared.errors import TransientError
 from shared.graph import context
 from shared.graph.context import shared as sharing
 from shared.graph.scope import Scope
+from shared.graph.validation import Validators
 from shared.llm.phase import Model, PhaseRun
 from shared.runtime.model import model_of
 from shared.runtime.settings import Settings
@@ -21,9 +21,9 @@ from shared.store import iterations, leases
 from shared.store.database import Database
 from shared.store.leases import Claimed, Lease
 from shared.store.reading import interactions as reading
-from shared.store.tables import Agent, Context, GraphNode, Interaction, Iteration, Step
+from shared.store.tables import Agent, Context, Interaction, Iteration, Step
 from shared.store.words import Phase, StepKind
-from tests.integration.graph.world import make_world
+from tests.integration.graph.world import World, make_world
 from tests.integration.making import make_agent, make_iteration
 
 PHASES = {
@@ -39,11 +39,14 @@ class Counting:
     made: int = 0
     fails: int = 0
     """So many of the first fail."""
+    has_begun: asyncio.Event = field(default_factory=asyncio.Event)
+    may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, session: AsyncSession, scope: Scope, *, token_budget: int) -> str:
         self.made += 1
         number = self.made
-        await session.execute(text("select pg_sleep(0)"))
+        self.has_begun.set()
+        await self.may_end.wait()
         if number <= self.fails:
             raise TransientError("PostgreSQL is away")
         return f"survey {number}"
@@ -52,6 +55,7 @@ class Counting:
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
     counting = Counting()
+    counting.may_end.set()
     monkeypatch.setattr(sharing, "build", counting)
     return counting
 
@@ -155,14 +159,22 @@ async def test_another_owner_is_given_nothing_of_it(plan: Plan, counting: Counti
     assert told == "survey 2"
 
 
-async def test_what_was_written_since_is_seen(plan: Plan, counting: Counting) -> None:
+@pytest.mark.parametrize("table", ["graph_nodes", "graph_edges"])
+async def test_what_was_written_since_is_seen(plan: Plan, counting: Counting, table: str) -> None:
     first, second, third, _ = plan.queries
+    ours, others = World(plan.database, plan.scope, Validators()), await make_world(plan.database)
+    await ours.read()
+    await ours.node_type("Country")
+    await ours.edge_type("borders", source_types=["Country"], target_types=["Country"])
+    for world in (ours, others):
+        await world.edge(await world.node("Togo"), await world.node("Ghana"))
     await plan.begins(context.Shared(), first)
-    await make_world(plan.database, "world")
-    assert await plan.begins(context.Shared(), second) == "survey 1", "that is another agent's"
+    touched = text(f"update {table} set updated_at = clock_timestamp() where agent_id = :agent")
     async with plan.database.transaction() as session:
-        row = {"id": uuid4(), "agent_id": plan.agent.id, "type": "Country", "name": "Togo"}
-        session.add(GraphNode(**row, properties={}))
+        await session.execute(touched, {"agent": others.scope.agent_id})
+    assert await plan.begins(context.Shared(), second) == "survey 1", "that was another agent's"
+    async with plan.database.transaction() as session:
+        await session.execute(touched, {"agent": plan.agent.id})
     assert await plan.begins(context.Shared(), third) == "survey 2"
 
 
@@ -180,11 +192,16 @@ async def test_who_is_called_off_does_not_call_it_off_for_others(
     plan: Plan, counting: Counting
 ) -> None:
     shared = context.Shared()
-    tasks = [asyncio.create_task(plan.shown(shared, step)) for step in plan.queries[:3]]
-    while not counting.made:
-        await asyncio.sleep(0)
-    tasks[1].cancel()
-    shown = await asyncio.gather(*tasks, return_exceptions=True)
+    counting.may_end.clear()
+    async with plan.database.transaction() as first, plan.database.transaction() as second:
+        tasks = [
+            asyncio.create_task(shared.of(session, plan.scope, step, token_budget=1_000))
+            for session, step in zip((first, second, second), plan.queries, strict=False)
+        ]
+        await counting.has_begun.wait()
+        tasks[1].cancel()
+        counting.may_end.set()
+        shown = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(shown[1], asyncio.CancelledError)
     assert (shown[0], shown[2]) == ("survey 1", "survey 1")
 
