@@ -25,11 +25,11 @@ Looked at on 2026-11-22 with py-spy (what holds the interpreter) and pg_walinspe
   % of the aggregator's time and 30 % of a researcher's, where the hot statements have left it already. A transaction
   costs 0.6 ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does.
   To go on: joins, and what a step begins with, as compiled statements; sessions only where something is mapped.
-  PostgreSQL's share is the context, which is built anew for each of seven steps; steps that begin on the same state
-  could share it by its hash.
+  The survey of the graph is made four times, for the plan, the queries, the insights and the advice: see [decision
+  0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
 - **WAL.** The calls take the most: each row is written four times (asked, reserved, answered, settled), and because
   what changes is indexed or included in an index, each time in seven indexes too. Then the conversations, whose
-  contexts are kept word for word, 12 kB a phase, and the words of nodes in the search index. To go on: two writes in
+  contexts are kept word for word, 12 kB each of four, and the words of nodes in the search index. To go on: two writes in
   place of four, and no index on what changes.
 - **Efficiency and hops** follow from processor time: two cores are busy with it.
 - **Memory.** An actor that asks nobody outside holds about 90 MiB, most of it SQLAlchemy (30) and FastStream with

@@ -28,6 +28,7 @@ class Analyze:
     context_tokens: int
     validators: Validators = field(default_factory=Validators)
     meaning: Meaning | None = None
+    shared: context.Shared = field(default_factory=context.Shared)
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """The context is built now, when every query of the iteration has ended: it is the enriched graph."""
@@ -36,10 +37,19 @@ class Analyze:
             agent = await agents.get(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             nodes = await context.describe_nodes(session, scope, insight.relevant_node_ids)
-            graph_context = await context.build(session, scope, token_budget=self.context_tokens)
+            graph_context = await self.shared.of(
+                session, scope, step, token_budget=self.context_tokens
+            )
         answered = [each["objective"] for each in step.input.get("answered", [])]
         message = user_message(agent.mission, insight, nodes, graph_context, answered)
-        run = PhaseRun(self.model, lease, agent, Phase.ANALYSIS_GENERATION, message)
+        run = PhaseRun(
+            self.model,
+            lease,
+            agent,
+            Phase.ANALYSIS_GENERATION,
+            message,
+            context=graph_context,
+        )
         loop = ToolLoop(run, analysis_generation(scope, self.validators, self.meaning))
         last_words = await loop.last_words()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]

@@ -30,7 +30,14 @@ class Acquired:
 async def acquire(model: Model, search: SearchClient, situation: Situation) -> Acquired:
     """Raises PermanentError where the model wrote no document. Every page that was brought is kept."""
     message = acquisition_message(situation.agent.mission, situation.query, situation.graph_context)
-    run = PhaseRun(model, situation.lease, situation.agent, Phase.KNOWLEDGE_ACQUISITION, message)
+    run = PhaseRun(
+        model,
+        situation.lease,
+        situation.agent,
+        Phase.KNOWLEDGE_ACQUISITION,
+        message,
+        context=situation.graph_context,
+    )
     keep = partial(_keep, situation.scope)
     loop = ToolLoop(run, knowledge_acquisition(search, keep), guard=reading)
     document = await loop.last_words()

@@ -34,7 +34,14 @@ async def construct(
         acquired.sources,
         situation.graph_context,
     )
-    run = PhaseRun(model, situation.lease, situation.agent, Phase.GRAPH_CONSTRUCTION, message)
+    run = PhaseRun(
+        model,
+        situation.lease,
+        situation.agent,
+        Phase.GRAPH_CONSTRUCTION,
+        message,
+        context=situation.graph_context,
+    )
     loop = ToolLoop(run, tools)
     await loop.last_words()
     return loop.embeddings, Written(

@@ -32,10 +32,11 @@ class Research:
     name_likeness: float = LIKENESS
     validators: Validators = field(default_factory=Validators)
     meaning: Meaning | None = None
+    shared: context.Shared = field(default_factory=context.Shared)
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """Acquires a document, then builds the graph from it. Each phase goes on where it was interrupted."""
-        situation = await self._situation(lease, Query(**step.input))
+        situation = await self._situation(lease, step)
         acquired = await acquire(self.model, self.search, situation)
         tools = graph_construction(
             situation.scope, self.validators, self.name_likeness, self.meaning
@@ -53,9 +54,11 @@ class Research:
         has_answered = answers and (written.nodes or written.edges)
         return Outcome(result, answer if has_answered else None)
 
-    async def _situation(self, lease: Lease, query: Query) -> Situation:
+    async def _situation(self, lease: Lease, step: Step) -> Situation:
         async with leased_transaction(self.model.database, lease) as session:
             agent = await agents.get(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            graph_context = await context.build(session, scope, token_budget=self.context_tokens)
-        return Situation(lease, agent, scope, query, graph_context)
+            graph_context = await self.shared.of(
+                session, scope, step, token_budget=self.context_tokens
+            )
+        return Situation(lease, agent, scope, Query(**step.input), graph_context)

@@ -77,14 +77,19 @@ class PhaseRun:
         user_message: str,
         *,
         system_prompt: str | None = None,
+        context: str = "",
     ) -> None:
-        """Without a `system_prompt` it is the agent's own for `phase`."""
+        """Without a `system_prompt` it is the agent's own for `phase`.
+
+        `context` is what of the message others are told too: its words are kept once for all of them.
+        """
         self._model = model
         self.lease = lease
         self.phase = phase
         self._agent = agent
         self._user_message = user_message
         self._system_prompt = system_prompt
+        self._context = context
         self._interaction: Interaction | None = None
         self._unit = lease.unit or UnitOfWork(
             model.database, partial(ensure_held, lease=lease), waits=False
@@ -128,6 +133,7 @@ class PhaseRun:
                     "messages": [{"role": "user", "content": self._user_message}],
                     "tools": [tool["function"]["name"] for tool in tools],
                 },
+                context=self._context,
             )
             request = ChatRequest(
                 self._interaction.model,

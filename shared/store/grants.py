@@ -88,7 +88,7 @@ def _steps(*kinds: StepKind, makes: Columns = (), asks_for_more: bool = False) -
 def _asks(*phases: Phase) -> dict[str, Grant]:
     """Speaks to the model in its own phases: what was said and paid there is its own to write."""
     own = Rows("phase", tuple(phases))
-    begun_anew = ("model", "system_prompt", "request")
+    begun_anew = ("model", "system_prompt", "request", "context_sha256")
     went_on = (*begun_anew, "events", "completed_at")
     answered = (
         "provider_ref",
@@ -107,6 +107,8 @@ def _asks(*phases: Phase) -> dict[str, Grant]:
     }
 
 
+_SHARES: Final = {"contexts": Grant(ALL, insert=ALL)}
+"""Several of its steps are shown the same."""
 _LOOKS: Final = {"agents": READ, "iterations": READ, **graph.SEEN}
 """What every phase is shown of its agent."""
 
@@ -180,6 +182,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
         **_asks(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
+        **_SHARES,
         **_letters("researcher"),
     },
     "aggregator": {
@@ -214,6 +217,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, insert=ALL),
         **_steps(StepKind.INSIGHT),
         **_asks(Phase.ANALYSIS_GENERATION),
+        **_SHARES,
         **_letters("analyzer"),
     },
     "adviser": {
@@ -263,6 +267,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "steps": Grant(ALL, ALL, ("retry_requested_at",), inserts=Rows("kind", _ORDERED)),
         "calls": READ,
         "llm_interactions": READ,
+        "contexts": READ,
         "inbox_items": Grant(
             ALL, insert=ALL, update=("read_at",), inserts=Rows("kind", (InboxKind.NOTICE,))
         ),

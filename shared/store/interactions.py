@@ -8,7 +8,7 @@ from sqlalchemy import Table, and_, bindparam, exists, literal, select
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store import ids
+from shared.store import contexts, ids
 from shared.store.direct import Direct
 from shared.store.leases import Lease
 from shared.store.tables import Interaction, Step
@@ -17,12 +17,14 @@ from shared.store.words import Phase
 _TABLE: Final = cast(Table, Interaction.__table__)
 _GIVEN: Final = (
     "id", "agent_id", "iteration_id", "step_id", "phase", "model", "system_prompt", "request",
+    "context_sha256",
 )  # fmt: skip
+_BEGUN_ANEW: Final = ("model", "system_prompt", "request", "context_sha256")
 _NEW: Final = insert(_TABLE)
 _BEGIN: Final = Direct(
     _NEW.on_conflict_do_update(
         index_elements=[_TABLE.c.id],
-        set_={name: _NEW.excluded[name] for name in ("model", "system_prompt", "request")},
+        set_={name: _NEW.excluded[name] for name in _BEGUN_ANEW},
         where=and_(
             _TABLE.c.events == literal([], JSONB),
             exists().where(
@@ -61,12 +63,17 @@ async def open_or_resume(
     model: str,
     system_prompt: str,
     request: dict[str, Any],
+    context: str = "",
 ) -> Interaction:
     """The step's interaction in `phase`: the one begun before, with what it was told then, or a new one.
 
     One that never got an answer begins anew where a person has asked for the step's retry since: what was wrong with
     the model's name or the prompt may have been mended. After a crash it does not: its call may be in flight.
+
+    The words of `context`, where they stand in the request, are kept once for all runs that were told them; what is given
+    back has its request whole.
     """
+    short, digest = contexts.apart(request, context)
     row = {
         "id": ids.interaction_id(lease.step_id, phase),
         "agent_id": lease.agent_id,
@@ -75,14 +82,24 @@ async def open_or_resume(
         "phase": phase,
         "model": model,
         "system_prompt": system_prompt,
-        "request": request,
+        "request": short,
+        "context_sha256": digest,
     }
     begun = await _BEGIN.row(
         session, {**row, "of_step": lease.step_id, "epoch_before": lease.epoch - 1}
     )
     if begun is None:
-        begun = await _FIND.row(session, {"id": row["id"]})
-    return Interaction(**begun._asdict())
+        return await _resumed(session, lease, phase)
+    if digest is not None:
+        await contexts.keep(session, lease.agent_id, digest, context)
+    return Interaction(**{**begun._asdict(), "request": request})
+
+
+async def _resumed(session: AsyncSession, lease: Lease, phase: Phase) -> Interaction:
+    row = await _FIND.row(session, {"id": ids.interaction_id(lease.step_id, phase)})
+    found = Interaction(**row._asdict())
+    found.request = (await contexts.requests(session, [found]))[found.id]
+    return found
 
 
 async def tell(

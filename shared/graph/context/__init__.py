@@ -3,5 +3,6 @@
 from shared.graph.context.describe import describe_analyses, describe_nodes
 from shared.graph.context.overview import build
 from shared.graph.context.references import resolve
+from shared.graph.context.shared import Shared
 
-__all__ = ["build", "describe_analyses", "describe_nodes", "resolve"]
+__all__ = ["Shared", "build", "describe_analyses", "describe_nodes", "resolve"]

@@ -7,6 +7,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
+from shared.store import contexts
 from shared.store.reading import cursors
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
@@ -31,17 +32,19 @@ async def of_iteration(
     session: AsyncSession, iteration_id: UUID, step_order: Mapping[UUID, int]
 ) -> list[InteractionView]:
     """In the order of the phases, and of the steps within a phase."""
-    rows = await session.scalars(
+    found = await session.scalars(
         select(Interaction)
         .where(Interaction.iteration_id == iteration_id)
         .execution_options(populate_existing=True)
     )
+    rows = list(found)
+    requests = await contexts.requests(session, rows)
     answers = {
         call.id: call
         for call in await session.scalars(select(Call).where(Call.iteration_id == iteration_id))
     }
     ordered = sorted(rows, key=lambda row: _place(row, step_order))
-    return [_view(row, answers) for row in ordered]
+    return [_view(row, requests[row.id], answers) for row in ordered]
 
 
 async def of_agent(
@@ -68,8 +71,9 @@ async def find(
     if found is None:
         return None
     head = _head(found, len(found.events))
+    requests = await contexts.requests(session, [found])
     return InteractionDetails(
-        **dict(head), system_prompt=found.system_prompt, request=found.request
+        **dict(head), system_prompt=found.system_prompt, request=requests[found.id]
     )
 
 
@@ -131,15 +135,17 @@ def _head(row: Interaction, event_count: int) -> InteractionHead:
 
 async def of_step(session: AsyncSession, step_id: UUID) -> list[InteractionView]:
     """In the order of the phases."""
-    rows = await session.scalars(
+    found = await session.scalars(
         select(Interaction)
         .where(Interaction.step_id == step_id)
         .execution_options(populate_existing=True)
     )
+    rows = list(found)
+    requests = await contexts.requests(session, rows)
     calls = await session.scalars(select(Call).where(Call.step_id == step_id))
     answers = {call.id: call for call in calls}
     ordered = sorted(rows, key=lambda row: _PHASE_ORDER[Phase(row.phase)])
-    return [_view(row, answers) for row in ordered]
+    return [_view(row, requests[row.id], answers) for row in ordered]
 
 
 def _place(row: Interaction, step_order: Mapping[UUID, int]) -> tuple[int, int]:
@@ -147,14 +153,14 @@ def _place(row: Interaction, step_order: Mapping[UUID, int]) -> tuple[int, int]:
     return _PHASE_ORDER[Phase(row.phase)], step
 
 
-def _view(row: Interaction, answers: Mapping[UUID, Call]) -> InteractionView:
+def _view(row: Interaction, request: Json, answers: Mapping[UUID, Call]) -> InteractionView:
     return InteractionView(
         id=row.id,
         step_id=row.step_id,
         phase=row.phase,
         model=row.model,
         system_prompt=row.system_prompt,
-        request=row.request,
+        request=request,
         events=_events(row.events, answers),
         created_at=row.created_at,
         completed_at=row.completed_at,

@@ -12,7 +12,7 @@ from shared.store.tables.idempotency import IdempotencyKey
 from shared.store.tables.inbox import DeadLetter, InboxItem
 from shared.store.tables.investigations import InvestigationRequest
 from shared.store.tables.iterations import Iteration, Step
-from shared.store.tables.ledger import Call, Interaction
+from shared.store.tables.ledger import Call, Context, Interaction
 from shared.store.tables.meaning import EmbeddingSweep, NodeEmbedding
 from shared.store.tables.naming import GraphMerge, GraphMove, GraphName
 from shared.store.tables.retractions import Citation, Doubt, RetractedSource, Retraction
@@ -25,6 +25,7 @@ __all__ = [
     "BudgetDay",
     "Call",
     "Citation",
+    "Context",
     "Conversation",
     "DeadLetter",
     "Delivery",

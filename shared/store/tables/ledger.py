@@ -13,6 +13,21 @@ from shared.store.tables.budgets import USD
 from shared.store.words import CallKind, Phase
 
 
+class Context(Base):
+    """What phases were shown of a graph, once for all that were shown the same. Written by those who share it."""
+
+    __tablename__ = "contexts"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    sha256: Mapped[bytes] = mapped_column(primary_key=True)
+    """Of `text` in UTF-8."""
+    text: Mapped[str]
+    created_at: Mapped[Created]
+    """What was written to the graph later, it does not show."""
+
+
 class Interaction(Base):
     """One run of a phase: what it was told, and what has happened in it so far.
 
@@ -37,7 +52,12 @@ class Interaction(Base):
     model: Mapped[str]
     system_prompt: Mapped[str]
     request: Mapped[Json]
-    """`{"messages": [...], "tools": [names]}` as first sent; a resumed run sends the same bytes again."""
+    """`{"messages": [...], "tools": [names]}` as first sent; a resumed run sends the same bytes again.
+
+    Where the words of a context are kept once, it stands here without them: see `shared.store.contexts`.
+    """
+    context_sha256: Mapped[bytes | None]
+    """The context that `request` refers to; None where it holds all its words itself."""
     events: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
     created_at: Mapped[Created]
     completed_at: Mapped[datetime | None]
