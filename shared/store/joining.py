@@ -171,7 +171,7 @@ async def abandon(session: AsyncSession, step_ids: Sequence[UUID], why: str) -> 
 async def move(
     session: AsyncSession, iteration: IterationRow, stage: Stage, now: datetime
 ) -> IterationRow:
-    changed = {"stage": stage, "stage_changed_at": now}
+    changed: dict[str, Any] = {"stage": stage, "stage_changed_at": now}
     await _MOVE.run(session, {"of_iteration": iteration.id, **changed})
     return iteration._replace(**changed)
 
@@ -184,7 +184,7 @@ async def end(
     now: datetime,
 ) -> IterationRow:
     """Its end is later than that of every step that was abandoned for it."""
-    changed = {
+    changed: dict[str, Any] = {
         "stage": Stage.ENDED,
         "stage_changed_at": now,
         "status": status,
