@@ -24,7 +24,7 @@ Looked at on 2026-11-22 with py-spy (what holds the interpreter) and pg_walinspe
 - **Processor time.** Most is Python's, and most of that is spent around statements, not in them: SQLAlchemy holds 70
   % of the aggregator's time and 30 % of a researcher's, where the hot statements have left it already. A transaction
   costs 0.6 ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does.
-  To go on: joins, and what a step begins with, as compiled statements; sessions only where something is mapped.
+  To go on: what a step begins with, as compiled statements; sessions only where something is mapped.
   PostgreSQL's share is the context, which is built anew for each of seven steps; steps that begin on the same state
   could share it by its hash.
 - **WAL.** The calls take the most: each row is written four times (asked, reserved, answered, settled), and because
