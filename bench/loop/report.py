@@ -21,16 +21,17 @@ Looked at on 2026-11-22 with py-spy (what holds the interpreter) and pg_walinspe
 - **Commits.** 36 are the loop's: 7 leases, 18 answers, 3 searches, 7 joins, and the beginning. What is measured above
   that is the scheduler's note that an end was heard, and PostgreSQL's own housekeeping. See [decision
   0021](decisions/0021-one-commit-between-two-sendings.md).
-- **Processor time.** Most is Python's, and most of that is spent around statements, not in them: SQLAlchemy holds 70
-  % of the aggregator's time and 30 % of a researcher's, where the hot statements have left it already. A transaction
-  costs 0.6 ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does.
-  To go on: joins, and what a step begins with, as compiled statements; sessions only where something is mapped.
-  The survey of the graph is made four times, for the plan, the queries, the insights and the advice: see [decision
-  0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
-- **WAL.** The calls take the most: each row is written four times (asked, reserved, answered, settled), and because
-  what changes is indexed or included in an index, each time in seven indexes too. Then the conversations, whose
-  contexts are kept word for word, 12 kB each of four, and the words of nodes in the search index. To go on: two writes in
-  place of four, and no index on what changes.
+- **Processor time.** Most is Python's, and it is spread thin: what runs statements past SQLAlchemy holds a fifth of a
+  researcher's time, the tools that write the graph a quarter, the ledger and its commits a fifth. A transaction costs 0.6
+  ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does; there are some
+  450 of them. To go on: what a step begins with, as compiled statements; the tools of an answer looked up and written
+  together and not one by one; sessions only where something is mapped. The survey of the graph is made four times, for the
+  plan, the queries, the insights and the advice: see [decision 0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
+- **WAL.** Most is the conversations' and the words of nodes in the search index; then the calls: each row is written twice
+  (asked with its reservation, answered with what it has cost) and in six indexes. The second time cannot stay within the
+  row's page while the index that the costs are told by holds what an answer changes, and one of what is reserved ends
+  with it; without them costs would be read from the calls themselves. To go on: a call known by its id alone, whose step
+  and hash take the largest of its indexes.
 - **Efficiency and hops** follow from processor time: two cores are busy with it.
 - **Memory.** An actor that asks nobody outside holds about 90 MiB, most of it SQLAlchemy (30) and FastStream with
   NATS (12); the OpenAI library adds 15, Tavily's 11, which only those load that search. On one machine `vigil up`

@@ -1,20 +1,21 @@
 """The steps of a further round: queries made of what Analyzers lacked, and insights asked again."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.aggregator.loading import Rows
 from services.aggregator.state import NewInsight, NewQuery
-from shared.store import investigations, iterations
-from shared.store.tables import Iteration, Step
+from shared.store import joining
+from shared.store.joining import StepRow
 from shared.store.words import StepKind
 
 
 async def make_queries(
-    session: AsyncSession, iteration: Iteration, queries: Sequence[NewQuery]
-) -> None:
-    lacking = {each.id: each for each in await investigations.of_iteration(session, iteration.id)}
+    session: AsyncSession, rows: Rows, queries: Sequence[NewQuery]
+) -> list[StepRow]:
+    lacking = {each.id: each for each in rows.requests}
+    made = []
     for query in queries:
         request = lacking[query.part.answers[0]]
         given = {
@@ -24,16 +25,23 @@ async def make_queries(
             "answers": [str(request_id) for request_id in query.part.answers],
             "round": query.part.round,
         }
-        await _ask(session, iteration, StepKind.QUERY, query.index, given)
+        made.append(
+            await joining.add(
+                session, rows.iteration, StepKind.QUERY, query.index, given, rows.work.now
+            )
+        )
+    return made
 
 
 async def make_insights(
-    session: AsyncSession, iteration: Iteration, insights: Sequence[NewInsight]
-) -> None:
+    session: AsyncSession, rows: Rows, insights: Sequence[NewInsight]
+) -> list[StepRow]:
     """Each with the input of the insight that it is again, and what has been found since."""
-    lacking = {each.id: each for each in await investigations.of_iteration(session, iteration.id)}
+    lacking = {each.id: each for each in rows.requests}
+    made = []
     for insight in insights:
-        planned = await session.get_one(Step, insight.part.planned_id)
+        planned = rows.step(insight.part.planned_id)
+        assert planned is not None, f"insight {insight.part.planned_id} is asked again, and gone"
         given = planned.input | {
             "again_of": str(planned.id),
             "answered": [
@@ -42,11 +50,9 @@ async def make_insights(
             ],
             "round": insight.part.round,
         }
-        await _ask(session, iteration, StepKind.INSIGHT, insight.index, given)
-
-
-async def _ask(
-    session: AsyncSession, iteration: Iteration, kind: StepKind, index: int, given: dict[str, Any]
-) -> None:
-    asked = iterations.asked_for(await iterations.clock(session))
-    session.add(iterations.new_step(iteration, kind, index, input=given, **asked))
+        made.append(
+            await joining.add(
+                session, rows.iteration, StepKind.INSIGHT, insight.index, given, rows.work.now
+            )
+        )
+    return made

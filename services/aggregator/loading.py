@@ -1,48 +1,70 @@
 """What the join decides on, read from the rows. Call it with the iteration's row locked."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.aggregator.state import Ended, Lack, Part, State
-from shared.store import investigations, steps
-from shared.store.tables import Agent, Iteration, Step
+from shared.store import investigations, joining, steps
+from shared.store.joining import IterationRow, StepRow, Work
+from shared.store.tables import InvestigationRequest
 from shared.store.words import Stage, StepKind, StepStatus
 
 Lacks = Mapping[UUID, Sequence[Lack]]
 """By the step that said so."""
 
 
-async def loaded(session: AsyncSession, iteration: Iteration) -> State:
-    rows = await steps.of_iteration(session, iteration.id)
-    rests = func.coalesce(Agent.resting_until > func.statement_timestamp(), False)
-    agent = await session.execute(
-        select(Agent.feedback_rounds, rests).where(Agent.id == iteration.agent_id)
-    )
-    feedback_rounds, is_resting = agent.one()
+@dataclass(frozen=True)
+class Rows:
+    """An iteration, locked, and all that belongs to it, as it is now."""
+
+    iteration: IterationRow
+    work: Work
+    requests: Sequence[InvestigationRequest] = ()
+
+    @property
+    def steps(self) -> Sequence[StepRow]:
+        return self.work.steps
+
+    def step(self, step_id: UUID) -> StepRow | None:
+        return next((row for row in self.steps if row.id == step_id), None)
+
+    def planned(self, kind: StepKind) -> tuple[UUID, ...]:
+        """Those of the plan, without what later rounds have added."""
+        return tuple(row.id for row in self.steps if row.kind == kind and not steps.round_of(row))
+
+
+async def loaded(session: AsyncSession, iteration: IterationRow) -> Rows:
+    work = await joining.work(session, iteration)
     # Most agents look for nothing within an iteration: then nobody needs to know what was lacking.
-    lacks = await _lacks(session, iteration.id) if feedback_rounds else {}
+    if not work.feedback_rounds:
+        return Rows(iteration, work)
+    return Rows(iteration, work, await investigations.of_iteration(session, iteration.id))
+
+
+def state_of(rows: Rows) -> State:
+    lacks = _lacks(rows.requests)
     return State(
-        Stage(iteration.stage),
-        tuple(_part(row, lacks) for row in rows),
-        iteration.id,
-        feedback_rounds,
-        is_resting,
+        Stage(rows.iteration.stage),
+        tuple(_part(row, lacks) for row in rows.steps),
+        rows.iteration.id,
+        rows.work.feedback_rounds,
+        rows.work.rests,
     )
 
 
-async def _lacks(session: AsyncSession, iteration_id: UUID) -> Lacks:
+def _lacks(requests: Iterable[InvestigationRequest]) -> Lacks:
     found: dict[UUID, list[Lack]] = defaultdict(list)
-    for request in await investigations.of_iteration(session, iteration_id):
+    for request in requests:
         if request.step_id is not None:
             found[request.step_id].append(Lack(request.id, request.objective))
     return found
 
 
-def _part(step: Step, lacks: Lacks) -> Part:
+def _part(step: StepRow, lacks: Lacks) -> Part:
     again_of = step.input.get("again_of")
     return Part(
         step.id,
@@ -54,7 +76,7 @@ def _part(step: Step, lacks: Lacks) -> Part:
     )
 
 
-def ended(step: Step, lacks: Lacks | None = None) -> Ended | None:
+def ended(step: StepRow, lacks: Lacks | None = None) -> Ended | None:
     """How the step's row says that it ended, or None."""
     match step.status:
         case StepStatus.COMPLETED:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store import ids, iterations, steps
+from shared.store import ids, iterations, joining
 from shared.store.tables import Agent, Conversation, Message, Step
 from shared.store.words import Role, StepKind, StepStatus
 
@@ -82,7 +82,7 @@ async def ask_for_next(session: AsyncSession, ended: Step) -> None:
     planned = select(Step.id).where(*_of(ended.agent_id), Step.status == StepStatus.PLANNED)
     next_id = await session.scalar(planned.order_by(Step.index).limit(1))
     if next_id is not None:
-        await steps.ask_for(session, [next_id])
+        await joining.ask_for(session, [next_id])
 
 
 async def asked_next(session: AsyncSession, ended: Step) -> Step | None:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -15,6 +15,7 @@ from shared.store.direct import Direct
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
 
+_ITERATIONS: Final = cast(Table, Iteration.__table__)
 _CLOCK: Final = Direct("select clock_timestamp()")
 _OVERDUE: Final = Direct(
     select(Iteration.id)
@@ -24,6 +25,15 @@ _OVERDUE: Final = Direct(
     )
     .order_by(Iteration.deadline_at)
     .limit(bindparam("most"))
+)
+_END_HEARD: Final = Direct(
+    update(_ITERATIONS)
+    .where(
+        _ITERATIONS.c.id == bindparam("of_iteration"),
+        _ITERATIONS.c.ended_at.is_not(None),
+        _ITERATIONS.c.end_told_at.is_(None),
+    )
+    .values(end_told_at=func.clock_timestamp())
 )
 
 
@@ -128,17 +138,6 @@ def _row(
     }
 
 
-async def locked(session: AsyncSession, iteration_id: UUID) -> Iteration | None:
-    """The iteration, its row locked until the transaction ends: what makes a join see every part."""
-    return await session.scalar(
-        select(Iteration)
-        .where(Iteration.id == iteration_id)
-        # Not the key, which every row that refers to the iteration holds while it is written.
-        .with_for_update(key_share=True)
-        .execution_options(populate_existing=True)
-    )
-
-
 async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
     """Running iterations whose deadline has passed."""
     return [row.id for row in await _OVERDUE.rows(session, {"most": limit})]
@@ -146,15 +145,7 @@ async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
 
 async def end_was_heard(session: AsyncSession, iteration_id: UUID) -> None:
     """Its end was told and has arrived: nobody needs to tell it again."""
-    await session.execute(
-        update(Iteration)
-        .where(
-            Iteration.id == iteration_id,
-            Iteration.ended_at.is_not(None),
-            Iteration.end_told_at.is_(None),
-        )
-        .values(end_told_at=func.clock_timestamp())
-    )
+    await _END_HEARD.run(session, {"of_iteration": iteration_id})
 
 
 async def clock(session: AsyncSession) -> Any:

@@ -1,6 +1,5 @@
 """Steps: asked for, ended, failed, given back."""
 
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, cast
 from uuid import UUID
@@ -11,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.errors import TransientError
 from shared.store.budgets import books
 from shared.store.direct import Direct
+from shared.store.joining import StepRow
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.storable import error_text
 from shared.store.tables import Iteration, Step
@@ -101,19 +101,6 @@ async def _release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
     return step
 
 
-async def ask_for(session: AsyncSession, step_ids: Sequence[UUID]) -> None:
-    """Planned steps become pending. Call before the request is published, in the transaction that decided it."""
-    await session.execute(
-        update(Step)
-        .where(Step.id.in_(step_ids), Step.status == StepStatus.PLANNED)
-        .values(
-            status=StepStatus.PENDING,
-            requested_at=func.clock_timestamp(),
-            first_requested_at=func.clock_timestamp(),
-        )
-    )
-
-
 async def of_iteration(
     session: AsyncSession, iteration_id: UUID, kind: StepKind | None = None
 ) -> list[Step]:
@@ -124,12 +111,12 @@ async def of_iteration(
     return list(await session.scalars(query.execution_options(populate_existing=True)))
 
 
-async def planned(session: AsyncSession, iteration_id: UUID, kind: StepKind) -> list[Step]:
-    """Those of the plan, without what later rounds have added."""
-    return [row for row in await of_iteration(session, iteration_id, kind) if not round_of(row)]
+async def planned(session: AsyncSession, iteration_id: UUID) -> list[Step]:
+    """All but what rounds after the plan's have added."""
+    return [row for row in await of_iteration(session, iteration_id) if not round_of(row)]
 
 
-def round_of(step: Step) -> int:
+def round_of(step: Step | StepRow) -> int:
     """0 for what was planned; what Analyzers lacked is looked for, and they are asked again, in the rounds after."""
     number: int = step.input.get("round", 0)
     return number

@@ -4,17 +4,23 @@ Actors publish from here after a commit, again after a redelivery, and the recon
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.events import models as events
 from shared.events.envelope import Event
 from shared.store import conversations
 from shared.store import steps as step_store
+from shared.store.direct import Direct
+from shared.store.joining import IterationRow, StepRow
 from shared.store.tables import Call, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
+
+_COST: Final = Direct(
+    select(func.sum(Call.cost_usd)).where(Call.iteration_id == bindparam("of_iteration"))
+)
 
 
 async def requested(session: AsyncSession, step: Step) -> Event:
@@ -36,7 +42,7 @@ def order(step: Step) -> Event:
             raise AssertionError(f"a step of kind {kind} is an iteration's")
 
 
-def request(iteration: Iteration, step: Step) -> Event:
+def request(iteration: Iteration | IterationRow, step: Step | StepRow) -> Event:
     """The event that asks a worker for `step` of `iteration`."""
     about = _about(step)
     # Not the stage's time, which moves on while the step may still be asked for again. Rows of older data have no other.
@@ -121,21 +127,27 @@ async def _next_order(session: AsyncSession, step: Step) -> Sequence[Event]:
     return [] if following is None else [order(following)]
 
 
-async def iteration_ended(session: AsyncSession, iteration: Iteration) -> Event:
-    """The event of `iteration`'s end, with its counts and what its calls cost as far as that is known."""
+async def iteration_ended(
+    session: AsyncSession,
+    iteration: Iteration | IterationRow,
+    done: Sequence[Step | StepRow] | None = None,
+) -> Event:
+    """The event of `iteration`'s end, with its counts and what its calls cost as far as that is known.
+
+    `done` are its steps; without them they are read.
+    """
     about: dict[str, Any] = {
         "agent_id": iteration.agent_id,
         "iteration_id": iteration.id,
         "occurred_at": iteration.ended_at,
         "number": iteration.number,
         "errors": iteration.errors,
-        "cost_usd": await session.scalar(
-            select(func.sum(Call.cost_usd)).where(Call.iteration_id == iteration.id)
-        ),
+        "cost_usd": await _COST.value(session, {"of_iteration": iteration.id}),
     }
     if iteration.status == IterationStatus.FAILED:
         return events.IterationFailed.of(**about)
-    done = await step_store.of_iteration(session, iteration.id)
+    if done is None:
+        done = await step_store.of_iteration(session, iteration.id)
     return events.IterationCompleted.of(
         **about,
         queries=sum(step.kind == StepKind.QUERY for step in done),
@@ -147,9 +159,10 @@ async def iteration_ended(session: AsyncSession, iteration: Iteration) -> Event:
 
 async def _planned(session: AsyncSession, observe: Step, about: dict[str, Any]) -> Sequence[Event]:
     iteration = await step_store.iteration_of(session, observe)
-    queries = await step_store.planned(session, iteration.id, StepKind.QUERY)
-    insights = await step_store.planned(session, iteration.id, StepKind.INSIGHT)
-    produced = events.PlanProduced.of(**about, queries=len(queries), insights=len(insights))
+    plan = await step_store.planned(session, iteration.id)
+    queries = [step for step in plan if step.kind == StepKind.QUERY]
+    insights = sum(step.kind == StepKind.INSIGHT for step in plan)
+    produced = events.PlanProduced.of(**about, queries=len(queries), insights=insights)
     return [produced, *(request(iteration, query) for query in queries)]
 
 
@@ -163,7 +176,7 @@ def _advised(advice: list[dict[str, Any]], about: dict[str, Any]) -> Sequence[Ev
     ]
 
 
-def _about(step: Step) -> dict[str, Any]:
+def _about(step: Step | StepRow) -> dict[str, Any]:
     return {
         "agent_id": step.agent_id,
         "iteration_id": step.iteration_id,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
@@ -51,6 +51,7 @@ def _epochs_off() -> None:
 def _publish_before_commit() -> None:
     """The aggregator tells what it is about to commit; it may die in between."""
     from services.aggregator import aggregate
+    from services.aggregator.loading import Rows
     from shared.runtime.actor import Actor
 
     furnish, follow = Actor.__init__, aggregate._following
@@ -60,10 +61,8 @@ def _publish_before_commit() -> None:
         furnish(self, *given, **named)
         built.append(self)
 
-    async def following(
-        session: AsyncSession, iteration: Iteration, event: Event
-    ) -> Sequence[Event]:
-        events = await follow(session, iteration, event)
+    async def following(session: AsyncSession, rows: Rows, event: Event) -> Sequence[Event]:
+        events = await follow(session, rows, event)
         await built[0].bus.publish_all(events)
         if events:
             reach(CrashPoint.TOOL_APPLIED)  # a point that this actor does not come by otherwise
@@ -75,12 +74,17 @@ def _publish_before_commit() -> None:
 
 def _join_lock_off() -> None:
     """Two that join the same iteration do not wait for each other."""
-    from shared.store import iterations
+    from shared.store import joining
+    from shared.store.joining import IterationRow
 
-    async def unlocked(session: AsyncSession, iteration_id: UUID) -> Iteration | None:
-        return await session.get(Iteration, iteration_id, populate_existing=True)
+    wanted = [getattr(Iteration, name) for name in IterationRow._fields]
 
-    iterations.locked = unlocked
+    async def unlocked(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
+        found = await session.execute(select(*wanted).where(Iteration.id == iteration_id))
+        row = found.one_or_none()
+        return None if row is None else IterationRow(*row)
+
+    joining.locked = unlocked
 
 
 def _random_event_ids() -> None:
