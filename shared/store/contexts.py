@@ -37,8 +37,10 @@ async def keep(session: AsyncSession, agent_id: UUID, digest: bytes, text: str) 
 
 def apart(request: _Json, context: str) -> tuple[_Json, bytes | None]:
     """`request` without `context`, and its hash; as it is, and None, where the words do not stand in its one message."""
+    if not context:
+        return request, None
     (message,) = request["messages"]
-    before, found, after = message["content"].partition(context) if context else ("", "", "")
+    before, found, after = message["content"].partition(context)
     if not found:
         return request, None
     return {_TOLD: [before, after], "tools": request["tools"]}, sha256(context.encode()).digest()

@@ -75,18 +75,35 @@ async def test_new_ones_take_four_statements_and_more_of_them_six(full: Full) ->
             with listened() as sent:
                 await full.node(session, name)
             taken.append(len(sent))
+        async with full.database.transaction() as session:
             with listened() as sent:
                 await full.edge(session, 0, "type_13")
             taken.append(len(sent))
     assert taken == [4, 4, 6, 6]
 
 
+async def test_further_ones_of_a_transaction_take_two_less(full: Full) -> None:
+    """Their page and their type are known already; of the first edge the page alone."""
+    taken = []
+    async with full.database.transaction() as session:
+        for number in range(2):
+            with listened() as sent:
+                await full.node(session, f"{full.filled.names[0]} {7100 + number}")
+            taken.append(len(sent))
+            with listened() as sent:
+                await full.edge(session, 10 + number, "type_13")
+            taken.append(len(sent))
+    assert taken == [4, 3, 2, 2]
+
+
 async def test_each_is_planned_once(full: Full) -> None:
     """Where plans for the very values look cheaper, PostgreSQL makes one each time, which takes longer than the rest."""
-    async with full.database.transaction() as session:
-        for number in range(TIMES):
+    for number in range(TIMES):
+        async with full.database.transaction() as session:
             await full.node(session, f"{full.filled.names[number]} {8000 + number}")
+        async with full.database.transaction() as session:
             await full.edge(session, number, "type_14")
+    async with full.database.transaction() as session:
         rows = await session.execute(
             text("select statement, generic_plans from pg_prepared_statements")
         )
