@@ -68,7 +68,8 @@ def _write_once(given: Path, nodes: int) -> None:
         with _timed("written"), partial.open("wb") as file:
             write(file, nodes)
         partial.rename(given)
-    print(f"{nodes:,} nodes, {given.stat().st_size / 1024**2:,.0f} MiB as JSON Lines", flush=True)
+    # How many nodes there are in one that was kept is told by its import.
+    print(f"{given.stat().st_size / 1024**2:,.0f} MiB as JSON Lines", flush=True)
 
 
 async def _measure(settings: Settings, home: Path, given: Path) -> int:

@@ -23,8 +23,8 @@ Looked at on 2026-11-22 with py-spy (what holds the interpreter) and pg_walinspe
   0021](decisions/0021-one-commit-between-two-sendings.md).
 - **Processor time.** Most is Python's, and it is spread thin: what runs statements past SQLAlchemy holds a fifth of a
   researcher's time, the tools that write the graph a quarter, the ledger and its commits a fifth. A transaction costs 0.6
-  ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does; there are some
-  450 of them. To go on: what a step begins with, as compiled statements; the tools of an answer looked up and written
+  ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does; there are
+  415 of them. To go on: what a step begins with, as compiled statements; the tools of an answer looked up and written
   together and not one by one; sessions only where something is mapped. The survey of the graph is made four times, for the
   plan, the queries, the insights and the advice: see [decision 0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
 - **WAL.** Most is the conversations' and the words of nodes in the search index; then the calls: each row is written twice
