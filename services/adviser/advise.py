@@ -26,7 +26,7 @@ class Advise:
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
         async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.get(session, lease.agent_id)
+            agent = await agents.read(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             analyses = await context.describe_analyses(session, scope, analysis_ids)
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)

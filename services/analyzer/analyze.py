@@ -34,7 +34,7 @@ class Analyze:
         """The context is built now, when every query of the iteration has ended: it is the enriched graph."""
         insight = Insight(**step.input)
         async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.get(session, lease.agent_id)
+            agent = await agents.read(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             nodes = await context.describe_nodes(session, scope, insight.relevant_node_ids)
             graph_context = await self.shared.of(

@@ -31,7 +31,7 @@ class Observe:
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
         """Asks for a plan; its steps are written in the transaction that ends the observe step."""
         async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.get(session, lease.agent_id)
+            agent = await agents.read(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             await seed_types.ensure(session, agent.id)
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)

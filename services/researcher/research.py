@@ -56,7 +56,7 @@ class Research:
 
     async def _situation(self, lease: Lease, step: Step) -> Situation:
         async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.get(session, lease.agent_id)
+            agent = await agents.read(session, lease.agent_id)
             scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             graph_context = await self.shared.of(
                 session, scope, step, token_budget=self.context_tokens

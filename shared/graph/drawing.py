@@ -48,7 +48,7 @@ async def newest(session: AsyncSession, scope: Scope, of: Drawn, limit: int) -> 
 async def best_connected(session: AsyncSession, scope: Scope, of: Drawn, limit: int) -> DrawingView:
     """The nodes that most edges touch, of those touched last, and what those edges lead to."""
     most = max(1, limit // _NODES_A_HUB)
-    hubs = [each.id for each in await survey.best_connected(session, scope, most)]
+    hubs = [each.id for each in await survey.best_connected(scope, most).answer(session)]
     edges = await around.touching(session, scope, hubs, limit)
     ends = (end for edge in edges for end in (edge.source_id, edge.target_id))
     ids = list(dict.fromkeys([*hubs, *ends]))

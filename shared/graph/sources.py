@@ -1,5 +1,6 @@
 """The pages that an agent has read: kept as they came, found again by their address."""
 
+import json
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,6 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 from sqlalchemy import bindparam, select
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.proof import seals
@@ -19,7 +19,6 @@ from shared.graph.spelled import spelled
 from shared.graph.values import one_line
 from shared.store import ids
 from shared.store.direct import Direct
-from shared.store.iterations import clock
 from shared.store.tables import Source
 from shared.store.within import within
 from shared.tools import Json
@@ -43,6 +42,25 @@ _AT: Final = (
 _ALL: Final = Direct(
     f"select {_PAGE}, null from sources where agent_id = {OWNED_SQL} {_NEWEST_FIRST}"
 )
+_DATES: Final = Direct(f"""
+    select clock_timestamp() as now, url, published
+    from (values (1)) once left join lateral (
+      select distinct on (url) url, published from sources
+      where agent_id = {OWNED_SQL} and url = any(cast(:urls as text[])) and published is not null
+      order by url, fetched_at desc
+    ) dated on true
+""")
+# In one order everywhere: two steps that bring the same pages would wait for each other for ever.
+_KEEP: Final = Direct(f"""
+    insert into sources (id, agent_id, url, title, published, fetched_at, sha256, text, step_id, seal)
+    select told.id, {OWNED_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, :of_step,
+      decode(seal, 'hex')
+    from jsonb_to_recordset(cast(:rows as jsonb)) as told (
+      id uuid, url text, title text, published timestamptz, fetched_at timestamptz, sha256 text,
+      text text, seal text)
+    order by told.id
+    on conflict do nothing
+""")
 _TEXT: Final = Direct(select(Source.text).where(Source.id == bindparam("of_source")))
 
 
@@ -92,12 +110,10 @@ async def keep_pages(session: AsyncSession, scope: Scope, answer: Json) -> None:
     fetched = [page for each in answer.get("results", ()) if (page := _fetched(each)) is not None]
     if not fetched:
         return
-    now: datetime = await clock(session)
-    dates = await _dates(session, scope, {page.url for page in fetched if page.published is None})
+    now, dates = await _dates(session, scope, [page.url for page in fetched if not page.published])
     rows = {row["id"]: row for row in (_row(scope, page, dates, now) for page in fetched)}
-    # In one order everywhere: two steps that bring the same pages would wait for each other for ever.
-    in_order = [rows[source_id] for source_id in sorted(rows)]
-    await session.execute(insert(Source).values(in_order).on_conflict_do_nothing())
+    told = json.dumps(list(rows.values()), default=str)
+    await _KEEP.run(session, {**scope.bound, "of_step": scope.step_id, "rows": told})
 
 
 async def pages_at(
@@ -169,19 +185,11 @@ async def _pages(
 
 
 async def _dates(
-    session: AsyncSession, scope: Scope, urls: Collection[str]
-) -> Mapping[str, datetime]:
-    """When the pages at `urls` were published, as far as an earlier version says."""
-    if not urls:
-        return {}
-    rows = await session.execute(
-        select(Source.url, Source.published)
-        .where(
-            Source.agent_id == scope.agent(), Source.url.in_(urls), Source.published.is_not(None)
-        )
-        .order_by(Source.fetched_at)
-    )
-    return {url: published for url, published in rows if published is not None}
+    session: AsyncSession, scope: Scope, urls: Sequence[str]
+) -> tuple[datetime, Mapping[str, datetime]]:
+    """What time it is, and when the pages at `urls` were published, as far as an earlier version says."""
+    rows = await _DATES.rows(session, {**scope.bound, "urls": urls})
+    return rows[0].now, {row.url: row.published for row in rows if row.url is not None}
 
 
 def _fetched(told: Json) -> _Fetched | None:
@@ -219,9 +227,7 @@ def _row(
     return {
         **sealed,
         "id": source_id,
-        "agent_id": scope.agent(),
-        "sha256": text_sha256,
+        "sha256": text_sha256.hex(),
         "text": page.text,
-        "step_id": scope.step_id,
-        "seal": seals.of_source(source_id=source_id, text_sha256=text_sha256, **sealed),
+        "seal": seals.of_source(source_id=source_id, text_sha256=text_sha256, **sealed).hex(),
     }

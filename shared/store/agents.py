@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Final, cast
 from uuid import UUID, uuid4
 
-from sqlalchemy import case, exists, func, or_, select, update
+from sqlalchemy import Table, bindparam, case, exists, func, or_, select, update
 from sqlalchemy import delete as sql_delete
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.store.budgets import books
+from shared.store.direct import Direct
 from shared.store.tables import Agent, Iteration, Step, User
 from shared.store.words import PROMPTED, AgentStatus, IterationStatus, Phase, StepStatus
+
+_AGENTS: Final = cast(Table, Agent.__table__)
+_READ: Final = Direct(select(_AGENTS).where(_AGENTS.c.id == bindparam("of_agent")))
 
 
 async def ensure_user(session: AsyncSession, name: str) -> UUID:
@@ -120,6 +125,12 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
 async def get(session: AsyncSession, agent_id: UUID) -> Agent:
     """Raises TransientError where the agent was deleted; whoever tries again finds its step gone too."""
     return _there(await session.get(Agent, agent_id), agent_id)
+
+
+async def read(session: AsyncSession, agent_id: UUID) -> Agent:
+    """As `get`, for whoever changes nothing of it: the session does not know it."""
+    row = await _READ.row(session, {"of_agent": agent_id})
+    return _there(None if row is None else Agent(**row._asdict()), agent_id)
 
 
 def _there(agent: Agent | None, agent_id: UUID) -> Agent:

@@ -9,30 +9,40 @@ from hashlib import sha256
 from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import Table, func, select, tuple_
+from sqlalchemy import CTE, Table, Text, bindparam, func, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.direct import Direct
 from shared.store.tables import Context, Interaction
 
 _Json = dict[str, Any]
 
 _TABLE: Final = cast(Table, Context.__table__)
-# As old as the transaction that has looked at the graph: what was written while it looked is newer.
-_KEEP: Final = Direct(
-    insert(_TABLE)
-    .values(created_at=func.transaction_timestamp())
-    .on_conflict_do_nothing(index_elements=[_TABLE.c.agent_id, _TABLE.c.sha256]),
-    columns=("agent_id", "sha256", "text", "created_at"),
-)
 _TOLD: Final = "told"
 """By this key a request is known that is kept apart. It has no `messages`: who does not know of it cannot misread it."""
 
 
-async def keep(session: AsyncSession, agent_id: UUID, digest: bytes, text: str) -> None:
-    """Writes it where it is not there. Waits for whoever writes the same at the moment, until that is committed."""
-    await _KEEP.run(session, {"agent_id": agent_id, "sha256": digest, "text": text})
+def keeping(run: CTE) -> CTE:
+    """Part of a statement that writes `run`, and is given `context`: where it writes a row that names one, the words are
+    written too if they are not there.
+
+    Waits for whoever writes the same at the moment, until that is committed.
+    """
+    return (
+        insert(_TABLE)
+        .from_select(
+            ["agent_id", "sha256", "text", "created_at"],
+            select(
+                run.c.agent_id,
+                run.c.context_sha256,
+                bindparam("context", type_=Text),
+                # As old as the transaction that has looked at the graph: what was written while it looked is newer.
+                func.transaction_timestamp(),
+            ).where(run.c.context_sha256.is_not(None)),
+        )
+        .on_conflict_do_nothing(index_elements=[_TABLE.c.agent_id, _TABLE.c.sha256])
+        .cte("kept")
+    )
 
 
 def apart(request: _Json, context: str) -> tuple[_Json, bytes | None]:

@@ -5,9 +5,10 @@ its language too, and is of the session's transaction; it is compiled once, and 
 again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import namedtuple_row
@@ -18,6 +19,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from shared.store.within import within
 
+T = TypeVar("T")
 Row = Any
 """Its columns by their names, and in their order."""
 
@@ -55,9 +57,14 @@ class Direct:
         return cursor.rowcount
 
     async def _executed(self, session: AsyncSession, given: Mapping[str, Any]) -> AsyncCursor[Row]:
-        if session.new or session.dirty or session.deleted:
-            await session.flush()
-        cursor = AsyncCursor(await _driver_of(session), row_factory=namedtuple_row)
+        await flush(session)
+        return await self.sent(await _driver_of(session), given)
+
+    async def sent(
+        self, driver: AsyncConnection[Any], given: Mapping[str, Any]
+    ) -> AsyncCursor[Row]:
+        """Within a pipeline its answer is still to come."""
+        cursor = AsyncCursor(driver, row_factory=namedtuple_row)
         await cursor.execute(self._sql, self._bound(given))
         return cursor
 
@@ -85,6 +92,49 @@ class Direct:
         for name, processor in self._processors.items():
             values[name] = processor(values[name])
         return values
+
+
+@dataclass(frozen=True)
+class Asked(Generic[T]):
+    """A statement with its values, and what its rows mean."""
+
+    statement: Direct
+    given: Mapping[str, Any]
+    read: Callable[[list[Row]], T]
+
+    async def answer(self, session: AsyncSession) -> T:
+        return self.read(await self.statement.rows(session, self.given))
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """Looks that do not depend on each other, sent together: a round trip costs more than most answers do."""
+
+    _asked: list[tuple[Asked[Any], "Answer[Any]"]] = field(default_factory=list)
+
+    def ask(self, asked: Asked[T]) -> "Answer[T]":
+        """The answer is there when the trip is made."""
+        answer = Answer[T]()
+        self._asked.append((asked, answer))
+        return answer
+
+    async def make(self, session: AsyncSession) -> None:
+        await flush(session)
+        driver = await _driver_of(session)
+        async with driver.pipeline():
+            cursors = [await asked.statement.sent(driver, asked.given) for asked, _ in self._asked]
+        for (asked, answer), cursor in zip(self._asked, cursors, strict=True):
+            answer.value = asked.read(await cursor.fetchall())
+
+
+class Answer(Generic[T]):
+    value: T
+
+
+async def flush(session: AsyncSession) -> None:
+    """As the session's own; where nothing waits to be written, at a tenth of what that takes."""
+    if not session.sync_session._is_clean():  # what it asks itself first
+        await session.flush()
 
 
 async def _driver_of(session: AsyncSession) -> AsyncConnection[Any]:

@@ -20,8 +20,8 @@ _GIVEN: Final = (
     "context_sha256",
 )  # fmt: skip
 _BEGUN_ANEW: Final = ("model", "system_prompt", "request", "context_sha256")
-_NEW: Final = insert(_TABLE)
-_BEGIN: Final = Direct(
+_NEW: Final = insert(_TABLE).values({name: bindparam(name) for name in _GIVEN})
+_BEGUN: Final = (
     _NEW.on_conflict_do_update(
         index_elements=[_TABLE.c.id],
         set_={name: _NEW.excluded[name] for name in _BEGUN_ANEW},
@@ -33,9 +33,11 @@ _BEGIN: Final = Direct(
                 Step.retried_epoch == bindparam("epoch_before"),
             ),
         ),
-    ).returning(_TABLE),
-    columns=_GIVEN,
+    )
+    .returning(_TABLE)
+    .cte("begun")
 )
+_BEGIN: Final = Direct(select(_BEGUN).add_cte(contexts.keeping(_BEGUN)))
 _FIND: Final = Direct(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
 _TELL: Final = Direct(
     """
@@ -85,13 +87,15 @@ async def open_or_resume(
         "request": short,
         "context_sha256": digest,
     }
-    begun = await _BEGIN.row(
-        session, {**row, "of_step": lease.step_id, "epoch_before": lease.epoch - 1}
-    )
+    given = {
+        **row,
+        "context": context,
+        "of_step": lease.step_id,
+        "epoch_before": lease.epoch - 1,
+    }
+    begun = await _BEGIN.row(session, given)
     if begun is None:
         return await _resumed(session, lease, phase)
-    if digest is not None:
-        await contexts.keep(session, lease.agent_id, digest, context)
     return Interaction(**{**begun._asdict(), "request": request})
 
 

@@ -11,12 +11,15 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
-from shared.store.direct import Direct
+from shared.store.direct import Asked, Direct
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
 
 _ITERATIONS: Final = cast(Table, Iteration.__table__)
-_CLOCK: Final = Direct("select clock_timestamp()")
+CLOCK: Final[Asked[datetime]] = Asked(
+    Direct("select clock_timestamp()"), {}, lambda rows: rows[0][0]
+)
+"""The database's time (UTC), the only clock that all processes share."""
 _OVERDUE: Final = Direct(
     select(Iteration.id)
     .where(
@@ -148,6 +151,6 @@ async def end_was_heard(session: AsyncSession, iteration_id: UUID) -> None:
     await _END_HEARD.run(session, {"of_iteration": iteration_id})
 
 
-async def clock(session: AsyncSession) -> Any:
-    """The database's time (datetime, UTC), the only clock that all processes share."""
-    return await _CLOCK.value(session)
+async def clock(session: AsyncSession) -> datetime:
+    """See CLOCK."""
+    return await CLOCK.answer(session)

@@ -156,9 +156,8 @@ async def claim(
 
     Where `kinds` are given, one of another kind is left alone.
     """
-    own = true() if kinds is None else Step.kind.in_(kinds)
     step = await _take(session, step_id, kinds, owner, seconds)
-    if step is None and await _reopen(session, step_id, own):
+    if step is None and await _reopen(session, step_id, kinds):
         step = await _take(session, step_id, kinds, owner, seconds)
     if step is not None:
         lease = Lease(
@@ -187,11 +186,12 @@ async def _take(
     return None if taken is None else Step(**taken._asdict())
 
 
-async def _reopen(session: AsyncSession, step_id: UUID, own: ColumnElement[bool]) -> bool:
+async def _reopen(session: AsyncSession, step_id: UUID, kinds: Collection[StepKind] | None) -> bool:
     """Makes the step pending as if it had not been tried yet, where it failed and its retry was asked for since.
 
     Here, and not where it is asked for: only the actor that owns a step's kind may write its status.
     """
+    own = true() if kinds is None else Step.kind.in_(kinds)
     reopened = await session.scalar(
         update(Step)
         .where(Step.id == step_id, own, to_be_retried())

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import TransientError
 from shared.store.database import Database
+from shared.store.direct import flush
 
 T = TypeVar("T")
 Write = Callable[[AsyncSession], Awaitable[T]]
@@ -56,7 +57,7 @@ class UnitOfWork:
             try:
                 session = await self._opened()
                 yield session
-                await session.flush()
+                await flush(session)
                 if self._sendings or not self._waits:
                     await self._commit()
             except BaseException as error:

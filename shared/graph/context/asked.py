@@ -1,7 +1,6 @@
 """What was asked so far, and what came of it: no query is to be repeated, and no lack forgotten."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 from uuid import UUID
@@ -14,20 +13,11 @@ from shared.graph.lines import short
 from shared.graph.scope import OWNED, Scope
 from shared.graph.values import one_line
 from shared.store import investigations
-from shared.store.direct import Direct, Row
+from shared.store.direct import Asked, Direct, Row
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
 
 _MOST_QUERIES: Final = 20
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A query of an earlier iteration."""
-
-    number: int
-    objective: str
-    came_of_it: str
 
 
 async def request_lines(session: AsyncSession, scope: Scope) -> list[str]:
@@ -38,18 +28,17 @@ async def request_lines(session: AsyncSession, scope: Scope) -> list[str]:
     ]
 
 
-async def asked_lines(session: AsyncSession, scope: Scope, iterations: int) -> list[str]:
+def asked_lines(scope: Scope, iterations: int) -> Asked[list[str]]:
     """The queries of the last iterations, the newest first."""
-    return [
-        f"- iteration {each.number}, {each.came_of_it}: {short(one_line(each.objective))}"
-        for each in await _recently_asked(session, scope, iterations)
-    ]
-
-
-async def _recently_asked(session: AsyncSession, scope: Scope, iterations: int) -> Sequence[Asked]:
     # One more than asked for: the newest iteration is mostly the one that is running.
-    rows = await _newest().rows(session, {**scope.bound, "most": iterations + 1})
-    return [Asked(row.number, row.input.get("objective", ""), _came_of(row)) for row in rows]
+    return Asked(_newest(), {**scope.bound, "most": iterations + 1}, _lines)
+
+
+def _lines(queries: Sequence[Row]) -> list[str]:
+    return [
+        f"- iteration {each.number}, {_came_of(each)}: {short(one_line(each.input.get('objective', '')))}"
+        for each in queries
+    ]
 
 
 @cache

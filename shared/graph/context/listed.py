@@ -31,7 +31,7 @@ from sqlalchemy.orm import aliased
 from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import is_supported
 from shared.graph.type_names import RESERVED_TYPES
-from shared.store.direct import Direct
+from shared.store.direct import Asked, Direct, Row
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json
 
@@ -68,25 +68,26 @@ class EdgeFacts:
     properties: Json
 
 
-async def newest_facts(session: AsyncSession, scope: Scope, limit: int) -> list[NodeFacts]:
+def newest_facts(scope: Scope, limit: int) -> Asked[list[NodeFacts]]:
     """The nodes touched last, conclusions apart."""
-    rows = await _newest_facts().rows(session, {**scope.bound, "most": limit})
+    return Asked(_newest_facts(), {**scope.bound, "most": limit}, _nodes)
+
+
+def newest_of_type(scope: Scope, type_name: str, limit: int) -> Asked[list[NodeFacts]]:
+    given = {**scope.bound, "type_name": type_name, "most": limit}
+    return Asked(_newest_of_type(), given, _nodes)
+
+
+def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
     return [NodeFacts(*row) for row in rows]
-
-
-async def newest_of_type(
-    session: AsyncSession, scope: Scope, type_name: str, limit: int
-) -> list[NodeFacts]:
-    values = {**scope.bound, "type_name": type_name, "most": limit}
-    return [NodeFacts(*row) for row in await _newest_of_type().rows(session, values)]
 
 
 async def nodes_by_ids(
     session: AsyncSession, scope: Scope, ids: Sequence[UUID]
 ) -> dict[UUID, NodeFacts]:
     """Those that the agent has."""
-    rows = await _nodes_by_ids().rows(session, {**scope.bound, "ids": list(ids)})
-    return {row[0]: NodeFacts(*row) for row in rows}
+    found = _nodes(await _nodes_by_ids().rows(session, {**scope.bound, "ids": list(ids)}))
+    return {each.id: each for each in found}
 
 
 @cache
@@ -126,15 +127,17 @@ def _in_order(nodes: Subquery) -> Select[Any]:
     return select(nodes).order_by(nodes.c.updated_at.desc(), nodes.c.id)
 
 
-async def newest_edges(session: AsyncSession, scope: Scope, limit: int) -> list[EdgeFacts]:
-    rows = await _newest_edges().rows(session, {**scope.bound, "most": limit})
+def newest_edges(scope: Scope, limit: int) -> Asked[list[EdgeFacts]]:
+    return Asked(_newest_edges(), {**scope.bound, "most": limit}, _edges)
+
+
+def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
     return [EdgeFacts(*row) for row in rows]
 
 
 async def edges_by_ids(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> list[EdgeFacts]:
     """Those that the agent has, those touched last first."""
-    rows = await _edges_by_ids().rows(session, {**scope.bound, "ids": list(ids)})
-    return [EdgeFacts(*row) for row in rows]
+    return _edges(await _edges_by_ids().rows(session, {**scope.bound, "ids": list(ids)}))
 
 
 @cache

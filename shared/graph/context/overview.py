@@ -26,7 +26,8 @@ from shared.graph.lines import (
 )
 from shared.graph.scope import Scope
 from shared.graph.type_names import RESERVED_TYPES
-from shared.store.iterations import clock
+from shared.store.direct import RoundTrip
+from shared.store.iterations import CLOCK
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
 STALE_AFTER = timedelta(days=7)
@@ -41,36 +42,44 @@ _ITERATIONS_OF_QUERIES = 3
 
 async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_000) -> str:
     """The block for `<graph_context>`. Costs a fixed number of bounded queries, however large the graph."""
-    now: datetime = await clock(session)
-    node_types = await survey.node_types(session, scope)
-    edge_types = await survey.edge_types(session, scope)
-    analyses = await listed.newest_of_type(session, scope, ANALYSIS_TYPE, _ANALYSES)
-    advice = await listed.newest_of_type(session, scope, ADVICE_TYPE, _ADVICE)
-    nodes = await listed.newest_facts(session, scope, _NEWEST_NODES)
-    edges = await listed.newest_edges(session, scope, _NEWEST_EDGES)
-    connected = await survey.best_connected(session, scope, _BEST_CONNECTED)
+    trip = RoundTrip()
+    clock = trip.ask(CLOCK)
+    nodes_by_type = trip.ask(survey.node_types(scope))
+    edges_by_type = trip.ask(survey.edge_types(scope))
+    analyses = trip.ask(listed.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
+    advice = trip.ask(listed.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
+    nodes = trip.ask(listed.newest_facts(scope, _NEWEST_NODES))
+    edges = trip.ask(listed.newest_edges(scope, _NEWEST_EDGES))
+    connected = trip.ask(survey.best_connected(scope, _BEST_CONNECTED))
+    recently = trip.ask(asked.asked_lines(scope, _ITERATIONS_OF_QUERIES))
+    await trip.make(session)
     requests = await asked.request_lines(session, scope)
-    recently = await asked.asked_lines(session, scope, _ITERATIONS_OF_QUERIES)
+    now, node_types, edge_types = clock.value, nodes_by_type.value, edges_by_type.value
     sections = [
         Section("Node types", _node_type_lines(node_types), rank=0, keep=30),
         Section("Edge types", _edge_type_lines(edge_types), rank=4, keep=20),
-        Section("Newest nodes", [_newest_line(node) for node in nodes], rank=5, keep=10),
+        Section("Newest nodes", [_newest_line(node) for node in nodes.value], rank=5, keep=10),
         Section(
             "Best connected nodes",
-            [f"{node_line(n.id, n.type, n.name)} ({_degree(n.edges)} edges)" for n in connected],
+            [
+                f"{node_line(n.id, n.type, n.name)} ({_degree(n.edges)} edges)"
+                for n in connected.value
+            ],
             rank=8,
         ),
         Section("Stale regions", _stale_lines(node_types, now), rank=6, keep=5),
         Section(
             "Newest edges",
-            [edge_line(edge.id, edge.type, edge.source, edge.target) for edge in edges],
+            [edge_line(edge.id, edge.type, edge.source, edge.target) for edge in edges.value],
             rank=7,
             keep=5,
         ),
-        Section("Analyses", [_conclusion(each, "type") for each in analyses], rank=1, keep=10),
-        Section("Advice", [_conclusion(each, "action") for each in advice], rank=9),
+        Section(
+            "Analyses", [_conclusion(each, "type") for each in analyses.value], rank=1, keep=10
+        ),
+        Section("Advice", [_conclusion(each, "action") for each in advice.value], rank=9),
         Section("Open investigation requests", requests, rank=2),
-        Section("Recently asked", recently, rank=3),
+        Section("Recently asked", recently.value, rank=3),
     ]
     return fit(_header(node_types, edge_types, now), sections, token_budget)
 

@@ -19,14 +19,13 @@ from sqlalchemy import (
     true,
     union_all,
 )
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.graph.context.listed import MOST
 from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import is_supported
 from shared.graph.types import MAX_TYPES
-from shared.store.direct import Direct
+from shared.store.direct import Asked, Direct
 from shared.store.tables import (
     GraphEdge,
     GraphEdgeType,
@@ -67,9 +66,8 @@ class ConnectedNode:
     edges: int
 
 
-async def node_types(session: AsyncSession, scope: Scope) -> list[NodeTypeFacts]:
-    rows = await _node_types().rows(session, scope.bound)
-    return [NodeTypeFacts(*row) for row in rows]
+def node_types(scope: Scope) -> Asked[list[NodeTypeFacts]]:
+    return Asked(_node_types(), scope.bound, lambda rows: [NodeTypeFacts(*row) for row in rows])
 
 
 # Statements are put together once: that takes longer than PostgreSQL takes to answer.
@@ -103,9 +101,8 @@ def _node_types() -> Direct:
     )
 
 
-async def edge_types(session: AsyncSession, scope: Scope) -> list[EdgeTypeFacts]:
-    rows = await _edge_types().rows(session, scope.bound)
-    return [EdgeTypeFacts(*row) for row in rows]
+def edge_types(scope: Scope) -> Asked[list[EdgeTypeFacts]]:
+    return Asked(_edge_types(), scope.bound, lambda rows: [EdgeTypeFacts(*row) for row in rows])
 
 
 @cache
@@ -124,9 +121,9 @@ def _edge_types() -> Direct:
     )
 
 
-async def best_connected(session: AsyncSession, scope: Scope, limit: int) -> list[ConnectedNode]:
-    rows = await _best_connected().rows(session, {**scope.bound, "most": limit})
-    return [ConnectedNode(*row) for row in rows]
+def best_connected(scope: Scope, limit: int) -> Asked[list[ConnectedNode]]:
+    given = {**scope.bound, "most": limit}
+    return Asked(_best_connected(), given, lambda rows: [ConnectedNode(*row) for row in rows])
 
 
 @cache
