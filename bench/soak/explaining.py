@@ -14,8 +14,8 @@ ANCHORS: Final = 2
 NODES: Final = script.QUERIES * script.NODES_OF_A_QUERY + script.INSIGHTS
 EDGES: Final = script.QUERIES * (script.NODES_OF_A_QUERY - 1) + script.INSIGHTS * 2
 """That an iteration of the script adds, its analyses and their ties among them."""
-SHOWN: Final = ("contexts", "calls", "llm_interactions")
-"""Tables that hold what phases were shown of the graph, or refer to it."""
+CONTEXTS: Final = "contexts"
+"""The table of what phases were shown of the graph."""
 
 
 def graph(run: Run) -> str:
@@ -54,7 +54,7 @@ def stream(samples: Sequence[Sample], settings: Settings) -> str:
     return f"{limits} At this rate ({per_hour / MIB:.1f} MiB an hour) it is full {hours:,.0f} hours after this run."
 
 
-def of(run: Run) -> Iterator[str]:
+def of(run: Run, settings: Settings) -> Iterator[str]:
     """One for each line that is not flat."""
     samples = run.steady
     for each in judging.memory(samples):
@@ -68,7 +68,8 @@ def of(run: Run) -> Iterator[str]:
             yield _table(each, samples)
     for kept in judging.kept_tables(samples):
         if not kept.is_flat:
-            yield f"Table {kept.what}: {_context(samples) if kept.what in SHOWN else 'not explained yet.'}"
+            why = _context(samples, settings) if kept.what == CONTEXTS else "not explained yet."
+            yield f"Table {kept.what}: {why}"
     for kept in judging.streams(samples):
         if not kept.is_flat:
             yield f"Stream {kept.what}: not explained yet."
@@ -100,8 +101,7 @@ def _table(grown: Trend, samples: Sequence[Sample]) -> str:
     )
 
 
-def _context(samples: Sequence[Sample]) -> str:
-    """Phases are shown as much of a graph as fits their budget: until it does not, each is shown more."""
+def _context(samples: Sequence[Sample], settings: Settings) -> str:
     first, last = (
         [size for each in half if (size := each.work.context_bytes) is not None]
         for half in judging.halves(samples)
@@ -114,5 +114,5 @@ def _context(samples: Sequence[Sample]) -> str:
         " last"
     )
     if after > before * (1 + judging.MOST_PART_PER_ITERATION):
-        return f"{told}; it grows with a young graph, until it fills the budget of words that a phase has for it."
+        return f"{told}. A phase is shown {settings.context_tokens} tokens of it at most: by then it should be flat."
     return f"{told}, which does not explain it."

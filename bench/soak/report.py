@@ -34,7 +34,7 @@ def _lines(run: Run, settings: Settings) -> Iterator[str]:
         yield from _memory(run.steady)
         yield from _tables(run.steady)
         yield from _stream(run, settings)
-        yield from _explanations(run)
+        yield from _explanations(run, settings)
 
 
 def _about(run: Run) -> Iterator[str]:
@@ -245,8 +245,8 @@ def _kept(all_kept: Iterable[Kept]) -> Iterator[str]:
     yield ""
 
 
-def _explanations(run: Run) -> Iterator[str]:
-    found = list(explaining.of(run))
+def _explanations(run: Run, settings: Settings) -> Iterator[str]:
+    found = list(explaining.of(run, settings))
     if found:
         yield "## What grows, and why"
         yield ""

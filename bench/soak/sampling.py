@@ -77,7 +77,7 @@ class Sampler:
     async def take(self, at_seconds: float) -> Sample:
         """Raises whatever keeps it from seeing all of it: a process that is gone, an engine that does not answer."""
         processes = await asyncio.to_thread(
-            lambda: {name: held_by(pid) for name, pid in self._pids()}
+            lambda: {name: held_by(name, pid) for name, pid in self._pids()}
         )
         span = {"since": self._since, "until": await self._now()}
         tables = await self._rows(_TABLES)
@@ -122,9 +122,11 @@ class Sampler:
         return await cursor.fetchall()
 
 
-def held_by(pid: int) -> Held:
+def held_by(name: str, pid: int) -> Held:
     """Raises psutil.NoSuchProcess where it has ended; of those that it has started, some may."""
     top = psutil.Process(pid)
+    if top.status() == psutil.STATUS_ZOMBIE:  # it would count as one that holds nothing
+        raise psutil.NoSuchProcess(pid, name)
     held = [_held_by_one(top)]
     for child in top.children(recursive=True):
         with suppress(psutil.NoSuchProcess):

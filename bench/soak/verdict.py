@@ -7,7 +7,12 @@ from bench.soak.sample import Run
 
 
 def faults(run: Run) -> list[str]:
-    return [*_of_work(run), *_of_lines(run), *run.failures]
+    return [*_of_work(run), *_of_lines(run), *_of_samples(run)]
+
+
+def _of_samples(run: Run) -> Iterator[str]:
+    if run.failures:
+        yield f"{len(run.failures)} samples could not be taken; the first: {run.failures[0]}"
 
 
 def _of_work(run: Run) -> Iterator[str]:

@@ -1,13 +1,18 @@
 """What a soak says of its samples."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
+import psutil
 import pytest
 
 from bench.soak import explaining, judging
 from bench.soak.report import document
 from bench.soak.sample import Held, Queue, Run, Sample, Stream, Table, Work
+from bench.soak.sampling import held_by
 from bench.soak.telling import MIB, percentile
 from bench.soak.verdict import faults
 from shared.runtime.settings import Settings
@@ -36,7 +41,10 @@ def sample(
     return Sample(
         number * APART_SECONDS,
         {"observer": held, "postgres": held, "nats": held},
-        {"calls": Table(grown, 9, 0, 0), "agents": Table(int(MIB + table(number)), 2, 5, number)},
+        {
+            "contexts": Table(grown, 9, 0, 0),
+            "agents": Table(int(MIB + table(number)), 2, 5, number),
+        },
         {"VIGIL": Stream(completed * 15, completed * 9_000)},
         {"observer": Queue(0, 0, 0)},
         64 * MIB,
@@ -106,7 +114,7 @@ def test_a_kept_table_may_grow_by_the_same_with_each_iteration() -> None:
 
 def test_a_kept_table_may_not_grow_by_more_and_more() -> None:
     grown = run(kept=lambda number: number**2 * 2_000)
-    assert faults(grown) == ["table calls grows by more with each iteration"]
+    assert faults(grown) == ["table contexts grows by more with each iteration"]
     assert "which does not explain it" in page(grown)
 
 
@@ -120,7 +128,7 @@ def test_growing_contexts_are_told_as_the_reason() -> None:
         replace(each, work=replace(each.work, context_bytes=1_000.0 * at))
         for at, each in enumerate(grown.samples)
     ]
-    assert "until it fills the budget" in page(grown)
+    assert "6000 tokens of it at most" in page(grown)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +158,23 @@ def test_lag_that_does_not_return_to_nothing_is_a_fault() -> None:
 def test_a_sample_that_could_not_be_taken_is_told() -> None:
     found = run()
     found.failures.append("no sample at 90 s: NoSuchProcess")
-    assert faults(found) == ["no sample at 90 s: NoSuchProcess"]
-    assert "no sample at 90 s" in page(found)
+    said = "1 samples could not be taken; the first: no sample at 90 s: NoSuchProcess"
+    assert faults(found) == [said]
+    assert said in page(found)
+
+
+def test_a_process_that_has_ended_is_not_one_that_holds_nothing() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet waited for
+    with pytest.raises(psutil.NoSuchProcess, match="courier"):
+        held_by("courier", ended.pid)
+    ended.wait()
+
+
+def test_a_process_is_seen_with_what_it_holds() -> None:
+    held = held_by("this", os.getpid())
+    assert held.rss_bytes >= held.pss_bytes >= held.private_bytes > 0
+    assert held.files > 0
 
 
 def test_one_that_was_ended_early_says_how_long_it_ran_and_judges_no_growth() -> None:
