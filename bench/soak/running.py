@@ -92,14 +92,12 @@ class _Looks:
             print(progress(sample), flush=True)
 
     async def wait_for_rest(self) -> None:
-        """Until nothing runs and nothing waits, or it has been waited for too long."""
+        """Until nothing runs and nothing waits, or it has been waited for too long, or cannot be seen."""
         deadline = time.monotonic() + REST_SECONDS
         while time.monotonic() < deadline:
-            sample = await self._take()
-            if sample is not None:
-                self._run.at_rest = sample
-                if sample.is_at_rest:
-                    break
+            self._run.at_rest = await self._take()
+            if self._run.at_rest is None or self._run.at_rest.is_at_rest:
+                break
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
     async def _take(self) -> Sample | None:

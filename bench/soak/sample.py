@@ -109,7 +109,7 @@ class Run:
     samples: list[Sample] = field(default_factory=list)
     """While the agents ran."""
     at_rest: Sample | None = None
-    """After they were stopped and what ran had ended, or was waited for too long."""
+    """After they were stopped and what ran had ended, or was waited for too long; None where that was not seen."""
     failures: list[str] = field(default_factory=list)
     """Samples that could not be taken, and why."""
     complaints: list[str] = field(default_factory=list)

@@ -29,7 +29,9 @@ def _of_work(run: Run) -> Iterator[str]:
         )
     if work.dead_letters:
         yield f"{work.dead_letters} dead letters are kept"
-    if not seen.is_at_rest:
+    if run.at_rest is None:
+        yield "whether anything waits at the end was not seen"
+    elif not seen.is_at_rest:
         yield (
             f"at the end {seen.lag} messages wait or are in flight, {work.running} iterations run, {work.open_steps} steps"
             f" are open, {work.untold} ends were not heard"

@@ -155,6 +155,12 @@ def test_lag_that_does_not_return_to_nothing_is_a_fault() -> None:
     assert any("8 messages wait" in each for each in faults(found))
 
 
+def test_an_end_that_was_not_seen_is_not_taken_for_a_good_one() -> None:
+    found = replace(run(), at_rest=None)
+    assert faults(found) == ["whether anything waits at the end was not seen"]
+    assert "| observer | 0 | 0 | 0 | not seen |" in page(found)
+
+
 def test_a_sample_that_could_not_be_taken_is_told() -> None:
     found = run()
     found.failures.append("no sample at 90 s: NoSuchProcess")
