@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench demo up cluster cluster-down tail test test-fast test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip check format lock asyncapi clean
+	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ bench-graph: $(VENV)/.installed-dev  ## context, looks and writes in graphs of 1
 
 bench-round-trip: $(VENV)/.installed-dev  ## a graph of 100,000 nodes imported, exported, imported again and verified: in what time and memory (ARGS=1000000 for a million)
 	@$(BIN)/python -m bench.round_trip $(ARGS)
+
+bench-soak: $(VENV)/.installed-dev  ## an hour of 50 agents: memory, lag, tables and stream sampled; flat lines or an explanation; makes docs/soak.md
+	@$(BIN)/python -m bench.soak --json build/soak.json --document docs/soak.md $(ARGS)
 
 check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
 	@$(BIN)/ruff format --check .

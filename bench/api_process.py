@@ -41,6 +41,11 @@ class ApiProcess:
     def port(self) -> int:
         return self._port
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it has not been started"
+        return self._process.pid
+
     async def start(self) -> None:
         """Returns when it is ready. Raises TimeoutError."""
         with self.log.open("ab") as log:
@@ -50,6 +55,7 @@ class ApiProcess:
                 env=self._environment,
                 stdout=log,
                 stderr=log,
+                process_group=0,  # a Ctrl-C is for who measures
             )
         async with asyncio.timeout(READY_SECONDS):
             await self._ready()
@@ -75,7 +81,6 @@ class ApiProcess:
         return self._memory("VmRSS")
 
     def _memory(self, name: str) -> int:
-        assert self._process is not None
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         line = next(line for line in status.splitlines() if line.startswith(f"{name}:"))
         return int(line.split()[1]) * 1024

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -66,6 +67,22 @@ class Driver:
 
     async def make_agents(self, count: int) -> list[UUID]:
         return [await self._make_agent() for _ in range(count)]
+
+    async def let_run(self, agent_ids: Sequence[UUID], period_seconds: int) -> None:
+        """From now on the scheduler starts each of them once in a period; their turns are spread over it evenly."""
+        async with self._database.transaction() as session:
+            now = await iterations.clock(session)
+            for place, agent_id in enumerate(agent_ids):
+                agent = await agents.locked(session, agent_id)
+                agent.interval_seconds = period_seconds
+                agent.next_run_at = now + timedelta(seconds=period_seconds * place / len(agent_ids))
+                agent.active = True
+
+    async def let_rest(self, agent_ids: Sequence[UUID]) -> None:
+        """None of them is started any more; what runs goes on."""
+        async with self._database.transaction() as session:
+            for agent_id in agent_ids:
+                (await agents.locked(session, agent_id)).active = False
 
     async def messages(self) -> int:
         """How many the stream has stored so far."""

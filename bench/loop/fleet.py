@@ -67,6 +67,10 @@ class Fleet:
         return used
 
     @property
+    def pids(self) -> list[tuple[str, int]]:
+        return [(name, process.pid) for name, process in self._processes]
+
+    @property
     def resident_bytes(self) -> dict[str, int]:
         """Of each actor; the largest where there are several of a kind."""
         held: dict[str, int] = {}
@@ -82,6 +86,8 @@ class Fleet:
                 env=self._environment | {"VIGIL_PORT": str(port)},
                 stdout=log,
                 stderr=log,
+                # A Ctrl-C is for who measures, and not for them: they are ended in order.
+                process_group=0,
             )
         self._processes.append((name, process))
         return port
