@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from psycopg import AsyncConnection, AsyncCursor
-from psycopg.rows import namedtuple_row
+from psycopg.rows import AsyncRowFactory, namedtuple_row, tuple_row
 from sqlalchemy import ClauseElement, Dialect, text
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -39,6 +39,13 @@ class Direct:
         cursor = await self._executed(session, given or {})
         return await cursor.fetchall()
 
+    async def tuples(
+        self, session: AsyncSession, given: Mapping[str, Any] | None = None
+    ) -> list[tuple[Any, ...]]:
+        """As `rows`, without the names of columns: for very many rows, which psycopg makes several times as fast then."""
+        cursor = await self._executed(session, given or {}, tuple_row)
+        return await cursor.fetchall()
+
     async def row(self, session: AsyncSession, given: Mapping[str, Any] | None = None) -> Row:
         """The first row; None where there is none."""
         cursor = await self._executed(session, given or {})
@@ -54,10 +61,15 @@ class Direct:
         cursor = await self._executed(session, given or {})
         return cursor.rowcount
 
-    async def _executed(self, session: AsyncSession, given: Mapping[str, Any]) -> AsyncCursor[Row]:
+    async def _executed(
+        self,
+        session: AsyncSession,
+        given: Mapping[str, Any],
+        made_by: AsyncRowFactory[Row] = namedtuple_row,
+    ) -> AsyncCursor[Row]:
         if session.new or session.dirty or session.deleted:
             await session.flush()
-        cursor = AsyncCursor(await _driver_of(session), row_factory=namedtuple_row)
+        cursor = AsyncCursor(await _driver_of(session), row_factory=made_by)
         await cursor.execute(self._sql, self._bound(given))
         return cursor
 
@@ -80,8 +92,21 @@ class Direct:
         }
         return {name: processor for name, processor in processors.items() if processor}
 
+    @cached_property
+    def _asked_for(self) -> dict[str, str]:
+        """What must be given each time, by the name it has in the statement."""
+        bound = self._compiled.bind_names.items()
+        return {name: each.key for each, name in bound if each.required}
+
+    @cached_property
+    def _own(self) -> dict[str, Any]:
+        """The values that stand in the statement itself."""
+        bound = self._compiled.bind_names.items()
+        return {name: each.effective_value for each, name in bound if not each.required}
+
     def _bound(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        values = dict(self._compiled.construct_params(dict(given), _check=True))
+        """Raises KeyError where one is missing."""
+        values = {**self._own, **{name: given[key] for name, key in self._asked_for.items()}}
         for name, processor in self._processors.items():
             values[name] = processor(values[name])
         return values
