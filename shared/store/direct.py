@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, AsyncCursor
 from psycopg.rows import AsyncRowFactory, namedtuple_row, tuple_row
 from sqlalchemy import ClauseElement, Dialect, text
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
+from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -105,8 +106,11 @@ class Direct:
         return {name: each.effective_value for each, name in bound if not each.required}
 
     def _bound(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises KeyError where one is missing."""
-        values = {**self._own, **{name: given[key] for name, key in self._asked_for.items()}}
+        try:
+            values = {name: given[key] for name, key in self._asked_for.items()}
+        except KeyError as missing:
+            raise InvalidRequestError(f"a value is required for bind parameter {missing}") from None
+        values |= self._own
         for name, processor in self._processors.items():
             values[name] = processor(values[name])
         return values
