@@ -17,16 +17,18 @@ def bounded(
     nodes: Sequence[Json],
     edges: Sequence[Json],
     cuts: Sequence[str],
+    unread: int = 0,
     **more: Sequence[Json],
 ) -> Json:
     """Everything in short while it fits, nodes before edges; then in full what the room that is left allows.
 
-    `cuts` are sentences about what was left out before; `more` stands beside nodes and edges, whole.
+    `cuts` are sentences about what was left out before, `unread` how many edges were for want of room (see
+    `has_room_behind`); `more` stands beside nodes and edges, whole.
     """
     wholes = [*nodes, *edges]
     left_bytes = MAX_BYTES - _FRAME_BYTES - sum(map(_size_bytes, (*cuts, more)))
     shown = _fitted(wholes, left_bytes)
-    left_out = len(wholes) - len(shown)
+    left_out = len(wholes) - len(shown) + unread
     shortened_count = sum(each is not whole for each, whole in zip(shown, wholes, strict=False))
     if left_out or shortened_count:
         cuts = [
@@ -36,6 +38,11 @@ def bounded(
         ]
     answer: Json = {**more, "nodes": shown[: len(nodes)], "edges": shown[len(nodes) :]}
     return answer | ({"cut": " ".join(cuts)} if cuts else {})
+
+
+def has_room_behind(nodes: Sequence[Json]) -> bool:
+    """Whether any edge could be shown with them, were there no cuts to tell of."""
+    return len(_fitted(nodes, MAX_BYTES - _FRAME_BYTES)) == len(nodes)
 
 
 def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:

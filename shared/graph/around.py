@@ -61,8 +61,8 @@ async def joining(
 async def _links(
     session: AsyncSession, scope: Scope, statement: Direct, limit: int, **values: Any
 ) -> list[Link]:
-    rows = await statement.rows(session, {**scope.bound, **values, "most": limit})
-    return [Link(*row) for row in rows]
+    rows = await statement.tuples(session, {**scope.bound, **values, "most": limit})
+    return list(map(Link._make, rows))
 
 
 _COLUMNS: Final = "id, source_id, target_id, updated_at"

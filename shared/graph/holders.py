@@ -66,7 +66,7 @@ async def look(
     kind, key = main
     statement, keys = spelled(_LOOK, "key", [key, *(other for _, other in others)])
     asked = {**beside(scope, kind, key), "called": name, "is_compared": is_compared}
-    rows = await statement.rows(session, {**asked, **keys})
+    rows = await statement.tuples(session, {**asked, **keys})
     seen = Seen()
     for how, held, node_id, told, is_there in rows:
         if how == "beside":

@@ -91,4 +91,6 @@ def _cut(value: Any) -> Any:
 
 
 def _json(value: Any) -> str:
-    return _ENCODER.encode(value).translate(_LINE_ENDS)
+    text = _ENCODER.encode(value)
+    # To look for them takes longer than all else here, and plain text has none.
+    return text if text.isascii() else text.translate(_LINE_ENDS)

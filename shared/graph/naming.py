@@ -50,12 +50,15 @@ _TICKER: Final = re.compile(
 """`NASDAQ: NVDA`, at the end of a name or all of it."""
 _SHORT: Final = re.compile(r"\s*[(\[]([A-Z][A-Z.&]{2,7})[)\]]\s*$")
 """`(NVDA)`, at the end of a name."""
-_LETTER: Final = r"[^\W\d_]"
-_MARKS: Final = re.compile(
-    rf"\d+|(?<!{_LETTER})(?:{_LETTER}|ii|iii|iv|vi|vii|viii|ix|xi|xii|jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|"
-    r"may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-    rf"(?!{_LETTER})"
+_PARTS: Final = re.compile(r"\d+|[^\W\d_]+")
+"""Runs of digits, and of letters."""
+_MARKING: Final = _listed(
+    """
+    ii, iii, iv, vi, vii, viii, ix, xi, xii, jan, january, feb, february, mar, march, apr, april, may, jun, june,
+    jul, july, aug, august, sep, september, sept, oct, october, nov, november, dec, december
+    """
 )
+"""Numerals and months."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,22 @@ def key(name: str, type_name: str = "") -> str:
 
 
 def marks(of_key: str) -> tuple[str, ...]:
-    """What tells things apart however alike they are spelled: numbers, months, numerals, single letters; sorted."""
-    return tuple(sorted(_MARKS.findall(of_key)))
+    """What tells things apart however alike they are spelled: numbers, months, numerals, single letters; sorted.
+
+    It is asked of all names that stand beside a new one, and most words of those are letters through and through.
+    """
+    found: list[str] = []
+    for word in of_key.split():
+        if not word.isalpha():
+            found += filter(_tells_apart, _PARTS.findall(word))
+        elif len(word) == 1 or word in _MARKING:
+            found.append(word)
+    found.sort()
+    return tuple(found)
+
+
+def _tells_apart(part: str) -> bool:
+    return len(part) == 1 or part in _MARKING or part.isdecimal()
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """Searching the graph: behind the tool queryGraph, and bounded in what it costs and what it returns."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -55,19 +56,48 @@ async def query(
     if between:
         return await _between(session, scope, await given.checked(session, scope, between))
     types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
-    ids = await given.checked(session, scope, ids, types)
     sought = Sought(text, types, ids, updated_since, as_of, near)
-    found = await search.find(session, scope, sought, min(limit, MAX_NODES))
+    found = await _found(session, scope, sought, min(limit, MAX_NODES))
+    unread = 0
     if neighbours:
         node_ids, edge_ids, is_all = await _around(
             session, scope, found.ids, min(neighbours, DEEPEST)
         )
-        nodes, edges = await facts.shown(session, scope, node_ids, edge_ids)
+        nodes, edges, unread = await _shown(session, scope, node_ids, edge_ids)
     else:
         nodes, edges = await facts.shown_among(session, scope, found.ids, MAX_EDGES + 1)
         is_all = len(edges) <= MAX_EDGES
     cuts = [*_cuts(found), *([] if is_all else [_NEIGHBOURS_CUT])]
-    return answering.bounded(nodes, edges[:MAX_EDGES], cuts)
+    return answering.bounded(nodes, edges[:MAX_EDGES], cuts, unread)
+
+
+async def _found(session: AsyncSession, scope: Scope, sought: Sought, limit: int) -> Found:
+    """As `search.find`, with ids that a merge has moved followed first."""
+    found = None
+    if sought.ids and not sought.types:
+        found = await search.find(session, scope, sought, limit)
+        if len(found.ids) == len(set(sought.ids)):
+            return found  # what is there has not been moved
+    ids = await given.checked(session, scope, sought.ids, sought.types)
+    if found is not None and ids == list(sought.ids):
+        return found
+    return await search.find(session, scope, replace(sought, ids=ids), limit)
+
+
+async def _shown(
+    session: AsyncSession, scope: Scope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
+) -> tuple[list[Json], list[Json], int]:
+    """Nodes and edges, and how many edges were not read.
+
+    So many nodes as can be mostly leave no room for edges, which are two thirds of what it takes to read both.
+    """
+    if len(node_ids) < MAX_NODES:
+        return *await facts.shown(session, scope, node_ids, edge_ids), 0
+    nodes, _ = await facts.shown(session, scope, node_ids, ())
+    if not answering.has_room_behind(nodes):
+        return nodes, [], len(edge_ids)
+    _, edges = await facts.shown(session, scope, (), edge_ids)
+    return nodes, edges, 0
 
 
 async def _around(

@@ -92,9 +92,10 @@ async def add_evidence(
     thing = held.thing
     # A statement of its own: what others had not committed before the lock was had is only seen by the next.
     known = await claims_of(session, thing.column, thing.id)
-    changed = change(held.properties, known, _claims(thing, found))
+    claims = _claims(thing, found)
+    changed = change(held.properties, known, claims)
     check(changed.properties)
-    await thing.bring_up(session, changed, _rows(scope, thing, found))
+    await thing.bring_up(session, changed, _rows(scope, thing, found, claims))
     return Added(thing.id, False, changed)
 
 
@@ -106,9 +107,10 @@ async def make(
     check: Callable[[Json], None],
 ) -> Added | None:
     """As `add_evidence`, of what is not there; None where it is there meanwhile."""
-    made = change({}, (), _claims(thing, found))
+    claims = _claims(thing, found)
+    made = change({}, (), claims)
     check(made.properties)
-    is_made = await thing.make(session, made, _rows(scope, thing, found))
+    is_made = await thing.make(session, made, _rows(scope, thing, found, claims))
     return Added(thing.id, True, made) if is_made else None
 
 
@@ -145,12 +147,13 @@ def _held(held: Held) -> Json:
     return {"held": held.value, "asOf": None if held.as_of is None else utc(held.as_of)}
 
 
-def _rows(scope: Scope, thing: Thing, found: Sequence[Found]) -> Rows:
-    return list({row["id"]: row for row in (_row(scope, thing, each) for each in found)}.values())
+def _rows(scope: Scope, thing: Thing, found: Sequence[Found], claims: Sequence[Claim]) -> Rows:
+    """Of evidence, each once."""
+    by_id = {claim.evidence_id: each for claim, each in zip(claims, found, strict=True)}
+    return [_row(scope, thing, evidence_id, each) for evidence_id, each in by_id.items()]
 
 
-def _row(scope: Scope, thing: Thing, found: Found) -> dict[str, Any]:
-    evidence_id = found.evidence_id(thing.id)
+def _row(scope: Scope, thing: Thing, evidence_id: UUID, found: Found) -> dict[str, Any]:
     sealed: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "source_id": found.page.id,

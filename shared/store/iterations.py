@@ -11,7 +11,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
-from shared.store.direct import Asked, Direct
+from shared.store.direct import Direct
+from shared.store.round_trip import Asked
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
 

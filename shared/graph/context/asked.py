@@ -13,7 +13,8 @@ from shared.graph.lines import short
 from shared.graph.scope import OWNED, Scope
 from shared.graph.values import one_line
 from shared.store import investigations
-from shared.store.direct import Asked, Direct, Row
+from shared.store.direct import Direct, Row
+from shared.store.round_trip import Asked
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
 

@@ -31,7 +31,8 @@ from sqlalchemy.orm import aliased
 from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import is_supported
 from shared.graph.type_names import RESERVED_TYPES
-from shared.store.direct import Asked, Direct, Row
+from shared.store.direct import Direct, Row
+from shared.store.round_trip import Asked
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import Json
 

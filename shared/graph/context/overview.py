@@ -26,8 +26,8 @@ from shared.graph.lines import (
 )
 from shared.graph.scope import Scope
 from shared.graph.type_names import RESERVED_TYPES
-from shared.store.direct import RoundTrip
 from shared.store.iterations import CLOCK
+from shared.store.round_trip import RoundTrip
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
 STALE_AFTER = timedelta(days=7)

@@ -25,7 +25,8 @@ from shared.graph.context.listed import MOST
 from shared.graph.scope import OWNED, Scope
 from shared.graph.standing import is_supported
 from shared.graph.types import MAX_TYPES
-from shared.store.direct import Asked, Direct
+from shared.store.direct import Direct
+from shared.store.round_trip import Asked
 from shared.store.tables import (
     GraphEdge,
     GraphEdgeType,

@@ -43,7 +43,8 @@ def find(page: str, quote: str) -> Span | None:
     Runs of white space are as one blank, and typography is as plain characters: quotation marks, dashes, ligatures,
     characters of no width. Nothing else is forgiven, neither case nor a missing word.
     """
-    wanted = _fold(quote).text.strip()
+    # Of plain characters only blanks are folded, and of a quote nobody asks where each came from.
+    wanted = " ".join(quote.split()) if quote.isascii() else _fold(quote).text.strip()
     if not wanted:
         return None
     folded = _fold_page(page)

@@ -60,3 +60,14 @@ def test_what_is_shortened_is_as_little_as_can_be() -> None:
     assert len(answer["nodes"][3]["properties"]["summary"]) < 300
     assert "0 nodes or edges are left out and 1 are shortened" in answer["cut"]
     assert answer["cut"].endswith("So it is.")
+
+
+@given(nodes=_things, edges=_things)
+def test_edges_for_which_there_is_no_room_need_not_be_read(
+    nodes: list[Json], edges: list[Json]
+) -> None:
+    read = answering.bounded(nodes, edges, [])
+    if answering.has_room_behind(nodes):
+        assert len(read["nodes"]) == len(nodes)
+    else:
+        assert answering.bounded(nodes, [], [], unread=len(edges)) == read
