@@ -13,9 +13,9 @@ from shared.graph.scope import Scope
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.structured import response_format, structured_answer
 from shared.runtime.work import Outcome
-from shared.store import agents, investigations, iterations, memories
+from shared.store import agents, investigations, iterations, memories, steps
 from shared.store.leases import Lease, leased_transaction
-from shared.store.tables import Iteration, Step
+from shared.store.tables import Step
 from shared.store.words import Phase
 
 PLAN = "observer_plan"
@@ -36,7 +36,7 @@ class Observe:
             await seed_types.ensure(session, agent.id)
             graph_context = await context.build(session, scope, token_budget=self.context_tokens)
             kept = await memories.active(session, agent.id)
-            iteration = await session.get_one(Iteration, lease.iteration_id)
+            iteration = await steps.iteration_of(session, step)
             past = await look_back(session, scope, iteration)
         told = within(memories.lines(kept), MEMORIES_TOKENS)
         message = user_message(agent.mission, graph_context, told)
@@ -45,12 +45,14 @@ class Observe:
 
         async def write(session: AsyncSession) -> None:
             run.complete(session)
-            iteration = await session.get_one(Iteration, lease.iteration_id)
-            iteration.observer_plan = plan.stored
-            await investigations.drop_old(session, lease.agent_id, iteration.number)
             await iterations.plan_steps(
-                session, iteration, queries=plan.queries, insights=plan.insights
+                session,
+                iteration,
+                queries=plan.queries,
+                insights=plan.insights,
+                plan=plan.stored,
             )
+            await investigations.drop_old(session, lease.agent_id, iteration.number)
 
         return Outcome(plan.counts, write)
 

@@ -1,20 +1,23 @@
 """What the agent has asked and concluded lately, as a plan is compared with it."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import DateTime, Integer, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.observer.repeats import Covered
 from shared.graph import citations
 from shared.graph.citations import Kind
 from shared.graph.context.asked import has_written
-from shared.graph.scope import Scope
+from shared.graph.listing import ANY_OF_IDS, listed
+from shared.graph.scope import OWNED, Scope
 from shared.store import investigations
+from shared.store.direct import Direct, Row
+from shared.store.joining import IterationRow
 from shared.store.reading.committed import committed
 from shared.store.tables import GraphEdge, GraphNode, Iteration, Step
 from shared.store.words import ANALYSIS_TYPE, StepKind, StepStatus
@@ -25,6 +28,42 @@ FRESH: Final = timedelta(days=7)
 """What was found out longer ago may be asked again."""
 ANALYSES: Final = 100
 """So many of the newest are looked at."""
+
+_NUMBER: Final = bindparam("number", type_=Integer)
+_ANSWERED: Final = Direct(
+    select(Step.input, Step.status, Step.result, Step.ended_at)
+    .join(Iteration, Iteration.id == Step.iteration_id)
+    .where(
+        Iteration.agent_id == OWNED,
+        Iteration.number < _NUMBER,
+        Iteration.number >= _NUMBER - ITERATIONS,
+        Step.kind == StepKind.QUERY,
+        Step.status == StepStatus.COMPLETED,
+        Step.ended_at > bindparam("since", type_=DateTime(timezone=True)),
+    )
+    .order_by(Step.ended_at.desc(), Step.id)
+)
+_ANALYSES: Final = Direct(
+    select(GraphNode.id, GraphNode.name, GraphNode.properties, GraphNode.created_at, Step.input)
+    .outerjoin(Step, Step.id == GraphNode.step_id)
+    .where(
+        GraphNode.agent_id == OWNED,
+        GraphNode.type == ANALYSIS_TYPE,
+        GraphNode.created_at < bindparam("before", type_=DateTime(timezone=True)),
+    )
+    .order_by(GraphNode.updated_at.desc(), GraphNode.id)
+    .limit(ANALYSES)
+)
+_ENDS: Final = Direct(
+    select(GraphEdge.id, GraphEdge.source_id, GraphEdge.target_id).where(
+        GraphEdge.agent_id == OWNED, GraphEdge.id == ANY_OF_IDS
+    )
+)
+_TOUCHED: Final = Direct(
+    select(GraphNode.id, GraphNode.updated_at).where(
+        GraphNode.agent_id == OWNED, GraphNode.id == ANY_OF_IDS
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +96,7 @@ class Past:
         ]
 
 
-async def look_back(session: AsyncSession, scope: Scope, iteration: Iteration) -> Past:
+async def look_back(session: AsyncSession, scope: Scope, iteration: IterationRow) -> Past:
     requests = await investigations.open_of(session, scope.agent_id)
     return Past(
         await _answered(session, scope, iteration),
@@ -67,60 +106,38 @@ async def look_back(session: AsyncSession, scope: Scope, iteration: Iteration) -
 
 
 async def _answered(
-    session: AsyncSession, scope: Scope, iteration: Iteration
+    session: AsyncSession, scope: Scope, iteration: IterationRow
 ) -> Sequence[Answered]:
-    lately = select(Iteration.id).where(
-        Iteration.agent_id == scope.agent(),
-        Iteration.number < iteration.number,
-        Iteration.number >= iteration.number - ITERATIONS,
-    )
-    rows = await session.scalars(
-        select(Step)
-        .where(
-            Step.iteration_id.in_(lately),
-            Step.kind == StepKind.QUERY,
-            Step.status == StepStatus.COMPLETED,
-            Step.ended_at > iteration.started_at - FRESH,
-        )
-        .order_by(Step.ended_at.desc(), Step.id)
-    )
+    lately = {"number": iteration.number, "since": iteration.started_at - FRESH}
     return [
-        Answered(step.input.get("objective", ""), step.ended_at)
-        for step in rows
-        if step.ended_at is not None and has_written(step)
+        Answered(query.input.get("objective", ""), query.ended_at)
+        for query in await _ANSWERED.rows(session, {**scope.bound, **lately})
+        if has_written(query)
     ]
 
 
-async def _analyses(session: AsyncSession, scope: Scope, iteration: Iteration) -> Sequence[Covered]:
-    rows = await session.execute(
-        select(GraphNode, Step.input)
-        .outerjoin(Step, Step.id == GraphNode.step_id)
-        .where(
-            GraphNode.agent_id == scope.agent(),
-            GraphNode.type == ANALYSIS_TYPE,
-            GraphNode.created_at < iteration.started_at,
-        )
-        .order_by(GraphNode.updated_at.desc(), GraphNode.id)
-        .limit(ANALYSES)
-    )
+async def _analyses(
+    session: AsyncSession, scope: Scope, iteration: IterationRow
+) -> Sequence[Covered]:
     today = iteration.started_at.astimezone(UTC).date()
     found = [
-        (node, given or {})
-        for node, given in rows
-        if not committed(node.properties, today)["expired"]
+        each
+        for each in await _ANALYSES.rows(session, {**scope.bound, "before": iteration.started_at})
+        if not committed(each.properties, today)["expired"]
     ]
-    texts = {node.id: node.properties.get("content", "") for node, _ in found}
+    texts = {each.id: each.properties.get("content", "") for each in found}
     cited = await _cited(session, scope, texts)
     touched = await _touched(session, scope, set().union(*cited.values()))
     return [
-        Covered(node.name, cited[node.id], _told(node, given))
-        for node, given in found
-        if all(touched.get(each, node.created_at) <= node.created_at for each in cited[node.id])
+        Covered(each.name, cited[each.id], _told(each))
+        for each in found
+        if all(touched.get(node, each.created_at) <= each.created_at for node in cited[each.id])
     ]
 
 
-def _told(analysis: GraphNode, insight: Mapping[str, object]) -> str:
+def _told(analysis: Row) -> str:
     """All that is said in it, and in the insight that it was drawn from."""
+    insight = analysis.input or {}
     content = citations.replaced(analysis.properties.get("content", ""), lambda _: "")
     parts = [analysis.name, analysis.properties.get("summary", ""), content]
     parts += [str(insight.get(key, "")) for key in ("observation", "synthesis_direction")]
@@ -132,15 +149,9 @@ async def _cited(
 ) -> dict[UUID, frozenset[UUID]]:
     """The nodes that each text cites, those at the ends of the edges that it cites among them."""
     parsed = {of: citations.parse(text) for of, text in texts.items()}
-    edge_ids = {each for cited in parsed.values() for each in cited.ids(Kind.EDGE)}
-    ends: dict[UUID, tuple[UUID, UUID]] = {}
-    if edge_ids:
-        rows = await session.execute(
-            select(GraphEdge.id, GraphEdge.source_id, GraphEdge.target_id).where(
-                GraphEdge.agent_id == scope.agent(), GraphEdge.id.in_(edge_ids)
-            )
-        )
-        ends = {row.id: (row.source_id, row.target_id) for row in rows}
+    ends = await _ends(
+        session, scope, {each for cited in parsed.values() for each in cited.ids(Kind.EDGE)}
+    )
     return {
         of: frozenset(cited.ids(Kind.NODE)).union(
             *(ends.get(edge, ()) for edge in cited.ids(Kind.EDGE))
@@ -149,14 +160,19 @@ async def _cited(
     }
 
 
+async def _ends(
+    session: AsyncSession, scope: Scope, edge_ids: Collection[UUID]
+) -> dict[UUID, tuple[UUID, UUID]]:
+    if not edge_ids:
+        return {}
+    rows = await _ENDS.rows(session, {**scope.bound, "ids": listed(edge_ids)})
+    return {row.id: (row.source_id, row.target_id) for row in rows}
+
+
 async def _touched(
-    session: AsyncSession, scope: Scope, node_ids: Set[UUID]
+    session: AsyncSession, scope: Scope, node_ids: Collection[UUID]
 ) -> dict[UUID, datetime]:
     if not node_ids:
         return {}
-    rows = await session.execute(
-        select(GraphNode.id, GraphNode.updated_at).where(
-            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(node_ids)
-        )
-    )
+    rows = await _TOUCHED.rows(session, {**scope.bound, "ids": listed(node_ids)})
     return {row.id: row.updated_at for row in rows}

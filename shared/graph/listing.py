@@ -1,7 +1,13 @@
 """Lists of ids as PostgreSQL reads them."""
 
 from collections.abc import Iterable
+from typing import Final
 from uuid import UUID
+
+from sqlalchemy import ARRAY, Text, Uuid, any_, bindparam, cast
+
+ANY_OF_IDS: Final = any_(cast(bindparam("ids", type_=Text), ARRAY(Uuid)))
+"""What an id equals that is among `ids`, in statements that are given these, `listed`, each time."""
 
 
 def listed(ids: Iterable[UUID]) -> str:

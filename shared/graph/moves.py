@@ -6,6 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.listing import listed
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.store.direct import Direct
 from shared.store.reading import moves
@@ -19,7 +20,7 @@ async def current_ids(session: AsyncSession, scope: Scope, ids: Iterable[UUID]) 
     """Of those that were moved, where they are; what never was moved is left out."""
     asked = set(ids)
     # To follow them takes far longer than to see that there is nothing to follow, as there mostly is not.
-    if not asked or not await _IS_MOVED.value(session, {**scope.bound, "ids": list(asked)}):
+    if not asked or not await _IS_MOVED.value(session, {**scope.bound, "ids": listed(asked)}):
         return {}
     return await moves.current_ids(session, scope.owner_id, scope.agent_id, asked)
 

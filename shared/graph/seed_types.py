@@ -1,21 +1,18 @@
 """The types that every agent has: its conclusions, and what ties an analysis to what it is about."""
 
+import json
 from typing import Final, get_args
 from uuid import UUID
 
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.conclusions import Action, AnalysisKind
 from shared.graph.types import SYSTEM
 from shared.store.direct import Direct
-from shared.store.tables import GraphEdgeType, GraphNodeType
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.tools import Json
 
 ABOUT = "about"
-ADDED_TO = ("properties_schema", "example_properties")
-"""What a newer version of Vigil may change of the system's types."""
 
 _EXAMPLE_ID = "00000000-0000-0000-0000-000000000000"
 _GENERATED_AT = "2026-01-31T12:00:00Z"
@@ -92,25 +89,27 @@ _ABOUT: Json = {
     "source_types": [ANALYSIS_TYPE],
     "target_types": [],
 }
-_NEW: Final = insert(GraphNodeType)
-_NODE_TYPE: Final = Direct(
-    _NEW.on_conflict_do_update(
-        index_elements=["agent_id", "name"],
-        set_={column: _NEW.excluded[column] for column in ADDED_TO},
-        where=(GraphNodeType.created_by == SYSTEM)
-        & (GraphNodeType.properties_schema != _NEW.excluded.properties_schema),
-    ),
-    columns=["agent_id", "created_by", *NODE_TYPES[0]],
+_ENSURE: Final = Direct(f"""
+with about as (
+  insert into graph_edge_types
+    (agent_id, name, description, source_types, target_types, created_by)
+  select :of_agent, name, description, source_types, target_types, '{SYSTEM}'
+  from jsonb_to_record(cast(:edge_type as jsonb)) as given
+    (name text, description text, source_types jsonb, target_types jsonb)
+  on conflict do nothing
 )
-_EDGE_TYPE: Final = Direct(
-    insert(GraphEdgeType).on_conflict_do_nothing(),
-    columns=["agent_id", "created_by", *_ABOUT],
-)
+insert into graph_node_types as known
+  (agent_id, name, description, properties_schema, example_properties, created_by)
+select :of_agent, name, description, properties_schema, example_properties, '{SYSTEM}'
+from jsonb_to_recordset(cast(:node_types as jsonb)) as given
+  (name text, description text, properties_schema jsonb, example_properties jsonb)
+on conflict (agent_id, name) do update
+set properties_schema = excluded.properties_schema, example_properties = excluded.example_properties
+where known.created_by = '{SYSTEM}' and known.properties_schema <> excluded.properties_schema
+""")
+_GIVEN: Final = {"node_types": json.dumps(NODE_TYPES), "edge_type": json.dumps(_ABOUT)}
 
 
 async def ensure(session: AsyncSession, agent_id: UUID) -> None:
     """Gives the agent the system's types, and those that an older version gave it what has been added to them since."""
-    of_system = {"agent_id": agent_id, "created_by": SYSTEM}
-    for values in NODE_TYPES:
-        await _NODE_TYPE.run(session, {**of_system, **values})
-    await _EDGE_TYPE.run(session, {**of_system, **_ABOUT})
+    await _ENSURE.run(session, {"of_agent": agent_id, **_GIVEN})

@@ -2,19 +2,22 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
+from typing import Final, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, select, update
+from sqlalchemy import ColumnElement, Table, Uuid, and_, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
+from shared.store.direct import Direct
 from shared.store.tables import InvestigationRequest, Iteration
 
 OPEN_FOR_ITERATIONS: Final = 10
 """A request that nobody answered for so long is dropped: either it cannot be answered or it does not matter."""
 MOST_OPEN_SHOWN: Final = 20
+_REQUESTS: Final = cast(Table, InvestigationRequest.__table__)
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,16 @@ class Wanted:
     objective: str
     reasoning: str
     search_hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Open:
+    """A request that waits for an answer."""
+
+    id: UUID
+    iteration_number: int
+    objective: str
+    created_at: datetime
 
 
 async def make(
@@ -65,22 +78,11 @@ async def of_iteration(session: AsyncSession, iteration_id: UUID) -> Sequence[In
     return found.all()
 
 
-async def open_of(session: AsyncSession, agent_id: UUID) -> Sequence[InvestigationRequest]:
+async def open_of(session: AsyncSession, agent_id: UUID) -> Sequence[Open]:
     """Those that wait for an answer, the newest first; of several with the same objective the newest alone."""
-    newest = func.max(Iteration.number)
-    number = select(newest).where(Iteration.agent_id == agent_id).scalar_subquery()
-    found = await session.scalars(
-        select(InvestigationRequest)
-        .where(
-            _is_open(agent_id), InvestigationRequest.iteration_number > number - OPEN_FOR_ITERATIONS
-        )
-        .order_by(InvestigationRequest.created_at.desc(), InvestigationRequest.id)
-        # Some may ask for the same.
-        .limit(2 * MOST_OPEN_SHOWN)
-    )
-    by_objective: dict[str, InvestigationRequest] = {}
-    for request in found:
-        by_objective.setdefault(request.objective.casefold(), request)
+    by_objective: dict[str, Open] = {}
+    for row in await _OPEN.rows(session, {"of_agent": agent_id}):
+        by_objective.setdefault(row.objective.casefold(), Open(*row))
     return list(by_objective.values())[:MOST_OPEN_SHOWN]
 
 
@@ -109,25 +111,48 @@ async def answer(
 
 
 async def drop_old(session: AsyncSession, agent_id: UUID, number: int) -> None:
-    """Drops what has been open since OPEN_FOR_ITERATIONS before iteration `number`."""
-    old = InvestigationRequest.iteration_number <= number - OPEN_FOR_ITERATIONS
-    dropped = (
-        select(InvestigationRequest.id)
-        .where(_is_open(agent_id), old)
-        .order_by(InvestigationRequest.id)
-        .with_for_update()
-    )
-    await session.execute(
-        update(InvestigationRequest)
-        .where(InvestigationRequest.id.in_(list(await session.scalars(dropped))))
-        .values(dropped_at=func.clock_timestamp())
-        .execution_options(synchronize_session=False)
-    )
+    """Drops what has been open since OPEN_FOR_ITERATIONS before iteration `number`.
+
+    Rows are locked in the order of their ids, as they are where queries answer them.
+    """
+    await _DROP.run(session, {"of_agent": agent_id, "last": number - OPEN_FOR_ITERATIONS})
 
 
-def _is_open(agent_id: UUID) -> ColumnElement[bool]:
+def _is_open(agent_id: ColumnElement[UUID] | UUID) -> ColumnElement[bool]:
     return and_(
         InvestigationRequest.agent_id == agent_id,
         InvestigationRequest.answered_at.is_(None),
         InvestigationRequest.dropped_at.is_(None),
     )
+
+
+_OF_AGENT: Final = bindparam("of_agent", type_=Uuid)
+_NUMBER: Final = (
+    select(func.max(Iteration.number)).where(Iteration.agent_id == _OF_AGENT).scalar_subquery()
+)
+_OPEN: Final = Direct(
+    select(
+        InvestigationRequest.id,
+        InvestigationRequest.iteration_number,
+        InvestigationRequest.objective,
+        InvestigationRequest.created_at,
+    )
+    .where(
+        _is_open(_OF_AGENT), InvestigationRequest.iteration_number > _NUMBER - OPEN_FOR_ITERATIONS
+    )
+    .order_by(InvestigationRequest.created_at.desc(), InvestigationRequest.id)
+    # Some may ask for the same.
+    .limit(2 * MOST_OPEN_SHOWN)
+)
+_OLD: Final = (
+    select(InvestigationRequest.id)
+    .where(_is_open(_OF_AGENT), InvestigationRequest.iteration_number <= bindparam("last"))
+    .order_by(InvestigationRequest.id)
+    .with_for_update()
+    .cte("old")
+)
+_DROP: Final = Direct(
+    update(_REQUESTS)
+    .where(_REQUESTS.c.id.in_(select(_OLD.c.id)))
+    .values(dropped_at=func.clock_timestamp())
+)

@@ -1,17 +1,18 @@
 """Iterations: started, planned, moved from stage to stage, ended."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
 from sqlalchemy import Table, bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
 from shared.store.direct import Direct
+from shared.store.joining import IterationRow
 from shared.store.round_trip import Asked
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
@@ -30,6 +31,24 @@ _OVERDUE: Final = Direct(
     .order_by(Iteration.deadline_at)
     .limit(bindparam("most"))
 )
+_PLAN: Final = Direct(f"""
+with planned as (
+  update iterations
+  set observer_plan = coalesce(cast(:plan as jsonb), observer_plan),
+    stage_changed_at = clock_timestamp()
+  where id = :of_iteration
+  returning id, agent_id, stage_changed_at as now
+)
+insert into steps
+  (id, iteration_id, agent_id, kind, index, input, status, requested_at, first_requested_at)
+select step.id, planned.id, planned.agent_id, step.kind, step.index, step.input, step.status,
+  asked.at, asked.at
+from planned
+cross join jsonb_to_recordset(cast(:steps as jsonb)) as step
+  (id uuid, kind text, index integer, input jsonb, status text)
+cross join lateral (select case step.status when '{StepStatus.PENDING}' then now end as at) as asked
+on conflict do nothing
+""")
 _END_HEARD: Final = Direct(
     update(_ITERATIONS)
     .where(
@@ -72,10 +91,9 @@ async def start(
     return Started(iteration, observe)
 
 
-def asked_for(now: datetime | None) -> dict[str, Any]:
-    """Columns of a step that is asked for at `now`; one that is not yet asked for where that is None."""
-    status = StepStatus.PLANNED if now is None else StepStatus.PENDING
-    return {"status": status, "requested_at": now, "first_requested_at": now}
+def asked_for(now: datetime) -> dict[str, Any]:
+    """Columns of a step that is asked for at `now`."""
+    return {"status": StepStatus.PENDING, "requested_at": now, "first_requested_at": now}
 
 
 def new_step(iteration: Iteration, kind: StepKind, index: int, **values: Any) -> Step:
@@ -105,41 +123,37 @@ def ordered_step(
 
 async def plan_steps(
     session: AsyncSession,
-    iteration: Iteration,
+    iteration: Iteration | IterationRow,
     *,
     queries: Sequence[dict[str, Any]],
     insights: Sequence[dict[str, Any]],
+    plan: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the plan's steps: queries are asked for at once, insights wait until the queries have ended."""
-    now = await clock(session)
-    iteration.stage_changed_at = now
-    rows = [
-        _row(iteration, StepKind.QUERY, index, query, asked_for(now))
-        for index, query in enumerate(queries)
-    ] + [
-        _row(iteration, StepKind.INSIGHT, index, insight, asked_for(None))
-        for index, insight in enumerate(insights)
-    ]
-    if rows:
-        await session.execute(insert(Step).values(rows).on_conflict_do_nothing())
+    """Writes the plan's steps: queries are asked for at once, insights wait until the queries have ended.
 
-
-def _row(
-    iteration: Iteration,
-    kind: StepKind,
-    index: int,
-    given: dict[str, Any],
-    asked: dict[str, Any],
-) -> dict[str, Any]:
-    return {
-        "id": ids.step_id(iteration.id, kind, index),
-        "iteration_id": iteration.id,
-        "agent_id": iteration.agent_id,
-        "kind": kind,
-        "index": index,
-        "input": given,
-        **asked,
+    `plan` is all of it, as the iteration keeps it; without one the iteration's own stays.
+    """
+    planned = {
+        StepKind.QUERY: (StepStatus.PENDING, queries),
+        StepKind.INSIGHT: (StepStatus.PLANNED, insights),
     }
+    steps = [
+        {
+            "id": ids.step_id(iteration.id, kind, index).hex,
+            "kind": kind,
+            "index": index,
+            "input": given,
+            "status": status,
+        }
+        for kind, (status, inputs) in planned.items()
+        for index, given in enumerate(inputs)
+    ]
+    values = {
+        "of_iteration": iteration.id,
+        "plan": None if plan is None else json.dumps(plan),
+        "steps": json.dumps(steps),
+    }
+    await _PLAN.run(session, values)
 
 
 async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:

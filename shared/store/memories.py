@@ -1,19 +1,37 @@
 """What an agent was told by its owner and keeps: wishes and facts, each once."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import VigilError
 from shared.store import ids
+from shared.store.direct import Direct
 from shared.store.tables import Memory
 from shared.store.words import MemoryKind
 
 MAX_ACTIVE = 200
 MAX_CHARACTERS = 500
+
+_ACTIVE: Final = Direct(
+    select(Memory.kind, Memory.content)
+    .where(Memory.agent_id == bindparam("of_agent"), Memory.forgotten_at.is_(None))
+    .order_by(Memory.created_at.desc(), Memory.id)
+    .limit(MAX_ACTIVE)
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a memory says."""
+
+    kind: str
+    content: str
 
 
 class TooManyMemoriesError(VigilError):
@@ -63,17 +81,11 @@ async def forget(session: AsyncSession, agent_id: UUID, memory_id: UUID) -> bool
     return found is not None
 
 
-async def active(session: AsyncSession, agent_id: UUID) -> Sequence[Memory]:
+async def active(session: AsyncSession, agent_id: UUID) -> Sequence[Kept]:
     """What is remembered, the newest first."""
-    found = await session.scalars(
-        select(Memory)
-        .where(Memory.agent_id == agent_id, Memory.forgotten_at.is_(None))
-        .order_by(Memory.created_at.desc(), Memory.id)
-        .limit(MAX_ACTIVE)
-    )
-    return found.all()
+    return [Kept(*row) for row in await _ACTIVE.rows(session, {"of_agent": agent_id})]
 
 
-def lines(found: Sequence[Memory]) -> list[str]:
+def lines(found: Sequence[Kept]) -> list[str]:
     """As they read in a prompt, one line each."""
     return [f"- {memory.kind}: {' '.join(memory.content.split())}" for memory in found]

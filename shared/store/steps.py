@@ -10,13 +10,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.errors import TransientError
 from shared.store.budgets import books
 from shared.store.direct import Direct
-from shared.store.joining import StepRow
+from shared.store.joining import IterationRow, StepRow
 from shared.store.leases import Lease, LeaseLostError
 from shared.store.storable import error_text
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
 
+_ITERATIONS: Final = cast(Table, Iteration.__table__)
 _STEPS: Final = cast(Table, Step.__table__)
+_OF_ITERATION: Final = select(*(_ITERATIONS.c[name] for name in IterationRow._fields)).where(
+    _ITERATIONS.c.id == bindparam("of_iteration")
+)
+_ITERATION: Final = Direct(_OF_ITERATION)
+_WITH_STEPS: Final = Direct(
+    _OF_ITERATION.join(_STEPS, _STEPS.c.iteration_id == _ITERATIONS.c.id)
+    .add_columns(*(_STEPS.c[name] for name in StepRow._fields))
+    .order_by(_STEPS.c.kind, _STEPS.c.index)
+)
 _END: Final = Direct(
     update(_STEPS)
     .where(
@@ -111,9 +121,17 @@ async def of_iteration(
     return list(await session.scalars(query.execution_options(populate_existing=True)))
 
 
-async def planned(session: AsyncSession, iteration_id: UUID) -> list[Step]:
-    """All but what rounds after the plan's have added."""
-    return [row for row in await of_iteration(session, iteration_id) if not round_of(row)]
+async def planned(session: AsyncSession, step: Step) -> tuple[IterationRow, list[StepRow]]:
+    """The iteration that `step` is of, and all of its steps but what rounds after the plan's have added.
+
+    Raises TransientError where it was deleted with its agent.
+    """
+    rows = await _WITH_STEPS.rows(session, {"of_iteration": step.iteration_id})
+    if not rows:
+        raise _deleted(step)
+    width = len(IterationRow._fields)
+    found = [StepRow(*row[width:]) for row in rows]
+    return IterationRow(*rows[0][:width]), [each for each in found if not round_of(each)]
 
 
 def round_of(step: Step | StepRow) -> int:
@@ -122,10 +140,14 @@ def round_of(step: Step | StepRow) -> int:
     return number
 
 
-async def iteration_of(session: AsyncSession, step: Step) -> Iteration:
+async def iteration_of(session: AsyncSession, step: Step) -> IterationRow:
     """Raises TransientError where it was deleted with its agent."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} is no iteration's"
-    iteration = await session.get(Iteration, step.iteration_id)
-    if iteration is None:
-        raise TransientError(f"iteration {step.iteration_id} was deleted", counts=False)
-    return iteration
+    found = await _ITERATION.row(session, {"of_iteration": step.iteration_id})
+    if found is None:
+        raise _deleted(step)
+    return IterationRow(*found)
+
+
+def _deleted(step: Step) -> TransientError:
+    return TransientError(f"iteration {step.iteration_id} was deleted", counts=False)

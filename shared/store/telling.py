@@ -158,8 +158,7 @@ async def iteration_ended(
 
 
 async def _planned(session: AsyncSession, observe: Step, about: dict[str, Any]) -> Sequence[Event]:
-    iteration = await step_store.iteration_of(session, observe)
-    plan = await step_store.planned(session, iteration.id)
+    iteration, plan = await step_store.planned(session, observe)
     queries = [step for step in plan if step.kind == StepKind.QUERY]
     insights = sum(step.kind == StepKind.INSIGHT for step in plan)
     produced = events.PlanProduced.of(**about, queries=len(queries), insights=insights)

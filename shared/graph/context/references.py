@@ -1,19 +1,33 @@
 """What the Observer meant by the nodes it named."""
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph.listing import ANY_OF_IDS, listed
 from shared.graph.moves import current_ids
-from shared.graph.scope import Scope
+from shared.graph.scope import OWNED, OWNED_SQL, Scope
 from shared.graph.values import one_line
+from shared.store.direct import Direct
 from shared.store.tables import GraphNode
+from shared.store.tables.graph import NAME_IN_SMALL
 
 MAX_REFERENCES = 200
 _MAX_NODES_OF_A_NAME = 5
+
+_EXISTING: Final = Direct(
+    select(GraphNode.id).where(GraphNode.agent_id == OWNED, GraphNode.id == ANY_OF_IDS)
+)
+_NAMED: Final = Direct(f"""
+select name, id from graph_nodes
+where agent_id = {OWNED_SQL}
+  and {NAME_IN_SMALL} = any(array(select lower(each) from unnest(cast(:names as text[])) as each))
+order by updated_at desc, id
+""")
 
 
 async def resolve(
@@ -26,15 +40,14 @@ async def resolve(
     """
     asked = list(dict.fromkeys(references))
     by_id = {text: node_id for text in asked[:MAX_REFERENCES] if (node_id := _as_id(text))}
-    moved = await current_ids(session, scope, by_id.values())
-    by_id = {text: moved.get(node_id, node_id) for text, node_id in by_id.items()}
     names = [_name(text) for text in asked[:MAX_REFERENCES] if text not in by_id]
-    existing = await _existing(session, scope, list(by_id.values()))
+    current = await _current(session, scope, set(by_id.values()))
     named = await _named(session, scope, names)
     resolved: dict[UUID, None] = {}
     dropped = []
     for text in asked:
-        meant = [by_id[text]] if by_id.get(text) in existing else named.get(_name(text).lower(), [])
+        node_id = current.get(by_id[text]) if text in by_id else None
+        meant = [node_id] if node_id else named.get(_name(text).lower(), [])
         resolved.update(dict.fromkeys(meant))
         if not meant:
             dropped.append(text)
@@ -54,27 +67,30 @@ def _name(text: str) -> str:
     return unicodedata.normalize("NFC", one_line(text.replace("\x00", " ")))
 
 
-async def _existing(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> set[UUID]:
-    return set(
-        await session.scalars(
-            select(GraphNode.id).where(GraphNode.agent_id == scope.agent(), GraphNode.id.in_(ids))
-        )
-    )
+async def _current(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Of `ids`, those of nodes, each with the id under which its node is found: a merge may have moved it."""
+    existing = await _existing(session, scope, ids)
+    moved = await current_ids(session, scope, set(ids) - existing)
+    kept = await _existing(session, scope, moved.values())
+    return {each: each for each in existing} | {
+        gone: node_id for gone, node_id in moved.items() if node_id in kept
+    }
+
+
+async def _existing(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> set[UUID]:
+    if not ids:
+        return set()
+    rows = await _EXISTING.rows(session, {**scope.bound, "ids": listed(ids)})
+    return {row.id for row in rows}
 
 
 async def _named(
     session: AsyncSession, scope: Scope, names: Sequence[str]
 ) -> dict[str, list[UUID]]:
     """Ids by name in small letters, the nodes touched last first."""
-    rows = await session.execute(
-        select(GraphNode.name, GraphNode.id)
-        .where(
-            GraphNode.agent_id == scope.agent(),
-            func.lower(GraphNode.name).in_([func.lower(name) for name in names]),
-        )
-        .order_by(GraphNode.updated_at.desc(), GraphNode.id)
-    )
+    if not names:
+        return {}
     found: dict[str, list[UUID]] = {}
-    for name, node_id in rows:
+    for name, node_id in await _NAMED.rows(session, {**scope.bound, "names": list(names)}):
         found.setdefault(name.lower(), []).append(node_id)
     return {name: ids[:_MAX_NODES_OF_A_NAME] for name, ids in found.items()}

@@ -9,6 +9,7 @@ from shared.graph import conclusions, context
 from shared.graph.layout import CHARACTERS_PER_TOKEN
 from tests.committing import COMMITTED
 from tests.integration.graph.world import World
+from tests.sent import listened
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
 
@@ -204,6 +205,19 @@ async def test_references_are_resolved_or_dropped(world: World, stranger: World)
         assert await context.resolve(session, world.scope, []) == ([], [])
     assert resolved == [ghana, cote, volta_too, volta]
     assert dropped == [str(theirs), unknown, "Mali", "", "nul\x00"]
+
+
+async def test_references_are_looked_up_as_far_as_there_is_anything_to_look_up(
+    world: World,
+) -> None:
+    ghana = await world.node("Ghana")
+    taken = []
+    async with world.database.transaction() as session:
+        for references in ([], [str(ghana)], ["Ghana"], [str(ghana), "Ghana"]):
+            with listened() as sent:
+                await context.resolve(session, world.scope, references)
+            taken.append(len(sent))
+    assert taken == [0, 1, 1, 2]
 
 
 async def test_nothing_of_another_agent_is_shown(world: World, stranger: World) -> None:

@@ -4,12 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from shared.graph import seed_types, types
 from shared.store.tables import GraphNodeType
 from shared.tools import ToolRefusalError
 from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, World
+from tests.sent import listened
 
 
 async def _make(world: World, name: str, **other: Any) -> tuple[types.NodeType, bool]:
@@ -37,6 +38,20 @@ async def test_the_systems_types_are_there_once_however_often_they_are_ensured(
     assert by_system == ["AgentAdvice", "AgentAnalysis"]
     about = next(each for each in edge_types if each.name == seed_types.ABOUT)
     assert (about.source_types, about.target_types) == (("AgentAnalysis",), ())
+
+
+async def test_the_systems_types_are_ensured_by_one_statement_and_others_are_left_alone(
+    world: World,
+) -> None:
+    async with world.database.transaction() as session:
+        advice = GraphNodeType.name == "AgentAdvice"
+        own = {"created_by": "graph_construction", "properties_schema": {"type": "object"}}
+        await session.execute(update(GraphNodeType).where(advice).values(own))
+        with listened() as sent:
+            await seed_types.ensure(session, world.scope.agent_id)
+        assert len(sent) == 1
+        left = await types.node_type(session, world.scope, "AgentAdvice")
+    assert left.properties_schema == {"type": "object"}
 
 
 async def test_a_type_that_differs_in_case_only_is_the_same_type(world: World) -> None:
