@@ -97,7 +97,7 @@ class Past:
 
 
 async def look_back(session: AsyncSession, scope: Scope, iteration: IterationRow) -> Past:
-    requests = await investigations.open_of(session, scope.agent_id)
+    requests = await investigations.open_of(scope.agent_id).answer(session)
     return Past(
         await _answered(session, scope, iteration),
         await _analyses(session, scope, iteration),

@@ -1,6 +1,6 @@
 """Investigation requests: made by Analyzers, open until a query answers them or they have grown old."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, cast
@@ -11,7 +11,8 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
-from shared.store.direct import Direct
+from shared.store.direct import Direct, Row
+from shared.store.round_trip import Asked
 from shared.store.tables import InvestigationRequest, Iteration
 
 OPEN_FOR_ITERATIONS: Final = 10
@@ -78,10 +79,14 @@ async def of_iteration(session: AsyncSession, iteration_id: UUID) -> Sequence[In
     return found.all()
 
 
-async def open_of(session: AsyncSession, agent_id: UUID) -> Sequence[Open]:
+def open_of(agent_id: UUID) -> Asked[Sequence[Open]]:
     """Those that wait for an answer, the newest first; of several with the same objective the newest alone."""
+    return Asked(_OPEN, {"of_agent": agent_id}, _newest)
+
+
+def _newest(rows: Iterable[Row]) -> Sequence[Open]:
     by_objective: dict[str, Open] = {}
-    for row in await _OPEN.rows(session, {"of_agent": agent_id}):
+    for row in rows:
         by_objective.setdefault(row.objective.casefold(), Open(*row))
     return list(by_objective.values())[:MOST_OPEN_SHOWN]
 

@@ -270,12 +270,12 @@ async def test_a_request_that_nobody_answers_is_dropped(
             )
         old = update(InvestigationRequest).where(InvestigationRequest.objective == "old")
         await session.execute(old.values(iteration_number=-8))
-        left = await investigations.open_of(session, past.agent.id)
+        left = await investigations.open_of(past.agent.id).answer(session)
     assert {each.objective for each in left} == {"old", "young"}
     _script(sandbox, past.plan())
     await past.observe(sandbox_settings)
     async with past.database.transaction() as session:
         requests = list(await session.scalars(select(InvestigationRequest)))
-        left = await investigations.open_of(session, past.agent.id)
+        left = await investigations.open_of(past.agent.id).answer(session)
     dropped = {each.objective for each in requests if each.dropped_at is not None}
     assert (dropped, {each.objective for each in left}) == ({"old"}, {"young"})

@@ -6,14 +6,13 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.context.listed import MOST
 from shared.graph.lines import short
 from shared.graph.scope import OWNED, Scope
 from shared.graph.values import one_line
-from shared.store import investigations
 from shared.store.direct import Direct, Row
+from shared.store.investigations import Open
 from shared.store.round_trip import Asked
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
@@ -21,11 +20,11 @@ from shared.store.words import StepKind, StepStatus
 _MOST_QUERIES: Final = 20
 
 
-async def request_lines(session: AsyncSession, scope: Scope) -> list[str]:
-    """Open investigation requests, the newest first, each with the id by which a query names it."""
+def request_lines(requests: Sequence[Open]) -> list[str]:
+    """Open investigation requests, each with the id by which a query names it."""
     return [
         f"- [request:{each.id}] {short(each.objective)} (lacking since iteration {each.iteration_number})"
-        for each in await investigations.open_of(session, scope.agent_id)
+        for each in requests
     ]
 
 

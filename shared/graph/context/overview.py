@@ -26,6 +26,7 @@ from shared.graph.lines import (
 )
 from shared.graph.scope import Scope
 from shared.graph.type_names import RESERVED_TYPES
+from shared.store import investigations
 from shared.store.iterations import CLOCK
 from shared.store.round_trip import RoundTrip
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
@@ -52,8 +53,8 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
     edges = trip.ask(listed.newest_edges(scope, _NEWEST_EDGES))
     connected = trip.ask(survey.best_connected(scope, _BEST_CONNECTED))
     recently = trip.ask(asked.asked_lines(scope, _ITERATIONS_OF_QUERIES))
+    requests = trip.ask(investigations.open_of(scope.agent_id))
     await trip.make(session)
-    requests = await asked.request_lines(session, scope)
     now, node_types, edge_types = clock.value, nodes_by_type.value, edges_by_type.value
     sections = [
         Section("Node types", _node_type_lines(node_types), rank=0, keep=30),
@@ -78,7 +79,7 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
             "Analyses", [_conclusion(each, "type") for each in analyses.value], rank=1, keep=10
         ),
         Section("Advice", [_conclusion(each, "action") for each in advice.value], rank=9),
-        Section("Open investigation requests", requests, rank=2),
+        Section("Open investigation requests", asked.request_lines(requests.value), rank=2),
         Section("Recently asked", recently.value, rank=3),
     ]
     return fit(_header(node_types, edge_types, now), sections, token_budget)
