@@ -16,7 +16,7 @@ from shared.graph.grounds import Ground
 from shared.graph.making import Rows
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
-from shared.graph.rules import Of, Rules
+from shared.graph.rules import EdgeRules
 from shared.graph.scope import OWNED, OWNED_SQL, Scope
 from shared.graph.type_names import RESERVED_TYPES
 from shared.graph.validation import Validators
@@ -80,7 +80,7 @@ async def add(
     """
     refuse_unstorable(properties, "properties")
     try:
-        found = await grounding.found(session, scope, Of.EDGES, type_name, properties, grounds)
+        found = await grounding.found(session, scope, properties, grounds)
     except ToolRefusalError:
         # What is wrong with its type or its ends is told first.
         await _between_facts(session, scope, type_name, source_id, target_id)
@@ -131,7 +131,7 @@ async def tie_analysis(
 
 async def _between_facts(
     session: AsyncSession, scope: Scope, type_name: str, source_id: UUID, target_id: UUID
-) -> "tuple[Rules, _Ends]":
+) -> "tuple[EdgeRules, _Ends]":
     """From here on it is our turn."""
     kind = await rules.of_edges(session, scope, type_name)
     ends = await _ends(session, scope, kind, source_id, target_id)
@@ -154,7 +154,7 @@ class _Ends:
 
 
 async def _ends(
-    session: AsyncSession, scope: Scope, kind: Rules, source_id: UUID, target_id: UUID
+    session: AsyncSession, scope: Scope, kind: EdgeRules, source_id: UUID, target_id: UUID
 ) -> _Ends:
     """Where they are since the last merge; refuses those that cannot be the ends of such an edge."""
     found = await _look(session, scope, kind, source_id, target_id)
@@ -177,13 +177,13 @@ async def _ends(
 
 
 async def _look(
-    session: AsyncSession, scope: Scope, kind: Rules, source_id: UUID, target_id: UUID
+    session: AsyncSession, scope: Scope, kind: EdgeRules, source_id: UUID, target_id: UUID
 ) -> dict[UUID, Row]:
     asked = {"of_type": kind.type_name, "from_id": source_id, "to_id": target_id}
     return {row.id: row for row in await _LOOK.rows(session, {**scope.bound, **asked})}
 
 
-def _refuse_wrong_type(kind: Rules, verb: str, allowed: Sequence[str], actual: str) -> None:
+def _refuse_wrong_type(kind: EdgeRules, verb: str, allowed: Sequence[str], actual: str) -> None:
     if allowed and actual not in allowed:
         raise ToolRefusalError(
             f"{kind.type_name} edges {verb} {' or '.join(allowed)} nodes, not {actual}; "

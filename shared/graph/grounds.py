@@ -8,12 +8,11 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import opening, sources
+from shared.graph import sources
 from shared.graph.proof import seals
 from shared.graph.proof.fold import Claim
 from shared.graph.proof.nearest import nearest
 from shared.graph.proof.quotes import Span, find
-from shared.graph.rules import Of
 from shared.graph.scope import Scope
 from shared.graph.sources import Page
 from shared.graph.values import refuse_unstorable
@@ -71,23 +70,15 @@ class Found:
 
 
 async def found(
-    session: AsyncSession,
-    scope: Scope,
-    of: Of,
-    type_name: str,
-    properties: Json,
-    grounds: Sequence[Ground],
+    session: AsyncSession, scope: Scope, properties: Json, grounds: Sequence[Ground]
 ) -> list[Found]:
     """Each ground with its place. Raises ToolRefusalError, which says how to mend it.
 
     That is where a property rests on none of them, a page was not read or is retracted, or a quote stands nowhere in it.
-    What the type of the thing asks for is looked up with the pages: see `opening`.
     """
     _refuse_bad(grounds)
     claims = claims_of(properties, grounds)
-    urls = [ground.source_url for ground in grounds]
-    await opening.look(session, scope, of, type_name, urls)
-    pages = await sources.pages_at(session, scope, urls)
+    pages = await sources.pages_at(session, scope, [ground.source_url for ground in grounds])
     shelf = _Shelf(session, scope, pages)
     return [
         await _found(shelf, ground, claimed, f"evidence[{index}]")

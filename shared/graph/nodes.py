@@ -18,7 +18,6 @@ from shared.graph.making import Rows
 from shared.graph.names import Called, Settled
 from shared.graph.proof import seals
 from shared.graph.proof.change import Change
-from shared.graph.rules import Of
 from shared.graph.scope import OWNED, Scope
 from shared.graph.type_names import RESERVED_TYPES
 from shared.graph.validation import Validators
@@ -96,12 +95,12 @@ async def _borne_out(
 ) -> tuple[list[Found], Json]:
     """What the pages bear out, and the type's schema. From here on it is our turn."""
     try:
-        found = await grounding.found(session, scope, Of.NODES, type_name, properties, grounds)
+        found = await grounding.found(session, scope, properties, grounds)
     except ToolRefusalError:
         # That there is no such type is told first.
         await rules.of_nodes(session, scope, type_name)
         raise
-    return found, (await rules.of_nodes(session, scope, type_name)).schema
+    return found, await rules.of_nodes(session, scope, type_name)
 
 
 async def _write(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -34,12 +34,11 @@ _LATEST_PUBLISHED: Final = timedelta(days=1)
 
 _PAGE: Final = "id, url, published, fetched_at, retracted_at, retracted_because, step_id, statement_timestamp()"
 _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_RECENT}"
-AT_SQL: Final = (
+_AT: Final = (
     f"select {_PAGE}, case row_number() over (partition by url order by fetched_at desc, id)"
     " when 1 then text end from sources"
     f" where agent_id = {OWNED_SQL} and url in ({{values}}) {_NEWEST_FIRST}"
 )
-"""The versions at `values`, the newest first; to be `spelled`, and given `Scope.bound`."""
 _ALL: Final = Direct(
     f"select {_PAGE}, null from sources where agent_id = {OWNED_SQL} {_NEWEST_FIRST}"
 )
@@ -107,7 +106,7 @@ async def keep_pages(session: AsyncSession, scope: Scope, answer: Json) -> None:
 
     An extract names no dates: a page without one takes that of its last version that has one.
     """
-    within(session).pop((AT_SQL, scope), None)
+    within(session).pop((_AT, scope), None)
     fetched = [page for each in answer.get("results", ()) if (page := _fetched(each)) is not None]
     if not fetched:
         return
@@ -126,47 +125,28 @@ async def pages_at(
     of the host.
     """
     wanted = list(dict.fromkeys(urls))
-    if new := unknown(session, scope, wanted):
-        asked, given = spelled(AT_SQL, "url", spellings(new))
-        keep(session, scope, new, await asked.tuples(session, {**scope.bound, **given}))
-    if new := unknown(session, scope, wanted):
-        keep(session, scope, new, await _ALL.tuples(session, scope.bound))
-    known = _known(session, scope)
-    return {url: known[url].as_of_now() for url in wanted if url in known}
+    looked_up: dict[str, _LookedUp] = within(session).setdefault((_AT, scope), {})
+    if new := [url for url in wanted if url not in looked_up]:
+        found = await _versions_at(session, scope, new)
+        now = time.monotonic()
+        looked_up |= {url: _LookedUp(versions, now) for url, versions in found.items()}
+    return {url: looked_up[url].as_of_now() for url in wanted if url in looked_up}
 
 
-def unknown(session: AsyncSession, scope: Scope, urls: Iterable[str]) -> list[str]:
-    """Those that this transaction has not looked up yet."""
-    known = _known(session, scope)
-    return [url for url in dict.fromkeys(urls) if url not in known]
-
-
-def spellings(urls: Iterable[str]) -> list[str]:
-    """By which pages at these are looked up first."""
-    spelt = ((url, plain(url), f"{plain(url)}/") for url in urls)
-    return list(dict.fromkeys(each for every in spelt for each in every))
-
-
-def keep(
-    session: AsyncSession, scope: Scope, urls: Sequence[str], rows: Iterable[Sequence[Any]]
-) -> None:
-    """Of `rows`, as AT_SQL gives them, what is at `urls`: for as long as the transaction lasts."""
-    now = time.monotonic()
-    found = _by_url([Page(*row) for row in rows], urls)
-    _known(session, scope).update(
-        {url: _LookedUp(versions, now) for url, versions in found.items()}
-    )
-
-
-def _known(session: AsyncSession, scope: Scope) -> dict[str, _LookedUp]:
-    looked_up: dict[str, _LookedUp] = within(session).setdefault((AT_SQL, scope), {})
-    return looked_up
+async def _versions_at(
+    session: AsyncSession, scope: Scope, wanted: Sequence[str]
+) -> dict[str, list[Page]]:
+    spelt = {spelling for url in wanted for spelling in (url, plain(url), f"{plain(url)}/")}
+    found = _by_url(await _pages(session, scope, spelt), wanted)
+    if len(found) < len(wanted):
+        recent = await _pages(session, scope)
+        found |= _by_url(recent, [url for url in wanted if url not in found])
+    return found
 
 
 async def recent_urls(session: AsyncSession, scope: Scope, limit: int) -> list[str]:
     """Addresses that can be named: those that this step fetched first, then those that were fetched last."""
-    pages = [Page(*row) for row in await _ALL.tuples(session, scope.bound)]
-    recent = [page for page in pages if page.retracted_at is None]
+    recent = [page for page in await _pages(session, scope) if page.retracted_at is None]
     ours = [page.url for page in recent if page.step_id and page.step_id == scope.step_id]
     return list(dict.fromkeys([*ours, *(page.url for page in recent)]))[:limit]
 
@@ -194,6 +174,14 @@ def _by_url(pages: Sequence[Page], wanted: Sequence[str]) -> dict[str, list[Page
         for url in wanted
     }
     return {url: versions for url, versions in found.items() if versions}
+
+
+async def _pages(
+    session: AsyncSession, scope: Scope, urls: Collection[str] | None = None
+) -> list[Page]:
+    """Versions of the pages at `urls`, without them of any; those fetched last first."""
+    asked, given = (_ALL, {}) if urls is None else spelled(_AT, "url", list(urls))
+    return [Page(*row) for row in await asked.rows(session, {**scope.bound, **given})]
 
 
 async def _dates(

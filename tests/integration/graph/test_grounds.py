@@ -197,14 +197,13 @@ async def test_a_page_that_is_retracted_while_it_is_quoted_is_seen(
         found = await look_up(*given)
         async with ghana.database.transaction() as session:
             await retracting.retract(session, ghana.scope, URL, "It was made up")
+        await work_off(ghana.database)
         return found
 
     monkeypatch.setattr(grounds, "found", found_and_retracted)
     with pytest.raises(TransientError, match="was retracted while it was quoted"):
         await add(ghana, Ground(URL, PEOPLE))
     monkeypatch.undo()
-    # Who follows it up waits for whoever writes, and has nothing to do here.
-    await work_off(ghana.database)
     assert await written(ghana) == (0, 0, 0)
     with pytest.raises(ToolRefusalError, match="this page is retracted: It was made up"):
         await add(ghana, Ground(URL, PEOPLE))
