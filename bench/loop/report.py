@@ -16,26 +16,35 @@ from bench.loop.measuring import CALL_SECONDS, Figures, Side
 LIMITS: Final = """\
 ## What limits them
 
-Looked at on 2026-11-22 with py-spy (what holds the interpreter) and pg_walinspect, on the reference iteration.
+Looked at on 2026-11-22 with py-spy (what holds the interpreter), pg_walinspect and a list of all statements, on the
+reference iteration.
 
 - **Commits.** 36 are the loop's: 7 leases, 18 answers, 3 searches, 7 joins, and the beginning. What is measured above
   that is the scheduler's note that an end was heard, and PostgreSQL's own housekeeping. See [decision
   0021](decisions/0021-one-commit-between-two-sendings.md).
-- **Processor time.** Most is Python's, and it is spread thin: what runs statements past SQLAlchemy holds a fifth of a
-  researcher's time, the tools that write the graph a quarter, the ledger and its commits a fifth. A transaction costs 0.6
-  ms of session, pool and greenlets, a statement 0.3 ms where SQLAlchemy runs it and 0.1 where psycopg does; there are
-  415 of them. To go on: what a step begins with, as compiled statements; the tools of an answer looked up and written
-  together and not one by one; sessions only where something is mapped. The survey of the graph is made four times, for the
-  plan, the queries, the insights and the advice: see [decision 0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
+- **Processor time.** Most is Python's, and it is spread thin. Of a researcher's, psycopg holds two fifths (half of that is
+  the sending of statements, which wakes a server process), SQLAlchemy a fifth (sessions, pool, greenlets: 0.6 ms a
+  transaction), the code of Vigil an eighth, asyncio a tenth. There are 311 statements in an iteration, 36 of which go with
+  another's round trip, and 38 commits: about 1 ms for each that is waited for, where a connection that does nothing else
+  takes 0.10 in the client and 0.03 in the server. The rest is what lies between statements, and eight processes that take
+  turns on two cores; how much of it is which was not measured. What it would take: the tools of an answer looked up and
+  written together and not one by one (24 statements fewer); what ends an answer, three statements, in one round trip (40
+  fewer); transactions without SQLAlchemy's session where nothing is mapped; a socket of the file system in place of TCP on
+  one machine, and uvloop, which take a tenth and a fifth of what a statement costs in the client (an iteration under load
+  showed of them no more than noise). By these figures all of it together might halve what is measured. The goal is an
+  eighth: that is an iteration in one process, which is what actors that scale and fail alone are not. The survey of the
+  graph is made four times, for the plan, the queries, the insights and the advice: see [decision
+  0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
 - **WAL.** Most is the conversations' and the words of nodes in the search index; then the calls: each row is written twice
   (asked with its reservation, answered with what it has cost) and in six indexes. The second time cannot stay within the
   row's page while the index that the costs are told by holds what an answer changes, and one of what is reserved ends
   with it; without them costs would be read from the calls themselves. To go on: a call known by its id alone, whose step
   and hash take the largest of its indexes.
 - **Efficiency and hops** follow from processor time: two cores are busy with it.
-- **Memory.** An actor that asks nobody outside holds about 90 MiB, most of it SQLAlchemy (30) and FastStream with
-  NATS (12); the OpenAI library adds 15, Tavily's 11, which only those load that search. On one machine `vigil up`
-  shares most of it between the actors.
+- **Memory.** An actor that asks nobody outside holds about 90 MiB (RSS): Python with asyncio 20, psycopg 12, SQLAlchemy 20
+  and the tables 6, FastStream with NATS 13, of which rich is 3, pydantic 5. The OpenAI library adds 14, Tavily's 8, which
+  only those load that search. To load the one where a call is made would tell a figure before the first call alone. On one
+  machine `vigil up` shares most of it between the actors.
 """
 _LIBRARIES = ("faststream", "nats-py", "psycopg", "sqlalchemy", "pydantic")
 
