@@ -9,6 +9,8 @@ from uuid import UUID
 CHUNK_EVENTS: Final = 500
 CHUNK_BYTES: Final = 64 * 1024
 """What a listener is sent at once, and so what one that takes nothing can hold."""
+GIVEN_UP_PART: Final = 16
+"""Of the events that are held, one in so many at most has been given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class Window:
             self.after = oldest.sequence
             self._bytes -= len(oldest.frame)
             self._given_up += 1
-        # Not one by one, which would move all the others each time.
-        if self._given_up > len(self._heard) // 2:
+        # Not one by one, which would move all the others each time; nor late: until then they take their memory.
+        if self._given_up > len(self._heard) // GIVEN_UP_PART:
             del self._heard[: self._given_up]
             self._given_up = 0
 

@@ -1,8 +1,9 @@
 """The window of the newest events and a listener's place: nothing lost, nothing doubled, at every seam."""
 
+import gc
 from dataclasses import dataclass, field
 from random import Random
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from hypothesis import given, settings
@@ -197,3 +198,16 @@ def test_a_window_that_has_given_up_much_is_still_searched_right(size: int) -> N
     for sequence in range(1, 50):
         window.extend([heard(sequence)], sequence, sequence)
         assert sequences(window.behind(window.after)) == [*range(window.after + 1, sequence + 1)]
+
+
+def test_what_is_given_up_takes_no_memory() -> None:
+    window, agent_id = Window(160, 10_000), uuid4()
+    window.begin(0, new_stream_from=0)
+    for sequence in range(1, 1001):
+        told = Heard(sequence, "query.completed", agent_id, OWNER, b"")
+        window.extend([told], sequence, sequence)
+    held = [
+        each for each in gc.get_objects() if isinstance(each, Heard) and each.agent_id == agent_id
+    ]
+    assert len(sequences(window.behind(window.after))) == 160
+    assert 160 <= len(held) <= 160 * (1 + 1 / (module.GIVEN_UP_PART - 1))
