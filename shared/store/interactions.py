@@ -21,23 +21,22 @@ _GIVEN: Final = (
 )  # fmt: skip
 _BEGUN_ANEW: Final = ("model", "system_prompt", "request", "context_sha256")
 _NEW: Final = insert(_TABLE).values({name: bindparam(name) for name in _GIVEN})
-_BEGUN: Final = (
-    _NEW.on_conflict_do_update(
-        index_elements=[_TABLE.c.id],
-        set_={name: _NEW.excluded[name] for name in _BEGUN_ANEW},
-        where=and_(
-            _TABLE.c.events == literal([], JSONB),
-            exists().where(
-                Step.id == bindparam("of_step"),
-                Step.retried_epoch > 0,
-                Step.retried_epoch == bindparam("epoch_before"),
-            ),
+_BEGUN: Final = _NEW.on_conflict_do_update(
+    index_elements=[_TABLE.c.id],
+    set_={name: _NEW.excluded[name] for name in _BEGUN_ANEW},
+    where=and_(
+        _TABLE.c.events == literal([], JSONB),
+        exists().where(
+            Step.id == bindparam("of_step"),
+            Step.retried_epoch > 0,
+            Step.retried_epoch == bindparam("epoch_before"),
         ),
-    )
-    .returning(_TABLE)
-    .cte("begun")
-)
-_BEGIN: Final = Direct(select(_BEGUN).add_cte(contexts.keeping(_BEGUN)))
+    ),
+).returning(_TABLE)
+_BEGIN: Final = Direct(_BEGUN)
+_IN_CONTEXT: Final = _BEGUN.cte("begun")
+# Apart: who is never told what others are told too may not write contexts, nor run what might.
+_BEGIN_IN_CONTEXT: Final = Direct(select(_IN_CONTEXT).add_cte(contexts.keeping(_IN_CONTEXT)))
 _FIND: Final = Direct(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
 _TELL: Final = Direct(
     """
@@ -93,7 +92,8 @@ async def open_or_resume(
         "of_step": lease.step_id,
         "epoch_before": lease.epoch - 1,
     }
-    begun = await _BEGIN.row(session, given)
+    begin = _BEGIN if digest is None else _BEGIN_IN_CONTEXT
+    begun = await begin.row(session, given)
     if begun is None:
         return await _resumed(session, lease, phase)
     return Interaction(**{**begun._asdict(), "request": request})
