@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from uuid import UUID
 
 from services.scheduler.reconcile import Lost, Reconciler
 from services.scheduler.retry import Retrier
@@ -30,12 +31,18 @@ class Clock:
     bus: Bus
     tick_seconds: float
     woken: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: set[UUID] = field(default_factory=set)
+    """Iterations of whose end the bus has brought the word, until that is noted."""
 
     async def wake(self, event: Event) -> Sequence[Event]:
-        """Handles an iteration's end, and an agent's readiness: it may be due already. That an end was heard is noted."""
+        """Handles an iteration's end, and an agent's readiness: it may be due already.
+
+        That an end was heard is noted at the next look, with all others since the last: who dies before has it told once
+        more.
+        """
         self.woken.set()
         if isinstance(event, IterationEvent):
-            await self.reconciler.heard_of_end(event.iteration_id)
+            self.heard.add(event.iteration_id)
         return []
 
     async def tick_for_ever(self) -> None:
@@ -63,7 +70,10 @@ class Clock:
             reach(CrashPoint.EVENTS_PUBLISHED)
 
     async def _reconcile(self) -> None:
-        for lost in await self.reconciler.look():
+        heard = frozenset(self.heard)
+        found = await self.reconciler.look(heard)
+        self.heard.difference_update(heard)
+        for lost in found:
             await self._say_again(lost)
 
     async def _say_again(self, lost: Lost) -> None:

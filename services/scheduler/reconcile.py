@@ -1,6 +1,6 @@
 """The order book read again: what lies unclaimed, was never joined, or ended untold is said once more."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -41,10 +41,12 @@ class Reconciler:
     database: Database
     resend_after_seconds: float
 
-    async def look(self) -> Sequence[Lost]:
-        """What the bus seems to have lost."""
+    async def look(self, heard: Collection[UUID] = ()) -> Sequence[Lost]:
+        """What the bus seems to have lost. `heard` are iterations of whose end it has brought the word: that is noted."""
         found: list[Lost] = []
         async with self.database.transaction() as session:
+            if heard:
+                await iterations.ends_were_heard(session, heard)
             for statement, tell in self._lost_steps:
                 found += [_of_step(step, tell) for step in await session.scalars(statement)]
             ended = await session.scalars(self._lost_ends)
@@ -60,11 +62,6 @@ class Reconciler:
         """Notes that it was said, or cannot be: the patience before the next time grows."""
         async with self.database.transaction() as session:
             await session.execute(one.counted)
-
-    async def heard_of_end(self, iteration_id: UUID) -> None:
-        """The bus has brought the word of the iteration's end."""
-        async with self.database.transaction() as session:
-            await iterations.end_was_heard(session, iteration_id)
 
     @cached_property
     def _lost_steps(self) -> Sequence[tuple[Select[Step], TellOfStep]]:

@@ -170,7 +170,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **graph.SYSTEM_TYPES,
         "memories": READ,
         "investigation_requests": Grant(ALL, update=("dropped_at",)),
-        "iterations": Grant(ALL, update=("observer_plan", "stage_changed_at")),
+        "iterations": Grant(ALL, update=("observer_plan", "stage", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, makes=(StepKind.QUERY, StepKind.INSIGHT)),
         **_asks(Phase.OBSERVER),
         **_letters("observer"),

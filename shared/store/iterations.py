@@ -1,13 +1,13 @@
 """Iterations: started, planned, moved from stage to stage, ended."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import ARRAY, Table, Uuid, any_, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
@@ -35,6 +35,7 @@ _PLAN: Final = Direct(f"""
 with planned as (
   update iterations
   set observer_plan = coalesce(cast(:plan as jsonb), observer_plan),
+    stage = case when stage = '{Stage.OBSERVING}' and :asks then '{Stage.RESEARCHING}' else stage end,
     stage_changed_at = clock_timestamp()
   where id = :of_iteration
   returning id, agent_id, stage_changed_at as now
@@ -49,10 +50,10 @@ cross join jsonb_to_recordset(cast(:steps as jsonb)) as step
 cross join lateral (select case step.status when '{StepStatus.PENDING}' then now end as at) as asked
 on conflict do nothing
 """)
-_END_HEARD: Final = Direct(
+_ENDS_HEARD: Final = Direct(
     update(_ITERATIONS)
     .where(
-        _ITERATIONS.c.id == bindparam("of_iteration"),
+        _ITERATIONS.c.id == any_(bindparam("iteration_ids", type_=ARRAY(Uuid()))),
         _ITERATIONS.c.ended_at.is_not(None),
         _ITERATIONS.c.end_told_at.is_(None),
     )
@@ -131,7 +132,8 @@ async def plan_steps(
 ) -> None:
     """Writes the plan's steps: queries are asked for at once, insights wait until the queries have ended.
 
-    `plan` is all of it, as the iteration keeps it; without one the iteration's own stays.
+    With queries, an iteration that was observed is researched from now on. `plan` is all of it, as the iteration keeps
+    it; without one the iteration's own stays.
     """
     planned = {
         StepKind.QUERY: (StepStatus.PENDING, queries),
@@ -151,6 +153,7 @@ async def plan_steps(
     values = {
         "of_iteration": iteration.id,
         "plan": None if plan is None else json.dumps(plan),
+        "asks": bool(queries),
         "steps": json.dumps(steps),
     }
     await _PLAN.run(session, values)
@@ -161,9 +164,9 @@ async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
     return [row.id for row in await _OVERDUE.rows(session, {"most": limit})]
 
 
-async def end_was_heard(session: AsyncSession, iteration_id: UUID) -> None:
-    """Its end was told and has arrived: nobody needs to tell it again."""
-    await _END_HEARD.run(session, {"of_iteration": iteration_id})
+async def ends_were_heard(session: AsyncSession, iteration_ids: Iterable[UUID]) -> None:
+    """Their ends were told and have arrived: nobody needs to tell them again."""
+    await _ENDS_HEARD.run(session, {"iteration_ids": list(iteration_ids)})
 
 
 async def clock(session: AsyncSession) -> datetime:

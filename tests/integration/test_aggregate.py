@@ -73,6 +73,13 @@ async def test_twenty_parts_that_end_together_join_once(database: Database) -> N
     assert (await now(database, iteration)).stage == Stage.ANALYZING
 
 
+async def test_a_plan_with_queries_leaves_nothing_to_say(database: Database) -> None:
+    iteration = await planned(database, queries=1, insights=1)
+    [plan] = await told(database, iteration, StepKind.OBSERVE)
+    assert list(await Aggregate(database)(plan)) == []
+    assert (await now(database, iteration)).stage == Stage.RESEARCHING
+
+
 async def test_a_redelivered_event_says_the_same_again(database: Database) -> None:
     aggregate = Aggregate(database)
     iteration = await planned(database)
@@ -131,9 +138,7 @@ async def test_the_deadline_ends_the_iteration_and_refuses_its_workers(
     await Deadlines(database, bus, Aggregate(database)).look()
     done = await now(database, iteration)
     assert done.status == IterationStatus.FAILED
-    assert done.errors == [
-        "the iteration's deadline passed while observing",
-    ]
+    assert done.errors == ["the iteration's deadline passed while researching"]
     with pytest.raises(LeaseLostError):
         async with leases.leased_transaction(database, claim.lease):
             pass

@@ -12,7 +12,7 @@ from shared.store.database import Database
 from shared.store.investigations import Wanted
 from shared.store.iterations import Started
 from shared.store.tables import InvestigationRequest, Iteration, Step
-from shared.store.words import StepKind, StepStatus
+from shared.store.words import Stage, StepKind, StepStatus
 from tests.integration.making import make_agent, make_iteration
 from tests.locked import is_waited_for
 from tests.waiting import until
@@ -71,6 +71,30 @@ async def test_what_is_planned_already_stays_as_it_is(database: Database, starte
         [(each.id, each.input, each.requested_at) for each in found] for found in (first, again)
     ]
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("before", "queries", "after"),
+    [
+        (Stage.OBSERVING, [QUERY], Stage.RESEARCHING),
+        (Stage.OBSERVING, [], Stage.OBSERVING),
+        # Planned anew, by an Observer whose first end came too late.
+        (Stage.ANALYZING, [QUERY], Stage.ANALYZING),
+        (Stage.ENDED, [QUERY], Stage.ENDED),
+    ],
+)
+async def test_queries_move_an_iteration_on_that_was_observed(
+    database: Database,
+    started: Started,
+    before: Stage,
+    queries: list[dict[str, object]],
+    after: Stage,
+) -> None:
+    async with database.transaction() as session:
+        await session.execute(update(Iteration).values(stage=before))
+        await iterations.plan_steps(session, started.iteration, queries=queries, insights=[INSIGHT])
+    async with database.transaction() as session:
+        assert (await session.get_one(Iteration, started.iteration.id)).stage == after
 
 
 async def test_nobody_is_told_of_a_plan_that_was_deleted_with_its_agent(

@@ -27,8 +27,11 @@ REMOVES: Final = (ops.DropTableOp, ops.DropColumnOp, ops.DropConstraintOp, ops.D
 VOLATILE: Final = re.compile(r"clock_timestamp|random|uuid|nextval", re.IGNORECASE)
 LOWERED: Final = re.compile(r"^lower\((\w+)\)$")
 FILLS: Final = re.compile(r"update (?P<table>\w+) set (?P<column>\w+)\b", re.IGNORECASE)
-UNNOTICED: Final = re.compile(r"create extension if not exists \w+|analyze \w+", re.IGNORECASE)
-"""What nobody has to know of, and nobody waits for."""
+UNNOTICED: Final = re.compile(
+    r"create extension if not exists \w+|analyze \w+|alter index \w+ (?:re)?set \(.+\)",
+    re.IGNORECASE,
+)
+"""What nobody has to know of, and nobody waits for longer than a moment."""
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
 )

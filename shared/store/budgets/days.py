@@ -9,7 +9,7 @@ _BUDGET: Final = """
   select agents.id, agents.budget_usd_per_day as usd, agents.budget_calls_per_day as calls,
     whole.usd_per_day as whole_usd, whole.calls_per_day as whole_calls,
     coalesce(cast(:day as date), cast(statement_timestamp() at time zone 'UTC' as date)) as day
-  from agents left join installation_budget as whole on true
+  from agents left join (select * from installation_budget limit 1) as whole on true
   where agents.id = :agent
 """
 
@@ -47,7 +47,7 @@ of_installation as (
 
 def budget_where(further: str) -> str:
     """The budget that RESERVING keeps to, where `further` holds too; otherwise nothing is reserved."""
-    return f"budget as ({_BUDGET} and {further})"
+    return f"budget as ({_BUDGET} and {further} limit 1)"
 
 
 # Joined and not looked up in a subquery: so the installation's row waits for the agent's, and is counted on as it is
