@@ -10,8 +10,9 @@ from shared.llm.purse import Purse
 from shared.store import ledger, paid_calls
 from shared.store.leases import Lease
 from shared.store.ledger import CallAnswer, CallRequest, NewRow
+from shared.store.round_trip import RoundTrip
 from shared.store.tables import Call
-from shared.store.unit_of_work import UnitOfWork
+from shared.store.unit_of_work import UnitOfWork, Write
 
 
 class Account:
@@ -63,16 +64,19 @@ class Account:
         await ledger.answer_call(session, call.id, answer)
         self._purse.settle(call, answer.cost_usd)
 
-    async def _write(self, session: AsyncSession) -> None:
+    def _write(self, session: AsyncSession, trip: RoundTrip) -> Write[None]:
         wanted: dict[str, CallRequest] = session.info.pop(self)
         self._waiting -= wanted.keys()
         rows = {key: self._new_row(request) for key, request in wanted.items()}
         bounds = {rows[key]["id"]: self._most_usd(request) for key, request in wanted.items()}
-        calls, sendings = await paid_calls.open_calls(
-            session, self._agent_id, list(rows.values()), bounds
-        )
-        reserved = {sending.call_id: sending for sending in sendings}
-        for call in calls:
-            self._purse.note(call, bounds[call.id], reserved.get(call.id))
-        opened = dict(zip(wanted, calls, strict=True))
-        self._unit.if_committed(partial(self._opened.update, opened))
+        opening = paid_calls.open_calls(trip, self._agent_id, list(rows.values()), bounds)
+
+        async def note(session: AsyncSession) -> None:
+            calls, sendings = await opening(session)
+            reserved = {sending.call_id: sending for sending in sendings}
+            for call in calls:
+                self._purse.note(call, bounds[call.id], reserved.get(call.id))
+            opened = dict(zip(wanted, calls, strict=True))
+            self._unit.if_committed(partial(self._opened.update, opened))
+
+        return note

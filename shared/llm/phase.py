@@ -24,6 +24,7 @@ from shared.store.database import Database
 from shared.store.in_flight import InFlight
 from shared.store.leases import Lease, ensure_held
 from shared.store.ledger import CallAnswer, CallRequest, NewRow
+from shared.store.round_trip import RoundTrip
 from shared.store.tables import Agent, Call, Interaction
 from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import Phase
@@ -213,11 +214,9 @@ class PhaseRun:
         telling: _Telling = session.info[self]
         return telling
 
-    async def _tell(self, session: AsyncSession) -> None:
+    def _tell(self, session: AsyncSession, trip: RoundTrip) -> None:
         telling: _Telling = session.info.pop(self)
-        await interactions.tell(
-            session, self.interaction, telling.events, is_complete=telling.is_complete
-        )
+        trip.ask(interactions.told(self.interaction, telling.events, telling.is_complete))
 
     def open_call(self, session: AsyncSession, request: CallRequest) -> None:
         """See `Account.open`."""

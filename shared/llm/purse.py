@@ -7,6 +7,8 @@ from decimal import Decimal
 from functools import partial
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncSession
+
 from shared.errors import TransientError, VigilError
 from shared.store import ledger, paid_calls
 from shared.store.budgets import books, resting
@@ -14,6 +16,7 @@ from shared.store.budgets.books import Sending
 from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.ledger import CallAnswer
+from shared.store.round_trip import RoundTrip
 from shared.store.tables import Call
 from shared.store.unit_of_work import UnitOfWork
 
@@ -73,13 +76,13 @@ class Purse:
         """`call` was answered: that and what it has cost is written at the end of the transaction, which is open."""
         fare = self._fares.get(call.id)
         if fare is None:
-            self._unit.last(partial(ledger.answer_call, call_id=call.id, answer=answer))
-            return
-        is_billed = not fare.is_unsent
-        self._unit.last(
-            partial(
-                paid_calls.answer_call, sending=fare.sending, answer=answer, is_billed=is_billed
+            self._unit.last(
+                lambda _, __: partial(ledger.answer_call, call_id=call.id, answer=answer)
             )
+            return
+        sending, is_billed = fare.sending, not fare.is_unsent
+        self._unit.last(
+            lambda _, trip: paid_calls.answer_call(trip, sending, answer, is_billed=is_billed)
         )
 
     def settle(self, call: Call, cost_usd: Decimal | None) -> None:
@@ -87,10 +90,16 @@ class Purse:
         fare = self._fares.get(call.id)
         if fare is None:
             return
-        if fare.is_unsent:
-            self._unit.last(partial(books.release, sending=fare.sending))
-        else:
-            self._unit.last(partial(books.settle, sending=fare.sending, cost_usd=cost_usd))
+        closing = (
+            books.released(fare.sending)
+            if fare.is_unsent
+            else books.settled(fare.sending, cost_usd)
+        )
+
+        def close(_: AsyncSession, trip: RoundTrip) -> None:
+            trip.ask(books.closed(closing))
+
+        self._unit.last(close)
 
     def was_billed(self, call: Call) -> bool:
         """Whether any sending of this run's may have been."""

@@ -36,9 +36,8 @@ class Direct:
     async def rows(
         self, session: AsyncSession, given: Mapping[str, Any] | None = None
     ) -> list[Row]:
-        """All rows of a statement that returns any."""
-        cursor = await self._executed(session, given or {})
-        return await cursor.fetchall()
+        """All rows; none of a statement that returns nothing."""
+        return await returned(await self._executed(session, given or {}))
 
     async def tuples(
         self, session: AsyncSession, given: Mapping[str, Any] | None = None
@@ -122,6 +121,11 @@ class Direct:
         for name, processor in self._processors.items():
             values[name] = processor(values[name])
         return values
+
+
+async def returned(cursor: AsyncCursor[Row]) -> list[Row]:
+    """All rows; none of a statement that returns nothing."""
+    return [] if cursor.description is None else await cursor.fetchall()
 
 
 async def flush(session: AsyncSession) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.store import contexts, ids
 from shared.store.direct import Direct
 from shared.store.leases import Lease
+from shared.store.round_trip import Asked
 from shared.store.tables import Interaction, Step
 from shared.store.words import Phase
 
@@ -106,17 +107,13 @@ async def _resumed(session: AsyncSession, lease: Lease, phase: Phase) -> Interac
     return found
 
 
-async def tell(
-    session: AsyncSession,
-    interaction: Interaction,
-    events: Sequence[dict[str, Any]],
-    *,
-    is_complete: bool,
-) -> None:
+def told(
+    interaction: Interaction, events: Sequence[dict[str, Any]], is_complete: bool
+) -> Asked[None]:
     """Adds `events` in their order, each once: where a commit's answer was lost they may come again."""
     given = {
         "of_interaction": interaction.id,
         "events": json.dumps(events),
         "is_complete": is_complete,
     }
-    await _TELL.run(session, given)
+    return Asked(_TELL, given, lambda _: None)

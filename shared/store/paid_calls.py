@@ -17,7 +17,9 @@ from shared.store.budgets import books, days
 from shared.store.budgets.books import Sending
 from shared.store.direct import Direct
 from shared.store.ledger import CallAnswer, NewRow
+from shared.store.round_trip import Asked, RoundTrip
 from shared.store.tables import Call
+from shared.store.unit_of_work import Write
 
 Bounds = Mapping[UUID, Decimal]
 """The most that one sending of a call can cost (USD), by its id."""
@@ -25,22 +27,36 @@ Opened = tuple[Sequence[Call], Sequence[Sending]]
 """The calls as they stand, and what was reserved for them just now."""
 
 
-async def open_calls(
-    session: AsyncSession, agent_id: UUID, rows: Sequence[NewRow], bounds: Bounds
-) -> Opened:
+def open_calls(
+    trip: RoundTrip, agent_id: UUID, rows: Sequence[NewRow], bounds: Bounds
+) -> Write[Opened]:
     """Writes what is not there yet, and reserves for all that were never sent what sending each once can cost.
 
     Where a cap is in the way nothing is reserved for any. Only the step's holder may call this: it is the only one who
-    writes calls of the step.
+    writes calls of the step. The calls are told by what is to be done when the trip was made.
     """
-    return await _all_new(session, agent_id, rows, bounds) or await _as_they_stand(
-        session, agent_id, rows, bounds
-    )
+    told = [{**row, "usd": bounds[row["id"]]} for row in rows]
+    given = books.wanted(agent_id, bounds)
+    asked = Asked(_OPEN, {**given, "rows": json.dumps(told, default=str)}, list)
+    written = trip.ask(asked)
+
+    async def opened(session: AsyncSession) -> Opened:
+        if not written.value:
+            return await _as_they_stand(session, agent_id, rows, bounds)
+        on = await books.reserved_on(session, given, written.value[0])
+        if on is None:
+            return [Call(**row, sendings=0) for row in rows], ()
+        calls = [
+            Call(**row, sendings=1, reserved_usd=bounds[row["id"]], reserved_on=on) for row in rows
+        ]
+        return calls, [Sending(call.id, agent_id, 1, on, bounds[call.id]) for call in calls]
+
+    return opened
 
 
-async def answer_call(
-    session: AsyncSession, sending: Sending, answer: CallAnswer, *, is_billed: bool
-) -> None:
+def answer_call(
+    trip: RoundTrip, sending: Sending, answer: CallAnswer, *, is_billed: bool
+) -> Write[None]:
     """Records the first answer, and that the sending has cost what it says; nothing where it was not billed.
 
     A later answer to the same call changes nothing, nor does a sending that was settled before.
@@ -53,33 +69,20 @@ async def answer_call(
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
-    if await _ANSWER.value(session, given) is None:
-        # One of the two was done before: each by itself, then.
-        await ledger.answer_call(session, sending.call_id, answer)
-        await books.close(session, closing)
+    both = trip.ask(Asked(_ANSWER, given, bool))
+
+    async def each(session: AsyncSession) -> None:
+        if not both.value:
+            # One of the two was done before: each by itself, then.
+            await ledger.answer_call(session, sending.call_id, answer)
+            await books.close(session, closing)
+
+    return each
 
 
 def was_never_sent(call: Call) -> bool:
     """Then what is reserved for it now is for its first sending."""
     return call.answered_at is None and call.sendings == 0
-
-
-async def _all_new(
-    session: AsyncSession, agent_id: UUID, rows: Sequence[NewRow], bounds: Bounds
-) -> Opened | None:
-    """None, and nothing done, where any of them is there."""
-    told = [{**row, "usd": bounds[row["id"]]} for row in rows]
-    given = books.wanted(agent_id, bounds)
-    written = await _OPEN.rows(session, {**given, "rows": json.dumps(told, default=str)})
-    if not written:
-        return None
-    on = await books.reserved_on(session, given, written[0])
-    if on is None:
-        return [Call(**row, sendings=0) for row in rows], ()
-    calls = [
-        Call(**row, sendings=1, reserved_usd=bounds[row["id"]], reserved_on=on) for row in rows
-    ]
-    return calls, [Sending(call.id, agent_id, 1, on, bounds[call.id]) for call in calls]
 
 
 async def _as_they_stand(

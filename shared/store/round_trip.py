@@ -1,4 +1,4 @@
-"""Several looks in one round trip to PostgreSQL."""
+"""Several statements in one round trip to PostgreSQL."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.direct import Direct, Row, driver_of, flush
+from shared.store.direct import Direct, Row, driver_of, flush, returned
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Answer(Generic[T]):
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """Looks that do not depend on each other, sent together: to wait for each of many takes longer than to answer them."""
+    """Statements that need nothing of each other's answers, sent together: to wait for each takes longer than to do it."""
 
     _asked: list[tuple[Asked[Any], Answer[Any]]] = field(default_factory=list)
 
@@ -43,9 +43,15 @@ class RoundTrip:
 
     async def make(self, session: AsyncSession) -> None:
         """In the order in which they were asked. What psycopg raises comes as it is, and is of the first that fails."""
+        match self._asked:
+            case []:
+                return
+            case [(asked, answer)]:
+                answer.value = await asked.answer(session)
+                return
         await flush(session)
         driver = await driver_of(session)
         async with driver.pipeline():
             cursors = [await asked.statement.sent(driver, asked.given) for asked, _ in self._asked]
         for (asked, answer), cursor in zip(self._asked, cursors, strict=True):
-            answer.value = asked.read(await cursor.fetchall())
+            answer.value = asked.read(await returned(cursor))

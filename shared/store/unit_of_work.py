@@ -15,9 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.errors import TransientError
 from shared.store.database import Database
 from shared.store.direct import flush
+from shared.store.round_trip import RoundTrip
 
 T = TypeVar("T")
 Write = Callable[[AsyncSession], Awaitable[T]]
+Last = Callable[[AsyncSession, RoundTrip], Write[None] | None]
+"""Asks for what is to be written, and gives what is still to be done when it has been."""
 
 SAVE_AGAIN_SECONDS = 0.5
 
@@ -41,7 +44,7 @@ class UnitOfWork:
         self._stack: AsyncExitStack | None = None
         self._session: AsyncSession | None = None
         self._kept: list[Write[Any]] = []
-        self._last: list[Write[None]] = []
+        self._last: list[Last] = []
         self._once_committed: list[Callable[[], None]] = []
         self._if_committed: list[Callable[[], None]] = []
         self._sendings = 0
@@ -83,8 +86,10 @@ class UnitOfWork:
                 self._kept.append(write)
             return result
 
-    def last(self, write: Write[None]) -> None:
-        """`write` comes at the end of the transaction, before its commit: what many wait for is held for a moment only."""
+    def last(self, write: Last) -> None:
+        """`write` comes at the end of the transaction, before its commit, in one round trip with all others that do: what
+        many wait for is held for a moment only.
+        """
         self._last.append(write)
 
     async def write_last(self) -> None:
@@ -147,8 +152,12 @@ class UnitOfWork:
 
     async def _write_last(self, session: AsyncSession) -> None:
         writes, self._last = self._last, []
-        for write in writes:
-            await write(session)
+        trip = RoundTrip()
+        rest = [write(session, trip) for write in writes]
+        await trip.make(session)
+        for each in rest:
+            if each is not None:
+                await each(session)
 
     async def _undo(self, error: BaseException) -> None:
         """Raises it as the database tells it, unless that is the same."""

@@ -14,7 +14,8 @@ from shared.store import interactions, ledger, paid_calls
 from shared.store.budgets import books
 from shared.store.database import Database
 from shared.store.ledger import CallAnswer, CallRequest, NewRow
-from shared.store.paid_calls import Opened
+from shared.store.paid_calls import Bounds, Opened
+from shared.store.round_trip import RoundTrip
 from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import CallKind, Phase
 from tests.integration.spending import (
@@ -51,11 +52,19 @@ class Clerk:
         rows = [self.row(name) for name in names]
         bounds = {row["id"]: usd(bound) for row in rows}
         async with self.database.transaction() as session:
-            return await paid_calls.open_calls(session, self.spender.agent.id, rows, bounds)
+            return await self.opened_in(session, rows, bounds)
 
     async def answer(self, sending: books.Sending, answer: CallAnswer, *, billed: bool) -> None:
         async with self.database.transaction() as session:
-            await paid_calls.answer_call(session, sending, answer, is_billed=billed)
+            await answered_in(session, sending, answer, billed=billed)
+
+    async def opened_in(
+        self, session: AsyncSession, rows: Sequence[NewRow], bounds: Bounds
+    ) -> Opened:
+        trip = RoundTrip()
+        opening = paid_calls.open_calls(trip, self.spender.agent.id, rows, bounds)
+        await trip.make(session)
+        return await opening(session)
 
     async def today(self, opened: Opened) -> object:
         day = opened[1][0].day
@@ -82,6 +91,15 @@ async def sole(database_url: str) -> AsyncIterator[Database]:
     await pool.close()
 
 
+async def answered_in(
+    session: AsyncSession, sending: books.Sending, answer: CallAnswer, *, billed: bool
+) -> None:
+    trip = RoundTrip()
+    answering = paid_calls.answer_call(trip, sending, answer, is_billed=billed)
+    await trip.make(session)
+    await answering(session)
+
+
 def numbers(opened: Opened) -> Sequence[int]:
     return [sending.number for sending in opened[1]]
 
@@ -100,11 +118,9 @@ async def test_a_call_is_written_once_when_it_is_asked_and_once_when_it_is_answe
 ) -> None:
     row = clerk.row("a")
     async with sole.transaction() as session:
-        opened = await paid_calls.open_calls(
-            session, clerk.spender.agent.id, [row], {row["id"]: usd("0.50")}
-        )
+        opened = await clerk.opened_in(session, [row], {row["id"]: usd("0.50")})
         assert await versions(session) == (1, 0)
-        await paid_calls.answer_call(session, opened[1][0], ANSWER, is_billed=True)
+        await answered_in(session, opened[1][0], ANSWER, billed=True)
         assert await versions(session) == (1, 1)
     assert await clerk.today(opened) == kept("0.02", 1)
     kept_row = await clerk.spender.row(row["id"])
@@ -209,7 +225,7 @@ async def test_what_was_reserved_in_a_commit_that_was_undone_pays_for_nothing(
 
     async with unit.transaction() as session:
         account.open(session, request)
-        unit.last(fail)
+        unit.last(lambda *_: fail)
     with pytest.raises(TransientError, match="very end"):
         await unit.commit()
     await clerk.spender.cap("0.10")

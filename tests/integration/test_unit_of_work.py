@@ -167,7 +167,7 @@ async def test_what_comes_last_comes_before_the_commit_and_once(
         await _write(session, "last")
 
     async with unit.transaction() as session:
-        unit.last(last)
+        unit.last(lambda *_: last)
         order.append("within")
         await _write(session, "within")
     unit.once_committed(lambda: order.append("committed"))
@@ -185,7 +185,7 @@ async def test_what_comes_last_is_undone_with_the_rest(unit: UnitOfWork) -> None
         order.append("last")
 
     async with unit.transaction():
-        unit.last(last)
+        unit.last(lambda *_: last)
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     await unit.commit()

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.budgets import days
 from shared.store.direct import Direct, Row
+from shared.store.round_trip import Asked
 
 INSTALLATION: Final = UUID(int=0)
 """The scope of the whole installation."""
@@ -111,7 +112,12 @@ async def release(session: AsyncSession, sending: Sending) -> None:
 
 async def close(session: AsyncSession, given: Closing) -> None:
     """As `settled` or `released` say."""
-    await _CLOSE.run(session, given)
+    await closed(given).answer(session)
+
+
+def closed(given: Closing) -> Asked[bool]:
+    """The same; whether it was to be done still."""
+    return Asked(_CLOSE, given, bool)
 
 
 def settled(sending: Sending, cost_usd: Decimal | None) -> Closing:
