@@ -1,5 +1,6 @@
-"""Looks that are sent together."""
+"""Statements that are sent together."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -12,6 +13,7 @@ from shared.store.database import Database
 from shared.store.direct import Direct
 from shared.store.round_trip import Asked, RoundTrip
 from shared.store.tables import User
+from tests.waiting import until
 
 _NUMBER = Direct("select cast(:number as integer) as it")
 _NAMES = Direct("select name from users order by name")
@@ -94,3 +96,55 @@ async def test_one_that_lacks_a_value_fails_the_transaction_and_not_the_connecti
         await fail()
     async with pool.transaction() as session:
         assert await number(5).answer(session) == 5
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_what_returns_nothing_is_done_alone_and_among_what_does(
+    pool: Database, others: int
+) -> None:
+    make = Direct("insert into users (id, name) values (:of_user, 'made')")
+    trip = RoundTrip()
+    made = trip.ask(Asked(make, {"of_user": uuid4()}, len))
+    seen = [trip.ask(names()) for _ in range(others)]
+    async with pool.transaction() as session:
+        await trip.make(session)
+    assert (made.value, [each.value for each in seen]) == (0, [["made"]] * others)
+    async with pool.transaction() as session:
+        assert await names().answer(session) == ["made"]
+
+
+async def test_where_nothing_is_asked_no_connection_is_taken(pool: Database) -> None:
+    async with pool.transaction() as session:
+        await RoundTrip().make(session)
+        assert pool.pool_use()["busy"] == 0
+
+
+async def test_one_who_is_cancelled_while_it_waits_leaves_the_pool_usable(
+    pool: Database, database: Database
+) -> None:
+    sleep = Direct("select pg_sleep(cast(:seconds as integer))")
+    asleep = Direct(
+        "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
+        " and datname = current_database()"
+    )
+
+    async def wait() -> None:
+        async with pool.transaction() as session:
+            trip = RoundTrip()
+            trip.ask(number(1))
+            trip.ask(Asked(sleep, {"seconds": 3600}, len))
+            trip.ask(number(2))
+            await trip.make(session)
+
+    async def is_asleep() -> bool:
+        async with database.transaction() as session:
+            return bool(await asleep.value(session))
+
+    waiting = asyncio.create_task(wait())
+    await until(is_asleep, what="the statement to run")
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    async with asyncio.timeout(20), pool.transaction() as session:
+        assert await number(6).answer(session) == 6
+    assert not await is_asleep()
