@@ -112,7 +112,7 @@ async def joined_by_two(visitor: Visitor, seed: int) -> Trial:
     first tells what it has come to before the second may.
     """
     house = visitor.house
-    house.arm("aggregator", CrashPoint.STATE_WRITTEN, skip=1 + QUERIES + INSIGHTS, sends="SIGSTOP")
+    house.arm("aggregator", CrashPoint.STATE_WRITTEN, skip=QUERIES + INSIGHTS, sends="SIGSTOP")
     house.arm("aggregator-2", CrashPoint.STATE_COMMITTED, sends="SIGSTOP")
     since = await visitor.next_sequence()
     agent = await visitor.begin(seed)
