@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -32,17 +33,27 @@ def main() -> int:
         figures = asyncio.run(
             measure(place, iterations=asked.iterations, load_seconds=asked.seconds)
         )
-    told = report.document(figures)
+    told = report.document(figures, _before(asked.json))
     print(told)
     if asked.json is not None:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
-        whole = {"machine": report.machine(), **asdict(figures)}
+        reached = {goal.what: goal.told for goal in goals.goals(figures)}
+        whole = {"machine": report.machine(), "goals": reached, **asdict(figures)}
         asked.json.write_text(json.dumps(whole, indent=1) + "\n")
     if asked.document is not None:
         asked.document.write_text(told)
     for line in figures.complaints[:10]:
         print(line, file=sys.stderr)
     return int(any(not goal.is_met for goal in goals.goals(figures)))
+
+
+def _before(path: Path | None) -> Mapping[str, str]:
+    """What the run before has measured, by its goals; nothing where there was none, or with other versions."""
+    if path is None or not path.exists():
+        return {}
+    whole = json.loads(path.read_text())
+    own = {**report.machine(), "measured": whole["machine"]["measured"]}
+    return whole["goals"] if whole["machine"] == own else {}
 
 
 def _asked() -> argparse.Namespace:
@@ -53,7 +64,9 @@ def _asked() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, default=20.0, help="of 32 agents at once (default: 20)"
     )
-    parser.add_argument("--json", type=Path, help="where the figures go too")
+    parser.add_argument(
+        "--json", type=Path, help="where the figures go too; those of the run before stand beside"
+    )
     parser.add_argument("--document", type=Path, help="where the page goes too")
     return parser.parse_args()
 

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Final
@@ -16,30 +16,37 @@ from bench.loop.measuring import CALL_SECONDS, Figures, Side
 LIMITS: Final = """\
 ## What limits them
 
-Looked at on 2026-11-22 with py-spy (what holds the interpreter), pg_walinspect and a list of all statements, on the
-reference iteration.
+Looked at on 2026-11-23 with py-spy (what holds the interpreter), pg_stat_statements, pg_walinspect and a list of all
+statements, on the reference iteration.
 
 - **Commits.** 35 are the loop's: 7 leases, 18 answers, 3 searches, 6 joins, and the beginning. What is measured above
   that is the scheduler's note of the ends that it has heard of, one in two seconds, and PostgreSQL's own housekeeping. See
   [decision 0021](decisions/0021-one-commit-between-two-sendings.md).
-- **Processor time.** Most is Python's, and it is spread thin. Of a researcher's, psycopg holds two fifths (half of that is
-  the sending of statements, which wakes a server process), SQLAlchemy a fifth (sessions, pool, greenlets: 0.6 ms a
-  transaction), the code of Vigil an eighth, asyncio a tenth. There are 311 statements in an iteration, 36 of which go with
-  another's round trip, and 38 commits: about 1 ms for each that is waited for, where a connection that does nothing else
-  takes 0.10 in the client and 0.03 in the server. The rest is what lies between statements, and eight processes that take
-  turns on two cores; how much of it is which was not measured. What it would take: the tools of an answer looked up and
-  written together and not one by one (24 statements fewer); what ends an answer, three statements, in one round trip (40
-  fewer); transactions without SQLAlchemy's session where nothing is mapped; a socket of the file system in place of TCP on
-  one machine, and uvloop, which take a tenth and a fifth of what a statement costs in the client (an iteration under load
-  showed of them no more than noise). By these figures all of it together might halve what is measured. The goal is an
-  eighth: that is an iteration in one process, which is what actors that scale and fail alone are not. The survey of the
-  graph is made four times, for the plan, the queries, the insights and the advice: see [decision
-  0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
-- **WAL.** Most is the conversations' and the words of nodes in the search index; then the calls: each row is written twice
-  (asked with its reservation, answered with what it has cost) and in six indexes. The second time cannot stay within the
-  row's page while the index that the costs are told by holds what an answer changes, and one of what is reserved ends
-  with it; without them costs would be read from the calls themselves. To go on: a call known by its id alone, whose step
-  and hash take the largest of its indexes.
+- **Processor time.** Two thirds are the actors', nine tenths of that in Python and not in the kernel, and it is spread
+  thin. Of a researcher's, psycopg holds two fifths (half of that is the sending of statements, which wakes a server
+  process), the code of Vigil a fifth, SQLAlchemy and asyncio a tenth each, JSON a twentieth. There are 304 statements
+  in an iteration, some 75 of which go with another's round trip, and 36 commits. A transaction of one statement that
+  does nothing else takes 0.95 ms of the client's time, 0.4 by psycopg alone; a statement more 0.15. By these figures
+  statements and transactions are a third of what is measured. The rest is what lies between them, and eight processes
+  that take turns on two cores; how much of it is which was not measured.
+
+  What was tried and showed no more than noise: fewer waits (the 40 that were spared at the end of answers made no
+  difference to processor time, a little to an iteration alone), uvloop, a socket of the file system in place of TCP, no
+  garbage collection. What it would take: the tools of an answer looked up and written together and not one by one (24
+  statements fewer), and transactions without SQLAlchemy's session where nothing is mapped. Together they might save a
+  tenth. The goal is a seventh of what is measured: that is an iteration in one process, which is what actors that scale
+  and fail alone are not. The survey of the graph is made four times, for the plan, the queries, the insights and the
+  advice: see [decision 0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
+- **Waiting.** Two rows are everybody's: what the installation has spent today, and an agent's turn to write with its
+  tools. With 32 agents an iteration waits 0.12 s in the statements that need the first, all of its steps together, and
+  0.06 s for the second. While two cores are busy this costs nothing. On many more the first would be the limit: 28 of
+  an iteration's commits hold it until they are written. To go on: the installation's row only where the installation
+  has a budget.
+- **WAL.** A quarter is the conversations', a sixth the words of nodes in the search index, a sixth the calls: each row
+  is written twice (asked with its reservation, answered with what it has cost) and in six indexes. The second time
+  cannot stay within the row's page while the index that the costs are told by holds what an answer changes, and one of
+  what is reserved ends with it; without them costs would be read from the calls themselves. To go on: a call known by
+  its id alone, whose step and hash take the largest of its indexes.
 - **Efficiency and hops** follow from processor time: two cores are busy with it.
 - **Memory.** An actor that asks nobody outside holds about 90 MiB (RSS): Python with asyncio 20, psycopg 12, SQLAlchemy 20
   and the tables 6, FastStream with NATS 13, of which rich is 3, pydantic 5. The OpenAI library adds 14, Tavily's 8, which
@@ -60,11 +67,12 @@ def machine() -> dict[str, str]:
     }
 
 
-def document(figures: Figures) -> str:
-    return "\n".join(_lines(figures)) + "\n"
+def document(figures: Figures, before: Mapping[str, str]) -> str:
+    """`before` is what the run before has measured, by what its goals are of."""
+    return "\n".join(_lines(figures, before)) + "\n"
 
 
-def _lines(figures: Figures) -> Iterator[str]:
+def _lines(figures: Figures, before: Mapping[str, str]) -> Iterator[str]:
     about = machine()
     yield "# What an iteration costs"
     yield ""
@@ -83,10 +91,11 @@ def _lines(figures: Figures) -> Iterator[str]:
     told = ", ".join(f"{name} {value}" for name, value in about.items())
     yield f"Of this run: {told}."
     yield ""
-    yield "| | measured | goal | |"
-    yield "|---|---|---|---|"
+    yield "| | measured | the run before | goal | |"
+    yield "|---|---|---|---|---|"
     for goal in goals(figures):
-        yield f"| {goal.what} | {goal.told} | {goal.wanted} | {'met' if goal.is_met else 'not met'} |"
+        is_met = "met" if goal.is_met else "not met"
+        yield f"| {goal.what} | {goal.told} | {before.get(goal.what, '')} | {goal.wanted} | {is_met} |"
     yield ""
     yield from _sides(figures)
     yield from _processes(figures)
