@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
 from shared.events.envelope import Event
 from shared.store.leases import Lease
 from shared.store.tables import Call, Iteration, Step
+from shared.store.words import StepStatus
 
 
 def _ledger_off() -> None:
@@ -44,8 +45,16 @@ def _epochs_off() -> None:
         assert found is not None
         return found
 
+    async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
+        ended_at = func.clock_timestamp()
+        ended = await release(
+            session, lease, status=StepStatus.COMPLETED, result=result, ended_at=ended_at
+        )
+        await steps._close_books(session, lease)
+        return ended
+
     leases.ensure_held = leases.renew = anybody
-    steps._release = release
+    steps._release, steps.end = release, end
 
 
 def _publish_before_commit() -> None:

@@ -12,7 +12,7 @@ from tests.chaos.house import lived_in
 from tests.chaos.scenarios import Trial, differences, frozen_with_a_lease, joined_by_two, killed_at
 from tests.chaos.visit import Visitor
 
-pytestmark = [pytest.mark.chaos, pytest.mark.slow]
+pytestmark = pytest.mark.chaos
 
 SEED = 1
 Scenario = Callable[[Visitor], Awaitable[Trial]]
