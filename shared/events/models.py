@@ -63,7 +63,7 @@ class IterationStarted(IterationStepEvent, subject="iteration.started"):
 
 
 class PlanProduced(IterationStepEvent, subject="plan.produced"):
-    """Sent by the Observer when its plan is committed; tells the aggregator what to wait for."""
+    """Sent by the Observer when its plan is committed; the aggregator goes on from one without queries."""
 
     queries: int
     insights: int
