@@ -34,7 +34,7 @@ statements, on the reference iteration.
   difference to processor time, a little to an iteration alone), uvloop, a socket of the file system in place of TCP, no
   garbage collection. What it would take: the tools of an answer looked up and written together and not one by one (24
   statements fewer), and transactions without SQLAlchemy's session where nothing is mapped. Together they might save a
-  tenth. The goal is a seventh of what is measured: that is an iteration in one process, which is what actors that scale
+  tenth. The goal is a ninth of what is measured: that is an iteration in one process, which is what actors that scale
   and fail alone are not. The survey of the graph is made four times, for the plan, the queries, the insights and the
   advice: see [decision 0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
 - **Waiting.** Two rows are everybody's: what the installation has spent today, and an agent's turn to write with its
