@@ -72,7 +72,7 @@ test-cluster: $(VENV)/.installed-dev  ## the cluster on a real Docker Engine, in
 	@VIGIL_TEST_ENGINES=docker $(BIN)/python -m pytest tests/integration
 	@$(BIN)/python -m bench.makespan
 
-bench: $(VENV)/.installed-dev  ## what an iteration costs, beside the same calls and rows by hand; makes docs/performance.md (6 minutes)
+bench: $(VENV)/.installed-dev  ## what an iteration costs, beside the same calls and rows by hand; makes docs/performance.md (8 minutes)
 	@$(BIN)/python -m bench.loop --json build/performance.json --document docs/performance.md $(ARGS)
 
 bench-makespan: $(VENV)/.installed-dev  ## one iteration of 20 queries with 1, 2 and 4 researchers, beside the ideal

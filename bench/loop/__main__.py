@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from bench.engines import engines, provision
 from bench.loop import goals, report
@@ -23,6 +24,7 @@ DATABASE = "vigil"
 
 def main() -> int:
     asked = _asked()
+    before = _before(asked)
     with (
         tempfile.TemporaryDirectory() as home,
         engines(Path(home), durable=True) as (postgres, nats),
@@ -33,12 +35,12 @@ def main() -> int:
         figures = asyncio.run(
             measure(place, iterations=asked.iterations, load_seconds=asked.seconds)
         )
-    told = report.document(figures, _before(asked.json))
+    told = report.document(figures, before)
     print(told)
     if asked.json is not None:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
         reached = {goal.what: goal.told for goal in goals.goals(figures)}
-        whole = {"machine": report.machine(), "goals": reached, **asdict(figures)}
+        whole = {**_circumstances(asked), "goals": reached, **asdict(figures)}
         asked.json.write_text(json.dumps(whole, indent=1) + "\n")
     if asked.document is not None:
         asked.document.write_text(told)
@@ -47,13 +49,20 @@ def main() -> int:
     return int(any(not goal.is_met for goal in goals.goals(figures)))
 
 
-def _before(path: Path | None) -> Mapping[str, str]:
-    """What the run before has measured, by its goals; nothing where there was none, or with other versions."""
-    if path is None or not path.exists():
+def _before(asked: argparse.Namespace) -> Mapping[str, str]:
+    """What the run before has measured, by its goals; nothing where there was none, or under other circumstances."""
+    if asked.json is None or not asked.json.exists():
         return {}
-    whole = json.loads(path.read_text())
-    own = {**report.machine(), "measured": whole["machine"]["measured"]}
-    return whole["goals"] if whole["machine"] == own else {}
+    whole = json.loads(asked.json.read_text())
+    own = _circumstances(asked)
+    own["machine"]["measured"] = whole["machine"]["measured"]
+    is_alike = own == {name: whole.get(name) for name in own}
+    return whole.get("goals", {}) if is_alike else {}
+
+
+def _circumstances(asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    settings = {"iterations": asked.iterations, "seconds": asked.seconds}
+    return {"machine": report.machine(), "settings": settings}
 
 
 def _asked() -> argparse.Namespace:

@@ -37,11 +37,11 @@ statements, on the reference iteration.
   tenth. The goal is a ninth of what is measured: that is an iteration in one process, which is what actors that scale
   and fail alone are not. The survey of the graph is made four times, for the plan, the queries, the insights and the
   advice: see [decision 0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
-- **Waiting.** Two rows are everybody's: what the installation has spent today, and an agent's turn to write with its
-  tools. With 32 agents an iteration waits 0.12 s in the statements that need the first, all of its steps together, and
-  0.06 s for the second. While two cores are busy this costs nothing. On many more the first would be the limit: 28 of
-  an iteration's commits hold it until they are written. To go on: the installation's row only where the installation
-  has a budget.
+- **Waiting.** Everybody waits for the row that says what the installation has spent today, and an agent's workers for its
+  turn to write with their tools. With 32 agents an iteration waits 0.12 s in the statements that need the row, all of its
+  steps together, and 0.06 s for the turn. While two cores are busy this costs nothing. On many more the row would be the
+  limit: 28 of an iteration's commits hold it until they are written. To go on: that row only where the installation has a
+  budget.
 - **WAL.** A quarter is the conversations', a sixth the words of nodes in the search index, a sixth the calls: each row
   is written twice (asked with its reservation, answered with what it has cost) and in six indexes. The second time
   cannot stay within the row's page while the index that the costs are told by holds what an answer changes, and one of

@@ -28,7 +28,7 @@ VOLATILE: Final = re.compile(r"clock_timestamp|random|uuid|nextval", re.IGNORECA
 LOWERED: Final = re.compile(r"^lower\((\w+)\)$")
 FILLS: Final = re.compile(r"update (?P<table>\w+) set (?P<column>\w+)\b", re.IGNORECASE)
 UNNOTICED: Final = re.compile(
-    r"create extension if not exists \w+|analyze \w+|alter index \w+ (?:re)?set \(.+\)",
+    r"create extension if not exists \w+|analyze \w+|alter index \w+ (?:re)?set \([\w =,]+\)",
     re.IGNORECASE,
 )
 """What nobody has to know of, and nobody waits for longer than a moment."""
