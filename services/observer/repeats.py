@@ -4,12 +4,12 @@ To take a new question for a repeat is worse than to ask twice: whatever differs
 stands before what, or in a word that turns the question, is another question.
 """
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from services.observer.wording import Word, words_of
+from services.observer.wording import Word, Words, letters_of, words_of, words_of_question
 
 SAME_NODES: Final = 0.8
 """Of the nodes that the insight names and the analysis cites, those that both do."""
@@ -44,27 +44,30 @@ def repeated_query(objective: str, answered: Sequence[str]) -> str | None:
 
 def repeated_insight(node_ids: Set[UUID], told: str, analyses: Sequence[Covered]) -> Covered | None:
     """The analysis that covers the insight on these nodes; `told` is what it observes, and its direction."""
-    return next((each for each in analyses if _covers(each, node_ids, told)), None)
+    own = set(words_of(told))
+    return next((each for each in analyses if _covers(each, node_ids, own)), None)
 
 
 def is_same_question(one: str, other: str) -> bool:
     """Whether both ask the same in nearly the same words, one after another."""
-    own, others = words_of(one), words_of(other)
+    own, others = words_of_question(one), words_of_question(other)
     return FEWEST_WORDS <= len(own) == len(others) and all(
         word.is_like(each) for word, each in zip(own, others, strict=True)
     )
 
 
-def _covers(analysis: Covered, node_ids: Set[UUID], told: str) -> bool:
+def _covers(analysis: Covered, node_ids: Set[UUID], own: Set[Word]) -> bool:
     shared = len(node_ids & analysis.cited)
     if not shared or shared < SAME_NODES * max(len(node_ids), len(analysis.cited)):
         return False
-    own, known = set(words_of(told)), words_of(analysis.told)
-    lacking = [word for word in own if not _is_among(word, known)]
+    letters = letters_of(analysis.told)
+    return _has_enough(own, lambda word: any(text in letters for text in word.like_texts)) and (
+        _has_enough(own, Words(analysis.told).has_like)
+    )
+
+
+def _has_enough(own: Set[Word], is_said: Callable[[Word], bool]) -> bool:
+    lacking = [word for word in own if not is_said(word)]
     if len(own) < FEWEST_WORDS or any(word.is_fixed for word in lacking):
         return False
     return len(lacking) <= (1 - SAME_WORDS) * len(own)
-
-
-def _is_among(word: Word, known: Sequence[Word]) -> bool:
-    return any(word.is_like(each) for each in known)

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 _WORD: Final = re.compile(r"(?:(?<!\w)[-+−<>≤≥~$€£¥₹]+)?[^\W_]+(?:[.,'’&/%-][^\W_]+)*%?")
@@ -29,11 +30,11 @@ _ORDERS: Final = _set_of(
 )
 """At the beginning they only say that somebody is to find out."""
 _SAME_STEM_CHARACTERS: Final = 5
-_ENDINGS: Final = frozenset({"s", "es", "d", "ed"})
+_ENDINGS: Final = ("s", "es", "d", "ed")
 _ENDS_A_SENTENCE: Final = re.compile(r"\s*[.?!:;]\s")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """`is_name` is None at the beginning of a sentence, where everything has a capital."""
 
@@ -58,6 +59,39 @@ class Word:
         shorter, longer = sorted((self.text, other.text), key=len)
         ending = longer.removeprefix(shorter)
         return len(shorter) >= _SAME_STEM_CHARACTERS and ending in _ENDINGS
+
+    @property
+    def like_texts(self) -> Iterator[str]:
+        """Every text that a word like this one can have, and some more."""
+        yield self.text
+        if not self.is_fixed:
+            yield from (self.text + ending for ending in _ENDINGS)
+            yield from (self.text.removesuffix(ending) for ending in _ENDINGS)
+
+
+class Words:
+    """The words of a text, to look for others among them; costs what is looked for, however long the text is."""
+
+    def __init__(self, text: str) -> None:
+        self._by_text: dict[str, list[Word]] = {}
+        for word in words_of(text):
+            self._by_text.setdefault(word.text, []).append(word)
+
+    def has_like(self, word: Word) -> bool:
+        return any(
+            word.is_like(each) for text in word.like_texts for each in self._by_text.get(text, ())
+        )
+
+
+def letters_of(text: str) -> str:
+    """What the texts of all its words are parts of. To look here first tells most texts apart before they are parted."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+@lru_cache(maxsize=1024)
+def words_of_question(text: str) -> tuple[Word, ...]:
+    """As `words_of`; kept, since each question of a plan is set beside the same questions of before."""
+    return words_of(text)
 
 
 def words_of(text: str) -> tuple[Word, ...]:

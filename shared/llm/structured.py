@@ -1,6 +1,7 @@
 """Structured answers: a pydantic model in, an instance of it out."""
 
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -56,8 +57,14 @@ def response_format(shape: type[BaseModel], name: str) -> dict[str, Any]:
     """That the answer be a `shape`, as the model server is asked for it."""
     return {
         "type": "json_schema",
-        "json_schema": {"name": name, "strict": True, "schema": shape.model_json_schema()},
+        "json_schema": {"name": name, "strict": True, "schema": _schema(shape)},
     }
+
+
+@cache
+def _schema(shape: type[BaseModel]) -> dict[str, Any]:
+    """Made once of each shape, which takes a millisecond: nobody may change it."""
+    return shape.model_json_schema()
 
 
 def _parsed(shape: type[T], answer: ChatAnswer) -> T | ValidationError:

@@ -3,6 +3,8 @@
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.observer.repeats import (
     Covered,
@@ -10,6 +12,7 @@ from services.observer.repeats import (
     repeated_insight,
     repeated_query,
 )
+from services.observer.wording import Words, letters_of, words_of
 
 A, B, C, D, E, F = (UUID(int=number) for number in range(1, 7))
 
@@ -106,3 +109,30 @@ def test_four_of_five_nodes_are_the_same() -> None:
     assert repeated_insight({A, B, C, D}, TOLD, [wide]) == wide
     assert repeated_insight({A, B, C, D, F}, TOLD, [wide]) == wide
     assert repeated_insight({A, B, C}, TOLD, [wide]) is None
+
+
+STEMS = [
+    "battery",
+    "batteries",
+    "price",
+    "prices",
+    "priced",
+    "Halden",
+    "halden",
+    "US",
+    "us",
+    "2025",
+    "cost",
+    "costed",
+]
+TEXTS = st.lists(st.sampled_from([*STEMS, *(f"{stem}. " for stem in STEMS)]), max_size=8).map(
+    " ".join
+)
+
+
+@given(TEXTS, TEXTS)
+def test_a_word_is_found_among_others_as_by_looking_at_each(text: str, other: str) -> None:
+    for word in words_of(other):
+        is_among = any(word.is_like(each) for each in words_of(text))
+        assert Words(text).has_like(word) == is_among
+        assert not is_among or any(like in letters_of(text) for like in word.like_texts)
