@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from sqlalchemy import ColumnElement
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.meaning.meaning import Near
@@ -170,12 +171,22 @@ def _looked_up(condition: str, *, by_agent: bool = True) -> str:
     )
 
 
+# The text stands behind a select, where PostgreSQL does not see it as it plans: so one plan does for every text. To plan
+# for each takes as long as to look, in a large graph; and which words are rare is known before.
+def _holds(words: ColumnElement[str], given: str) -> str:
+    return f"{words} @@ (select to_tsquery('simple', :{given}))"
+
+
+def _patterns(given: str) -> str:
+    return f"(select cast(:{given} as text[]))::text[]"
+
+
 _IS_NAMED: Final = f"{NAME_IN_SMALL} = lower(:whole)"
-_ALL_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :all_words)"
-_ANY_IN_NAME: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :any_in_names)"
-_BEGINS: Final = f"{NAME_WORDS} @@ to_tsquery('simple', :any_begins)"
-_ALL_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :all_words)"
-_ANY_IN_PROPERTIES: Final = f"{PROPERTY_WORDS} @@ to_tsquery('simple', :any_in_properties)"
+_ALL_IN_NAME: Final = _holds(NAME_WORDS, "all_words")
+_ANY_IN_NAME: Final = _holds(NAME_WORDS, "any_in_names")
+_BEGINS: Final = _holds(NAME_WORDS, "any_begins")
+_ALL_IN_PROPERTIES: Final = _holds(PROPERTY_WORDS, "all_words")
+_ANY_IN_PROPERTIES: Final = _holds(PROPERTY_WORDS, "any_in_properties")
 _ALIKE: Final = "name %> :whole"
 
 _OF_TYPES: Final = " and type = any(cast(:types as text[]))"
@@ -192,10 +203,10 @@ _NEWEST_OF_TYPES: Final = (
 )
 _SHOWN: Final = "select id, name, updated_at from"
 _NEWEST: Final = f"{_SHOWN} ({{newest}}) newest"
-_NEWEST_NAMED: Final = f"{_NEWEST} where name ilike any(cast(:patterns as text[]))"
+_NEWEST_NAMED: Final = f"{_NEWEST} where name ilike any({_patterns('patterns')})"
 _NEWEST_THAT_TELL: Final = (
     f"{_SHOWN} (select * from ({{newest}}) newest limit {_READ}) newest"
-    " where properties::text ilike any(cast(:common_in_properties as text[]))"
+    f" where properties::text ilike any({_patterns('common_in_properties')})"
 )
 _GIVEN: Final = (
     f"{_SHOWN} graph_nodes where agent_id = {{agent}} and {STANDS}{{of_types}}"

@@ -34,7 +34,7 @@ from shared.store.tables import (
     GraphNodeType,
 )
 
-COUNT_LIMIT = 1_000
+COUNT_LIMIT = 500
 """Of a type, no more nodes or edges than this are counted."""
 DEGREE_LIMIT = 500
 """Of a node, no more edges than this are counted, in each direction."""

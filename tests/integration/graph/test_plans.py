@@ -110,13 +110,17 @@ async def test_each_way_to_look_has_its_index(
     _assert_nothing_is_gone_through(plans)
 
 
-@pytest.mark.parametrize("asked", ["neighbours", "paths", "types", "given"])
+@pytest.mark.parametrize(
+    "asked", ["words", "words of types", "neighbours", "paths", "types", "given"]
+)
 async def test_what_is_planned_once_for_all_goes_through_nothing_either(
     few: tuple[str, Filled], asked: str
 ) -> None:
     """An agent's edges in the order of time would be all that it has, until enough of those wanted are met."""
     filled = few[1]
     conditions: dict[str, dict[str, Any]] = {
+        "words": {"text": f"{filled.names[0]} {filled.rare_words[0]}"},
+        "words of types": {"text": filled.names[0], "type_names": ["Type1", "Type19"]},
         "neighbours": {"ids": filled.ids[:2], "neighbours": 2},
         "paths": {"between": filled.ids[:2]},
         "types": {"type_names": ["Type1", "Type19"]},
@@ -140,7 +144,7 @@ async def test_the_context_goes_through_no_table(full: tuple[str, Filled]) -> No
             await context.describe_nodes(session, filled.scope, [filled.hub])
     await database.close()
     assert f"{len(filled.ids)}" != "0"
-    assert "1000+ nodes" in text
+    assert "500+ nodes" in text
     _assert_nothing_is_gone_through("\n".join(_plan(url, *each) for each in _looks(sent)))
 
 
