@@ -5,7 +5,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import func, text, update
 
 from shared.store import leases, steps
 from shared.store.database import Database
@@ -20,6 +20,21 @@ from shared.store.leases import (
 )
 from shared.store.tables import Step
 from tests.integration.making import make_agent, make_iteration
+from tests.waiting import until
+
+_WAIT = """
+create function wait() returns trigger language plpgsql as
+  'begin perform pg_advisory_xact_lock(1); return null; end'
+"""
+_SLOW_COMMITS = """
+create constraint trigger waits after update on steps deferrable initially deferred
+  for each row execute function wait()
+"""
+_WAITING = text("""
+select pid from pg_locks
+where locktype = 'advisory' and not granted
+  and database = (select oid from pg_database where datname = current_database())
+""")
 
 
 async def new_step(database: Database) -> Step:
@@ -124,6 +139,32 @@ async def test_work_is_cancelled_when_its_lease_is_lost(database: Database) -> N
     with pytest.raises(LeaseLostError):
         await asyncio.wait_for(holding, 10)
     assert cancelled.is_set()
+
+
+async def test_a_renewal_whose_commit_fails_just_as_the_work_ends_is_the_last(
+    database: Database,
+) -> None:
+    lease = await claimed(database, await new_step(database), seconds=0.15)
+    ended = asyncio.Event()
+
+    async def renewing() -> int:
+        async with database.transaction() as session:
+            return await session.scalar(_WAITING) or 0
+
+    async def work() -> int:
+        renewal = await until(renewing, what="the commit of a renewal")
+        ended.set()
+        return renewal
+
+    async with database.transaction() as session:
+        await session.execute(text(_WAIT))
+        await session.execute(text(_SLOW_COMMITS))
+    async with database.transaction() as session:
+        await session.execute(text("select pg_advisory_xact_lock(1)"))
+        holding = asyncio.create_task(leases.while_held(database, lease, work()))
+        await ended.wait()
+        await session.execute(text(f"select pg_terminate_backend(pid) from ({_WAITING}) as its"))
+    assert await asyncio.wait_for(holding, 10) > 0
 
 
 async def test_while_held_passes_results_and_errors_on(database: Database) -> None:
