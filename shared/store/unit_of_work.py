@@ -75,16 +75,15 @@ class UnitOfWork:
         """
         while True:
             try:
-                async with self.transaction() as session:
-                    result = await write(session)
+                return await self._kept_once(write)
+            except asyncio.CancelledError:
+                # Told to stop just as the answer has come: whoever goes on would pay for it again.
+                await self._kept_once(write)
+                raise
             except TransientError as error:
                 if error.counts or error.is_final:
                     raise
                 await asyncio.sleep(SAVE_AGAIN_SECONDS)
-                continue
-            if self._session is not None:
-                self._kept.append(write)
-            return result
 
     def last(self, write: Last) -> None:
         """`write` comes at the end of the transaction, before its commit, in one round trip with all others that do: what
@@ -125,6 +124,13 @@ class UnitOfWork:
             yield
         finally:
             self._sendings -= 1
+
+    async def _kept_once(self, write: Write[T]) -> T:
+        async with self.transaction() as session:
+            result = await write(session)
+        if self._session is not None:
+            self._kept.append(write)
+        return result
 
     async def _opened(self) -> AsyncSession:
         if self._session is None:

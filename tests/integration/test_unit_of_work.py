@@ -140,6 +140,29 @@ async def test_a_cancelled_worker_leaves_what_was_paid_for(
     assert not await _is_safe(database, "half done")
 
 
+@pytest.mark.parametrize("waits", [True, False])
+async def test_who_is_cancelled_while_it_keeps_what_was_paid_for_has_kept_it(
+    workers: Database, database: Database, waits: bool
+) -> None:
+    unit = UnitOfWork(workers, _begin, waits=waits)
+    within = asyncio.Event()
+
+    async def write(session: AsyncSession) -> None:
+        await _write(session, "paid for")
+        if not within.is_set():
+            within.set()
+            await asyncio.Event().wait()
+
+    keeping = asyncio.create_task(unit.keep(write))
+    await within.wait()
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+    with pytest.raises(RuntimeError, match="a fault"):
+        await _fail(unit, "half done", RuntimeError("a fault"))
+    assert await _is_safe(database, "paid for")
+
+
 async def test_who_may_write_no_more_keeps_nothing(workers: Database, database: Database) -> None:
     may_write = [True]
 
