@@ -1,7 +1,7 @@
 """The loop that hands a phase its tools and no others."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -171,23 +171,17 @@ class ToolLoop:
         return self._guard(self._run.secret.message, arguments, earlier)
 
     async def _pay_all(self, uses: Sequence[_Use]) -> None:
-        """Makes each different call once, all at the same time; what one of them raises is raised when all have ended.
-
-        A call left behind by the failure of another would end unrecorded, and be paid for again.
-        """
+        """Makes each different call once, all at the same time."""
         alike: dict[str, list[_Use]] = {}
         for use in uses:
             assert use.request is not None
             alike.setdefault(use.request.hash, []).append(use)
-        paying = (self._pay(same) for same in alike.values())
-        for outcome in await asyncio.gather(*paying, return_exceptions=True):
-            if outcome is not None:
-                raise outcome
+        await _all_ended(map(self._pay, alike.values()))
 
     async def _embed(self, requests: Sequence[EmbeddingRequest]) -> None:
         """Here and not in the tools: nobody may wait for a model server within a transaction."""
         if self.embeddings is not None:
-            await asyncio.gather(*map(self.embeddings.known, dict.fromkeys(requests)))
+            await _all_ended(map(self.embeddings.known, dict.fromkeys(requests)))
 
     async def _pay(self, uses: Sequence[_Use]) -> None:
         """One call for `uses`, which ask for the same."""
@@ -268,6 +262,13 @@ async def _effect(session: AsyncSession, use: _Use) -> Json:
     assert isinstance(use.tool, StateTool)
     result: Json = await use.tool.run(session, use.arguments)
     return result
+
+
+async def _all_ended(calls: Iterable[Awaitable[None]]) -> None:
+    """What one raises is raised when all have ended: a call left behind would end unrecorded, and be paid for again."""
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        if outcome is not None:
+            raise outcome
 
 
 async def _bought(use: _Use, in_flight: InFlight) -> Json:

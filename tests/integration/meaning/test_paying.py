@@ -1,5 +1,6 @@
 """Vectors are paid for like all else: once, within the budget; and nothing fails for want of them."""
 
+import asyncio
 from uuid import UUID
 
 import pytest
@@ -8,7 +9,10 @@ from sqlalchemy import select, text
 from shared.crash_points import CrashPoint
 from shared.graph.meaning import due
 from shared.graph.meaning.due import SWEPT, TOGETHER
+from shared.llm.embedder import Embedded, Embedder
 from shared.store import migrate
+from shared.store.embeddings import EmbeddingRequest
+from shared.store.in_flight import InFlight
 from shared.store.tables import Agent, EmbeddingSweep, InboxItem, NodeEmbedding
 from shared.store.tables.meaning import DIMENSIONS
 from shared.store.words import ANALYSIS_TYPE
@@ -94,6 +98,27 @@ async def test_what_fails_harms_nothing_is_tried_once_a_run_and_done_later(
     levers.reset()
     await (await seeker.next_step()).embed()
     assert await (await seeker.next_step()).names() == ["Volta"]
+
+
+async def test_no_answer_is_left_behind_by_another_that_breaks(
+    seeker: Seeker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering, embed = asyncio.Event(), Embedder.embed
+
+    async def break_one(self: Embedder, request: EmbeddingRequest, in_flight: InFlight) -> Embedded:
+        answer = await embed(self, request, in_flight)
+        if request.texts == ("broken",):
+            asyncio.get_running_loop().call_later(0.2, answering.set)
+            raise RuntimeError("no such answer was thought of")
+        await answering.wait()
+        return answer
+
+    await fill(seeker.world)
+    await seeker.embed()
+    monkeypatch.setattr(Embedder, "embed", break_one)
+    with pytest.raises(RuntimeError, match="thought of"):
+        await seeker.ask("broken", QUESTION)
+    assert len([call for call in await seeker.calls() if call.answered_at is None]) == 1
 
 
 async def test_a_vector_of_another_length_is_refused_in_words(
