@@ -14,7 +14,7 @@ from shared.errors import TransientError
 from shared.store.budgets import books
 from shared.store.direct import Direct
 from shared.store.tables import Agent, Iteration, Step, User
-from shared.store.words import PROMPTED, AgentStatus, IterationStatus, Phase, StepStatus
+from shared.store.words import PROMPTED, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 
 _AGENTS: Final = cast(Table, Agent.__table__)
 _READ: Final = Direct(select(_AGENTS).where(_AGENTS.c.id == bindparam("of_agent")))
@@ -104,11 +104,10 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
     another, and deadlock with a worker.
     """
     open_steps = Step.status.not_in((StepStatus.COMPLETED, StepStatus.FAILED))
-    ordered = Step.iteration_id.is_(
-        None
-    )  # whoever works on such a step may go on to lock the agent
+    # Whoever works on such a step may go on to lock the agent, or its iteration: a plan moves that on.
+    first = or_(Step.iteration_id.is_(None), Step.kind == StepKind.OBSERVE)
     for rows in (
-        select(Step.id).where(Step.agent_id == agent_id, ordered, open_steps).order_by(Step.id),
+        select(Step.id).where(Step.agent_id == agent_id, first, open_steps).order_by(Step.id),
         select(Agent.id).where(Agent.id == agent_id),
         select(Iteration.id).where(Iteration.agent_id == agent_id),
         # Planned ones last: whoever ends a step may go on to ask for one of them.

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select, update
 
 from shared.errors import TransientError
-from shared.store import agents, investigations, iterations, steps, telling
+from shared.store import agents, investigations, iterations, leases, steps, telling
 from shared.store.database import Database
 from shared.store.investigations import Wanted
 from shared.store.iterations import Started
@@ -108,6 +108,27 @@ async def test_nobody_is_told_of_a_plan_that_was_deleted_with_its_agent(
     async with database.transaction() as session:
         with pytest.raises(TransientError, match="was deleted"):
             await telling.ended(session, observe)
+
+
+async def test_an_agent_can_be_deleted_just_as_its_plan_is_written(
+    database: Database, started: Started
+) -> None:
+    async def delete() -> None:
+        async with database.transaction() as session:
+            await agents.delete(session, started.observe.agent_id)
+
+    async with database.transaction() as session:
+        claim = await leases.claim(session, started.observe.id, "worker")
+        assert isinstance(claim, leases.Claimed)
+        deleting = asyncio.create_task(delete())
+        await until(lambda: is_waited_for(database), what="the deleter to wait for the worker")
+        await iterations.plan_steps(
+            session, started.iteration, queries=[QUERY], insights=[], plan=PLAN
+        )
+        await steps.end(session, claim.lease, {})
+    await deleting
+    async with database.transaction() as session:
+        assert list(await session.scalars(select(Step))) == []
 
 
 async def _requests(database: Database, started: Started, *objectives: str) -> None:
