@@ -47,8 +47,8 @@ class Shared:
     """Surveys that are being made. Give one to each actor's work.
 
     Who begins while a survey is made for another step of its iteration, kind and round is given the same; who begins later
-    takes the words that were kept, for a minute, and as long as no node or edge was written since. Processes do not wait
-    for each other: two may make it.
+    takes the words that were kept, for a minute, and as long as no node or edge was written since: what was being written
+    just then may be missed so long. Processes do not wait for each other: two may make it.
     """
 
     def __init__(self) -> None:
