@@ -20,21 +20,8 @@ from shared.store.leases import (
 )
 from shared.store.tables import Step
 from tests.integration.making import make_agent, make_iteration
+from tests.locked import SLOW_COMMIT, slow_commits
 from tests.waiting import until
-
-_WAIT = """
-create function wait() returns trigger language plpgsql as
-  'begin perform pg_advisory_xact_lock(1); return null; end'
-"""
-_SLOW_COMMITS = """
-create constraint trigger waits after update on steps deferrable initially deferred
-  for each row execute function wait()
-"""
-_WAITING = text("""
-select pid from pg_locks
-where locktype = 'advisory' and not granted
-  and database = (select oid from pg_database where datname = current_database())
-""")
 
 
 async def new_step(database: Database) -> Step:
@@ -149,7 +136,7 @@ async def test_a_renewal_whose_commit_fails_just_as_the_work_ends_is_the_last(
 
     async def renewing() -> int:
         async with database.transaction() as session:
-            return await session.scalar(_WAITING) or 0
+            return await session.scalar(SLOW_COMMIT) or 0
 
     async def work() -> int:
         renewal = await until(renewing, what="the commit of a renewal")
@@ -157,13 +144,12 @@ async def test_a_renewal_whose_commit_fails_just_as_the_work_ends_is_the_last(
         return renewal
 
     async with database.transaction() as session:
-        await session.execute(text(_WAIT))
-        await session.execute(text(_SLOW_COMMITS))
+        await slow_commits(session, "update on steps")
     async with database.transaction() as session:
         await session.execute(text("select pg_advisory_xact_lock(1)"))
         holding = asyncio.create_task(leases.while_held(database, lease, work()))
         await ended.wait()
-        await session.execute(text(f"select pg_terminate_backend(pid) from ({_WAITING}) as its"))
+        await session.execute(text(f"select pg_terminate_backend(pid) from ({SLOW_COMMIT}) as it"))
     assert await asyncio.wait_for(holding, 10) > 0
 
 

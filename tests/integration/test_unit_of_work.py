@@ -14,6 +14,8 @@ from shared.store.database import Database
 from shared.store.direct import Direct
 from shared.store.tables import User
 from shared.store.unit_of_work import UnitOfWork
+from tests.locked import SLOW_COMMIT, slow_commits
+from tests.waiting import until
 
 _COUNT = Direct(select(func.count()).select_from(User).where(User.name == bindparam("called")))
 
@@ -160,6 +162,28 @@ async def test_who_is_cancelled_while_it_keeps_what_was_paid_for_has_kept_it(
         await keeping
     with pytest.raises(RuntimeError, match="a fault"):
         await _fail(unit, "half done", RuntimeError("a fault"))
+    assert await _is_safe(database, "paid for")
+
+
+async def test_who_is_cancelled_while_a_commit_fails_keeps_what_was_paid_for_and_does_not_go_on(
+    workers: Database, database: Database
+) -> None:
+    unit = UnitOfWork(workers, _begin, waits=False)
+
+    async def committing() -> bool:
+        async with database.transaction() as session:
+            return bool(await session.scalar(SLOW_COMMIT))
+
+    async with database.transaction() as session:
+        await slow_commits(session, "insert on users")
+    async with database.transaction() as session:
+        await session.execute(text("select pg_advisory_xact_lock(1)"))
+        keeping = asyncio.create_task(unit.keep(partial(_write, name="paid for")))
+        await until(committing, what="the commit")
+        keeping.cancel()
+        await session.execute(text(f"select pg_terminate_backend(pid) from ({SLOW_COMMIT}) as it"))
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
     assert await _is_safe(database, "paid for")
 
 
