@@ -1,5 +1,6 @@
 """One process's way into Postgres."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -53,22 +54,24 @@ class Database:
     async def transaction(self) -> AsyncIterator[AsyncSession]:
         """A session whose work is committed when the block ends, or undone when it raises.
 
-        Raises TransientError, which uses up no attempt, when Postgres is away or asks for another try.
+        Raises TransientError, which uses up no attempt, when Postgres is away or asks for another try; CancelledError where
+        that comes to a task that is cancelled meanwhile.
         """
+        before = _cancellations()
         try:
             async with self._sessions.begin() as session:
                 yield session
         except PoolTimeoutError as error:
-            raise TransientError(f"PostgreSQL: {error}", counts=False) from error
+            raise _away(str(error), before) from error
         except (OperationalError, InterfaceError) as error:
-            raise TransientError(f"PostgreSQL: {_reason(error)}", counts=False) from error
+            raise _away(_reason(error), before) from error
         except DBAPIError as error:
             if error.connection_invalidated:
-                raise TransientError(f"PostgreSQL: {_reason(error)}", counts=False) from error
+                raise _away(_reason(error), before) from error
             raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             # Of what was given to psycopg without SQLAlchemy: see `direct`.
-            raise TransientError(f"PostgreSQL: {_said(error)}", counts=False) from error
+            raise _away(_said(error), before) from error
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncSession]:
@@ -116,6 +119,21 @@ def with_login(url: str, *, role: str | None, password: str | None) -> str:
     if password is not None:
         whole = whole.set(password=password)
     return whole.render_as_string(hide_password=False)
+
+
+def _away(said: str, cancellations: int) -> BaseException:
+    """What a transaction raises that began when the task was cancelled so many times."""
+    # SQLAlchemy sees a commit to its end though its task is cancelled meanwhile, and where it fails tells of the failure
+    # alone. Whoever tries again what fails would go on for ever.
+    if _cancellations() > cancellations:
+        return asyncio.CancelledError()
+    return TransientError(f"PostgreSQL: {said}", counts=False)
+
+
+def _cancellations() -> int:
+    """Of this task, that were not taken back."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _reason(error: DBAPIError) -> str:

@@ -286,14 +286,13 @@ async def while_held(database: Database, lease: Lease, work: Awaitable[T]) -> T:
 
 
 async def _keep(database: Database, lease: Lease) -> None:
-    keeper = cast(asyncio.Task[None], asyncio.current_task())
-    # Whose commit fails just as it is called off is told of the failure alone, and would go on for ever.
-    while not keeper.cancelling():
+    while True:
         await asyncio.sleep(lease.seconds / RENEWALS_PER_LEASE)
         try:
             async with database.transaction() as session:
                 await renew(session, lease)
-        except TransientError as error:
-            # Where Postgres is away the work cannot be written either; what it says when it is back decides.
-            if error.is_final:
-                raise
+        except LeaseLostError:
+            raise
+        except TransientError:
+            # Postgres is away: the work cannot be written either; what it says when it is back decides.
+            continue

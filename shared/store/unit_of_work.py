@@ -73,10 +73,9 @@ class UnitOfWork:
         Waits for Postgres where it is away: to give up would be to pay again. `write` may run more than once. To be called
         where nothing waits to be committed, or nothing but what is kept too.
         """
-        task = asyncio.current_task()
         while True:
             try:
-                result = await self._kept_once(write)
+                return await self._kept_once(write)
             except asyncio.CancelledError:
                 # Told to stop just as the answer has come: whoever goes on would pay for it again.
                 await self._kept_once(write)
@@ -85,11 +84,6 @@ class UnitOfWork:
                 if error.counts or error.is_final:
                     raise
                 await asyncio.sleep(SAVE_AGAIN_SECONDS)
-                continue
-            if task is not None and task.cancelling():
-                # Told so while a commit failed, which tells of its failure alone.
-                raise asyncio.CancelledError
-            return result
 
     def last(self, write: Last) -> None:
         """`write` comes at the end of the transaction, before its commit, in one round trip with all others that do: what
