@@ -85,6 +85,7 @@ async def _as_it_was(session: AsyncSession, scope: Scope, moved: MovedEdge) -> N
 
 
 async def _is_bare(session: AsyncSession, now: Row, moved: MovedEdge) -> bool:
-    """Whether nothing was said of it since the merge that made it."""
+    """Whether nothing was said of it since the merge that made it, but what is led back with the one that it was."""
     spoken_of = await session.scalar(select(exists().where(EVIDENCE.c.edge_id == now["id"])))
-    return not spoken_of and now["updated_at"] == moved.touched_at
+    # What rests on pages is nothing without them; who says the same again touches it, and adds none.
+    return not spoken_of and (bool(moved.evidence) or now["updated_at"] == moved.touched_at)

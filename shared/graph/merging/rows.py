@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Table, insert, select, update
+from sqlalchemy import ColumnElement, Table, exists, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.merging.journal import Before, as_json, as_row
@@ -37,13 +37,17 @@ def before(row: Row) -> Before:
 
 
 async def as_before(session: AsyncSession, table: Table, row_id: UUID, was: Before) -> None:
-    """Gives a row that says again what it said `before` the seal and the moment that it had then."""
+    """Gives a row that says again what it said `before` the moment that it had then, and no seal where it had none.
+
+    Not where what it says now is borne out by more than then: it was folded, and its seal is of all that evidence.
+    """
+    seal = None if was.seal is None else bytes.fromhex(was.seal)
+    bears_out = EVIDENCE.c.node_id if table is NODES else EVIDENCE.c.edge_id
+    is_as_then = ~exists().where(bears_out == row_id) if seal is None else table.c.seal == seal
     await session.execute(
         update(table)
-        .where(table.c.id == row_id)
-        .values(
-            seal=None if was.seal is None else bytes.fromhex(was.seal), updated_at=was.updated_at
-        )
+        .where(table.c.id == row_id, is_as_then)
+        .values(seal=seal, updated_at=was.updated_at)
     )
 
 

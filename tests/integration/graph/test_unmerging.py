@@ -6,10 +6,12 @@ import pytest
 from sqlalchemy import update
 
 from shared.graph.merging import MergeRefusedError
+from shared.graph.merging.rows import EDGES
 from shared.graph.moves import current_ids
 from shared.store import ids
 from tests.integration.graph.doubled import Doubled, assert_sealed, merge_nodes, rows_of, undo_merge
 from tests.integration.graph.said import said
+from tests.integration.graph.test_mutations import breaks
 from tests.integration.graph.world import World
 
 
@@ -107,3 +109,27 @@ async def test_a_page_that_is_retracted_meanwhile_stays_retracted(
     gone = next(row for row in node_rows if row["id"] == doubled.gone)
     assert "capital" not in gone["properties"]
     await assert_sealed(world)
+
+
+async def test_what_was_said_again_of_the_one_that_was_kept_stays_sealed(
+    world: World, doubled: Doubled
+) -> None:
+    """It says what it said before, and rests on more."""
+    made = await merge_nodes(world, doubled.kept, doubled.gone)
+    await said(world, "https://x", "A republic it is.", node=doubled.kept, summary="A republic.")
+    await said(world, "https://y", "Both are old.", edge=doubled.both_to_mali, since=1960)
+    await undo_merge(world, made.id)
+    await assert_sealed(world)
+
+
+async def test_an_edge_of_the_merge_goes_though_the_same_quote_was_given_for_it_again(
+    world: World, doubled: Doubled
+) -> None:
+    """Nothing of it would be left but what no page speaks of."""
+    made = await merge_nodes(world, doubled.kept, doubled.gone)
+    merged = await world.edge(doubled.kept, doubled.ghana)
+    await undo_merge(world, made.id)
+    [edge_rows] = await rows_of(world, EDGES)
+    assert merged not in {row["id"] for row in edge_rows}
+    async with world.database.snapshot() as session:
+        assert await breaks(session, world.scope) == []
