@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
@@ -121,7 +122,8 @@ def _moment(value: datetime) -> str:
 
 
 def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() else _ENCODER.encode(value)
+    # By its digits: 6.02e23 is given back as a whole number of that many, which is not the nearest power of two's.
+    return str(int(Decimal(repr(value)))) if value.is_integer() else _ENCODER.encode(value)
 
 
 _string: Final = json.encoder.encode_basestring
@@ -156,5 +158,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, float) and value.is_integer():
-        return int(value)
+        return int(Decimal(repr(value)))
     return value

@@ -168,3 +168,13 @@ async def test_nothing_can_be_written_into_a_snapshot(proven: Proven) -> None:
             await session.execute(update(Source).values(fetched_at=FETCHED))
     async with proven.world.database.transaction() as session:
         await session.execute(update(Source).values(title="as before"))
+
+
+@pytest.mark.parametrize("number", [6.02214076e23, 1e23, 1e300, -1e17, -0.0, 0.1, 1e-7, 5e-324])
+async def test_numbers_hold_in_whatever_way_they_are_given_back(
+    proven: Proven, number: float
+) -> None:
+    claims = {"lengths": [number, {"in": number}]}
+    await proven.says("https://a.example/ghana", "It borders Togo", "border", claims)
+    _, breaks = await swept(proven)
+    assert breaks == []
