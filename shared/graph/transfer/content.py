@@ -1,6 +1,6 @@
 """All that an agent knows and what it rests on, a batch at a time: whoever writes it out needs the memory of one."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.citations import Kind
+from shared.graph.proof.fold import folded
 from shared.graph.proof.rows import EdgeRow, NodeRow, SourceRow, ThingRow
 from shared.graph.scope import Scope
 from shared.graph.types import EdgeType, NodeType, edge_types, node_types
@@ -126,7 +127,7 @@ class Content:
         steps = await self._steps_of(found)
         return [
             ThingTold(
-                row,
+                self._followed_up(row, of_it),
                 tuple(of_it),
                 step_id,
                 {each.row.id: steps[each.row.id] for each in of_it},
@@ -135,6 +136,15 @@ class Content:
             for row, step_id in known
             for of_it in [evidence.get(row.id, [])]
         ]
+
+    def _followed_up(self, row: ThingRow, evidence: Sequence[Spanned]) -> ThingRow:
+        """As it will be when the retractions that are being gone through are done; what was changed otherwise stays so."""
+        agent_id, ids = self._scope.agent_id, [each.row.id for each in evidence]
+        if not any(each.is_due for each in evidence) or row.seal != row.sealed(agent_id, ids):
+            return row
+        now = folded(row.properties, [each.claim for each in evidence])
+        followed = row.model_copy(update={"properties": now})
+        return followed.model_copy(update={"seal": followed.sealed(agent_id, ids)})
 
     async def _steps_of(self, evidence: list[UUID]) -> dict[UUID, UUID | None]:
         if not evidence:

@@ -27,6 +27,8 @@ class Spanned:
     has_source: bool = True
     """Whether the page is there, and this agent's."""
     is_retracted: bool = False
+    is_due: bool = False
+    """Whether the page was retracted or restored, and what follows from that may not be written yet."""
 
     @property
     def claim(self) -> Claim:
@@ -137,19 +139,26 @@ def is_conclusion(row: ThingRow) -> bool:
 def _of_facts(row: ThingRow, evidence: Sequence[Spanned]) -> Faults:
     if not evidence:
         yield Fault(Broken.UNPROVEN, "no page speaks of it")
-    yield from _of_properties(row.properties, [each.claim for each in evidence])
+    yield from _of_properties(row.properties, evidence)
 
 
-def _of_properties(properties: Mapping[str, Any], claims: Sequence[Claim]) -> Faults:
+def _of_properties(properties: Mapping[str, Any], evidence: Sequence[Spanned]) -> Faults:
+    claims = [each.claim for each in evidence]
+    # Until what follows is written, the seal alone tells what they were.
+    is_due = any(each.is_due for each in evidence)
     spoken_of = {name for claim in claims for name in claim.values}
     held = {name: claim.values[name] for name, claim in standing(claims).items()}
     for name, value in properties.items():
         if name not in spoken_of:
             yield Fault(Broken.UNPROVEN, f"no page speaks of its {name}")
-        elif name not in held or seals.canonical(held[name]) != seals.canonical(value):
+        elif not is_due and _is_other(name, value, held):
             yield Fault(Broken.PROPERTY, f"its {name} is not what its evidence says")
-    for name in held.keys() - properties.keys():
+    for name in () if is_due else held.keys() - properties.keys():
         yield Fault(Broken.PROPERTY, f"its {name} is missing, which its evidence says")
+
+
+def _is_other(name: str, value: Any, held: Mapping[str, Any]) -> bool:
+    return name not in held or seals.canonical(held[name]) != seals.canonical(value)
 
 
 def _is_analysis(citation: Citation, found: Found) -> bool:

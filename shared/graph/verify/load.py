@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, LargeBinary, Select, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, LargeBinary, Select, and_, case, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import moves
@@ -16,7 +16,7 @@ from shared.graph.proof.rows import EdgeRow, EvidenceRow, Json, NodeRow, SourceR
 from shared.graph.scope import Scope
 from shared.graph.verify.checks import Spanned, Support, cited_by
 from shared.store.reading.keyset import Keyset
-from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.store.tables import Evidence, GraphEdge, GraphNode, RetractedSource, Source
 
 _TEXT_BYTES = func.octet_length(Source.text)
 _BYTES = func.convert_to(Source.text, "UTF8")
@@ -28,6 +28,7 @@ _QUOTE = func.substring(
     func.least(Evidence.first_byte, _TEXT_BYTES) + 1,
     func.least(Evidence.end_byte - Evidence.first_byte, _TEXT_BYTES),
 )
+_IS_DUE = exists().where(RetractedSource.source_id == Evidence.source_id, RetractedSource.is_due)
 SOURCE = (
     Source.id,
     Source.url,
@@ -159,15 +160,16 @@ async def evidence_of(
             func.coalesce(_TEXT_BYTES, 0),
             is_there,
             Source.retracted_at.is_not(None),
+            _IS_DUE,
         )
         .outerjoin(Source, and_(Source.id == Evidence.source_id, Source.agent_id == scope.agent()))
         .where(Evidence.agent_id == scope.agent(), thing.in_(things))
         .order_by(Evidence.as_of, Evidence.learned_at, Evidence.id)
     )
-    for *columns, quote, text_bytes, has_source, is_retracted in rows:
+    for *columns, quote, text_bytes, has_source, is_retracted, is_due in rows:
         row = evidence_row(*columns)
         found[row.thing_id].append(
-            Spanned(row, bytes(quote or b""), text_bytes, has_source, is_retracted)
+            Spanned(row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due)
         )
     return found
 

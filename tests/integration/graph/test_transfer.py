@@ -23,6 +23,7 @@ from shared.graph.verify.told import verification
 from shared.store import ids
 from shared.store.tables import Agent, Base, Evidence, GraphEdge, GraphNode, Source
 from shared.store.words import ADVICE_TYPE
+from tests.integration.graph.library import Library
 from tests.integration.graph.proven import FETCHED, Proven, prove
 from tests.integration.graph.test_mutations import breaks, grow
 from tests.integration.graph.world import World
@@ -191,6 +192,23 @@ async def test_what_rests_on_retracted_pages_alone_comes_back_with_its_flag(prov
         edges = select(GraphEdge.type, GraphEdge.unsupported_since.is_not(None))
         found = await session.execute(edges.where(GraphEdge.agent_id == scope.agent_id))
         assert sorted(map(tuple, found)) == [("about", False), ("borders", True)]
+
+
+async def test_a_graph_goes_out_as_it_will_be_while_a_retraction_is_gone_through(
+    proven: Proven,
+) -> None:
+    library = Library(proven.world)
+    made = await library.ask_retract("https://b.example/census")
+    halfway = await imported(proven, await exported(proven))
+    await library.work_off()
+    await library.ask_restore(made)
+    restored = await imported(proven, await exported(proven))
+    async with proven.world.database.snapshot() as session:
+        for scope, people in ((halfway, 33_000_000), (restored, 35_000_000)):
+            assert await breaks(session, scope) == []
+            ghana = ids.node_id(scope.agent_id, "Country", "Ghana")
+            node = await session.get_one(GraphNode, ghana)
+            assert node.properties["population"] == people
 
 
 async def test_a_node_that_was_renamed_keeps_its_proof(proven: Proven) -> None:

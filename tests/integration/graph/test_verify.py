@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
+from shared.graph.canonical import canonical_hash
 from shared.graph.verify.sweep import sweep
 from shared.graph.verify.told import verification
 from shared.store.reading.proof_shapes import CheckedView, FoundBreak, VerificationView
 from shared.store.tables import Evidence, GraphNode, Source
+from tests.integration.graph.library import Library
 from tests.integration.graph.proven import FETCHED, Proven, prove
 from tests.integration.graph.world import World
 
@@ -178,3 +180,26 @@ async def test_numbers_hold_in_whatever_way_they_are_given_back(
     await proven.says("https://a.example/ghana", "It borders Togo", "border", claims)
     _, breaks = await swept(proven)
     assert breaks == []
+
+
+async def test_what_a_retraction_has_not_come_to_yet_is_not_broken(
+    proven: Proven, world: World
+) -> None:
+    """Nor where it is being undone; but what was changed meanwhile is found."""
+    library = Library(world)
+    before = await canonical_of(proven)
+    made = await library.ask_retract("https://b.example/census")
+    assert (await swept(proven))[1] == []
+    await change(proven, GraphNode, proven.nodes["Ghana"], properties={"summary": "Another."})
+    assert {each.broken for each in (await swept(proven))[1]} == {"seal"}
+    await library.work_off()
+    await library.ask_restore(made)
+    assert (await swept(proven))[1] == []
+    await library.work_off()
+    assert (await swept(proven))[1] == []
+    assert await canonical_of(proven) == before
+
+
+async def canonical_of(proven: Proven) -> str:
+    async with proven.world.database.snapshot() as session:
+        return await canonical_hash(session, proven.scope)

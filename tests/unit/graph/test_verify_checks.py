@@ -1,5 +1,6 @@
 """What makes a chain hold, decided from rows alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -141,3 +142,12 @@ def test_a_hash_of_lines_in_any_order() -> None:
 
     assert of("a", "b", "c") == of("c", "a", "b")
     assert len({of(), of("a"), of("a", "a"), of("a", "b"), of("ab"), of("")}) == 6
+
+
+def test_what_is_due_is_not_asked_whether_it_follows_yet() -> None:
+    row = node(capital="Accra")
+    says = replace(spanned(row.id, capital="Accra"), is_retracted=True)
+    assert broken(checks.of_node(AGENT, sealed(row, says), [says])) == ["property"]
+    due = replace(says, is_due=True)
+    assert broken(checks.of_node(AGENT, sealed(row, due), [due])) == []
+    assert broken(checks.of_node(AGENT, sealed(node(people=1), due), [due])) == ["unproven"]
