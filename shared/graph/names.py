@@ -112,6 +112,21 @@ async def of_node(session: AsyncSession, scope: Scope, node_id: UUID) -> list[st
     return list(rows)
 
 
+async def of_nodes(
+    session: AsyncSession, scope: Scope, node_ids: Collection[UUID]
+) -> dict[UUID, dict[str, str]]:
+    """As `of_node`, of many, each name by its key; nodes without any are left out."""
+    rows = await session.execute(
+        select(GraphName.node_id, GraphName.key, GraphName.name)
+        .where(GraphName.agent_id == scope.agent(), GraphName.node_id.in_(node_ids))
+        .order_by(GraphName.created_at, GraphName.key)
+    )
+    found: dict[UUID, dict[str, str]] = {}
+    for node_id, key, name in rows:
+        found.setdefault(node_id, {})[key] = name
+    return found
+
+
 def row(scope: Scope, key: Key, name: str, node_id: UUID) -> Row:
     """The columns of a name that is taken now."""
     type_name, text = key

@@ -36,7 +36,7 @@ class Arrival:
         self._session = session
         self._scope = scope
         self._agent_id = scope.agent_id
-        self._checker = Checker(old_agent, scope.agent_id)
+        self._checker = Checker(old_agent, scope)
         self._arrived = Arrived(session)
         self._waiting: Ready | None = None
         """Checked, and not written yet."""

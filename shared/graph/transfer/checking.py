@@ -6,16 +6,18 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
+from shared.graph import names
 from shared.graph.citations import Kind
 from shared.graph.proof import seals
 from shared.graph.proof.rows import EvidenceRow, ThingRow
+from shared.graph.scope import Scope
 from shared.graph.transfer import anew
 from shared.graph.transfer.lines import EdgeLine, NodeLine, SourceLine
 from shared.graph.transfer.reading import BadFileError, Read
 from shared.graph.verify import checks
 from shared.graph.verify.checks import Spanned
 from shared.graph.verify.faults import Broken, Fault
-from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.store.tables import Evidence, GraphEdge, GraphName, GraphNode, Source
 
 Rows = list[dict[str, Any]]
 T = TypeVar("T", SourceLine, NodeLine, EdgeLine)
@@ -23,7 +25,7 @@ T = TypeVar("T", SourceLine, NodeLine, EdgeLine)
 Sources = Mapping[UUID, tuple[UUID, bool]]
 """By old id the new one, and whether it is retracted."""
 
-_BESIDES: Final = {"evidence", "earlier_ids"}
+_BESIDES: Final = {"evidence", "earlier_ids", "names"}
 """What stands in a line beside the row."""
 
 
@@ -51,10 +53,11 @@ class Ready:
 class Checker:
     """Every method raises BadFileError where a row is not as it was when it was sealed, or speaks of what is not there."""
 
-    def __init__(self, old_agent: UUID, agent_id: UUID) -> None:
+    def __init__(self, old_agent: UUID, scope: Scope) -> None:
         """Whose graph it was, and whose it becomes."""
         self._old_agent = old_agent
-        self._agent_id = agent_id
+        self._scope = scope
+        self._agent_id = scope.agent_id
 
     def ready(self, batch: Sequence[Read], known: Known) -> Ready:
         """Of lines of one kind: sources, nodes or edges."""
@@ -77,6 +80,7 @@ class Checker:
 
     def _nodes(self, batch: Sequence[Read], known: Known) -> Ready:
         rows, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID, bool]]()
+        called = Rows()
         for (number, line), quoted in zip(_of_kind(batch, NodeLine), known.quoted, strict=True):
             self._refuse_evidence(number, quoted)
             _refuse(number, checks.of_node(self._old_agent, line, quoted))
@@ -84,9 +88,17 @@ class Checker:
             moved = self._moved(line.evidence, new_id, known.sources)
             row = anew.node(self._agent_id, line, new_id, [each.id for each in moved])
             rows.append(self._thing(row, line, known.sources))
+            called += [
+                names.row(self._scope, (line.type, key), name, new_id)
+                for key, name in line.names.items()
+            ]
             evidence += [self._evidence(each, Kind.NODE) for each in moved]
             pairs += [(old, new_id, False) for old in (line.id, *line.earlier_ids)]
-        tables = [(GraphNode.__tablename__, rows), (Evidence.__tablename__, evidence)]
+        tables = [
+            (GraphNode.__tablename__, rows),
+            (GraphName.__tablename__, called),
+            (Evidence.__tablename__, evidence),
+        ]
         return Ready("node", tables, pairs)
 
     def _edges(self, batch: Sequence[Read], known: Known) -> Ready:

@@ -1,7 +1,7 @@
 """All that an agent knows and what it rests on, a batch at a time: whoever writes it out needs the memory of one."""
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import names
 from shared.graph.citations import Kind
 from shared.graph.proof.fold import folded
 from shared.graph.proof.rows import EdgeRow, NodeRow, SourceRow, ThingRow
@@ -55,6 +56,8 @@ class ThingTold:
     """By evidence: in which step it was found."""
     earlier_ids: tuple[UUID, ...] = ()
     """Of what was merged into it; conclusions may still cite them."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of a node all that it is called, by key."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class Content:
         earlier = await moves.earlier_ids(self._session, ids)
         found = [each.row.id for of_thing in evidence.values() for each in of_thing]
         steps = await self._steps_of(found)
+        called = await names.of_nodes(self._session, self._scope, ids) if kind is Kind.NODE else {}
         return [
             ThingTold(
                 self._followed_up(row, of_it),
@@ -132,6 +136,7 @@ class Content:
                 step_id,
                 {each.row.id: steps[each.row.id] for each in of_it},
                 tuple(earlier.get(row.id, ())),
+                called.get(row.id, {}),
             )
             for row, step_id in known
             for of_it in [evidence.get(row.id, [])]

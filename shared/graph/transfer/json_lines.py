@@ -77,6 +77,10 @@ def _source(told: SourceTold) -> SourceLine:
 
 
 def _thing(told: ThingTold) -> NodeLine | EdgeLine:
-    shape = NodeLine if isinstance(told.row, NodeRow) else EdgeLine
-    evidence = [each.row for each in told.evidence]
-    return shape.model_construct(**dict(told.row), evidence=evidence, earlier_ids=told.earlier_ids)
+    besides: dict[str, Any] = {
+        "evidence": [each.row for each in told.evidence],
+        "earlier_ids": told.earlier_ids,
+    }
+    if isinstance(told.row, NodeRow):
+        return NodeLine.model_construct(**dict(told.row), **besides, names=dict(told.names))
+    return EdgeLine.model_construct(**dict(told.row), **besides)

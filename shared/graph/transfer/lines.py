@@ -60,6 +60,8 @@ class NodeLine(NodeRow):
     evidence: list[EvidenceRow]
     earlier_ids: tuple[UUID, ...] = ()
     """By which conclusions may cite it too: of nodes that were merged into it."""
+    names: dict[str, str] = {}
+    """All that it is called, by key: whoever writes of it by any of them writes to it."""
 
 
 class EdgeLine(EdgeRow):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from shared.graph import names
 from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.proof.seals import sha256
 from shared.graph.scope import Scope
@@ -23,6 +24,7 @@ from shared.graph.verify.told import verification
 from shared.store import ids
 from shared.store.tables import Agent, Base, Evidence, GraphEdge, GraphNode, Source
 from shared.store.words import ADVICE_TYPE
+from tests.integration.graph.doubled import Doubled, merge_nodes
 from tests.integration.graph.library import Library
 from tests.integration.graph.proven import FETCHED, Proven, prove
 from tests.integration.graph.test_mutations import breaks, grow
@@ -225,6 +227,18 @@ async def test_a_node_that_was_renamed_keeps_its_proof(proven: Proven) -> None:
         assert await canonical(session, scope) == await canonical(session, proven.scope)
         found = await session.get(GraphNode, ids.node_id(scope.agent_id, "Country", "TOGO"))
         assert found is None
+
+
+async def test_what_a_node_is_called_comes_along(world: World, doubled: Doubled) -> None:
+    """Or what was merged into it would be written anew, as a double, by the first page that speaks of it."""
+    await merge_nodes(world, doubled.kept, doubled.gone)
+    scope = await imported(Proven(world), await exported(Proven(world)))
+    again = World(world.database, scope, world.validators)
+    kept = ids.node_id(scope.agent_id, "Country", "Ivory Coast")
+    async with world.database.transaction() as session:
+        told = await names.of_node(session, scope, kept)
+    assert told == ["Ivory Coast", "Côte d’Ivoire"]
+    assert await again.node("Côte d'Ivoire") == await again.node("IVORY COAST") == kept
 
 
 async def test_graphml_has_types_for_what_the_types_declare(proven: Proven) -> None:
