@@ -8,18 +8,20 @@ from uuid import UUID
 from sqlalchemy import update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.graph import citing
 from shared.graph.scope import Scope
 from shared.graph.transfer import anew
 from shared.graph.transfer.checking import Checker, Known, Ready, Rows
 from shared.graph.transfer.copying import copy_rows
-from shared.graph.transfer.lines import EdgeLine, NodeLine, SourceLine
+from shared.graph.transfer.lines import DoubtLine, EdgeLine, NodeLine, SourceLine
 from shared.graph.transfer.map import Arrived
 from shared.graph.transfer.reading import Read
+from shared.graph.transfer.retracted import keep_doubts, keep_retractions
 from shared.graph.transfer.spans import spanned
 from shared.graph.type_names import RESERVED_TYPES
 from shared.graph.verify import checks, load
 from shared.store.reading.keyset import slices_of
-from shared.store.tables import GraphEdgeType, GraphNode, GraphNodeType
+from shared.store.tables import Citation, GraphEdgeType, GraphNode, GraphNodeType
 
 LINES_AT_ONCE: Final = 1_000
 HEAVIEST: Final = 8 * 1024**2
@@ -40,6 +42,7 @@ class Arrival:
         self._arrived = Arrived(session)
         self._waiting: Ready | None = None
         """Checked, and not written yet."""
+        self._doubted: list[tuple[UUID, DoubtLine]] = []
 
     async def take(self, contents: Iterable[Read]) -> None:
         """Raises BadFileError where a row is not as it was when it was sealed, or speaks of what is not there.
@@ -60,6 +63,8 @@ class Arrival:
                 batch = await self._check(batch, batches)
         await self._write()
         await self._cite_anew()
+        await keep_retractions(self._session, self._scope)
+        await keep_doubts(self._session, self._arrived, self._doubted)
 
     async def _check(self, batch: list[Read], batches: Iterator[list[Read]]) -> list[Read] | None:
         """The batch after it."""
@@ -105,6 +110,7 @@ class Arrival:
         for table, rows in waiting.tables:
             await copy_rows(self._session, table, rows)
         await self._arrived.add(waiting.pairs)
+        self._doubted += waiting.doubted
 
     async def _cite_anew(self) -> None:
         """Conclusions cite what came after them too, so that they are brought up to it at the end."""
@@ -114,15 +120,18 @@ class Arrival:
             nodes = [load.node_row(*row) for row in rows]
             cited = {each for node in nodes for each in checks.cited_by(node).ids()}
             new_ids = await self._arrived.new_ids(cited)
-            changed: Rows = []
+            changed, citations = Rows(), Rows()
             for node in nodes:
                 told = node.model_copy(
                     update={"properties": anew.recited(node.properties, new_ids)}
                 )
                 seal = told.seal and told.sealed(self._agent_id, [])
                 changed.append({"id": node.id, "properties": told.properties, "seal": seal})
+                cited_now = set(citing.cited_in(told.properties))
+                citations += [{"conclusion_id": node.id, "cited_id": each} for each in cited_now]
             if changed:
                 await self._session.execute(update(GraphNode), changed)
+                await copy_rows(self._session, Citation.__tablename__, citations)
 
 
 def _batches(contents: Iterable[Read]) -> Iterator[list[Read]]:

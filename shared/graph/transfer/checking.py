@@ -12,7 +12,7 @@ from shared.graph.proof import seals
 from shared.graph.proof.rows import EvidenceRow, ThingRow
 from shared.graph.scope import Scope
 from shared.graph.transfer import anew
-from shared.graph.transfer.lines import EdgeLine, NodeLine, SourceLine
+from shared.graph.transfer.lines import DoubtLine, EdgeLine, NodeLine, SourceLine
 from shared.graph.transfer.reading import BadFileError, Read
 from shared.graph.verify import checks
 from shared.graph.verify.checks import Spanned
@@ -25,7 +25,7 @@ T = TypeVar("T", SourceLine, NodeLine, EdgeLine)
 Sources = Mapping[UUID, tuple[UUID, bool]]
 """By old id the new one, and whether it is retracted."""
 
-_BESIDES: Final = {"evidence", "earlier_ids", "names"}
+_BESIDES: Final = {"evidence", "earlier_ids", "names", "doubts"}
 """What stands in a line beside the row."""
 
 
@@ -48,6 +48,8 @@ class Ready:
     """One after another: what is spoken of stands first."""
     pairs: Sequence[tuple[UUID, UUID, bool]]
     """Old ids, new ones, and whether what has them is a retracted page."""
+    doubted: Sequence[tuple[UUID, DoubtLine]] = ()
+    """By the new id of the conclusion."""
 
 
 class Checker:
@@ -80,7 +82,7 @@ class Checker:
 
     def _nodes(self, batch: Sequence[Read], known: Known) -> Ready:
         rows, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID, bool]]()
-        called = Rows()
+        called, doubted = Rows(), list[tuple[UUID, DoubtLine]]()
         for (number, line), quoted in zip(_of_kind(batch, NodeLine), known.quoted, strict=True):
             self._refuse_evidence(number, quoted)
             _refuse(number, checks.of_node(self._old_agent, line, quoted))
@@ -92,6 +94,7 @@ class Checker:
                 names.row(self._scope, (line.type, key), name, new_id)
                 for key, name in line.names.items()
             ]
+            doubted += [(new_id, each) for each in line.doubts]
             evidence += [self._evidence(each, Kind.NODE) for each in moved]
             pairs += [(old, new_id, False) for old in (line.id, *line.earlier_ids)]
         tables = [
@@ -99,7 +102,7 @@ class Checker:
             (GraphName.__tablename__, called),
             (Evidence.__tablename__, evidence),
         ]
-        return Ready("node", tables, pairs)
+        return Ready("node", tables, pairs, doubted)
 
     def _edges(self, batch: Sequence[Read], known: Known) -> Ready:
         rows, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID, bool]]()

@@ -16,11 +16,11 @@ from shared.graph.proof.rows import EdgeRow, NodeRow, SourceRow, ThingRow
 from shared.graph.scope import Scope
 from shared.graph.types import EdgeType, NodeType, edge_types, node_types
 from shared.graph.verify import load
-from shared.graph.verify.checks import Spanned
+from shared.graph.verify.checks import Spanned, is_conclusion
 from shared.store import agents, prompts
 from shared.store.reading import moves
 from shared.store.reading.keyset import Keyset, slices_of
-from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Source, Step
+from shared.store.tables import Agent, Doubt, Evidence, GraphEdge, GraphNode, Source, Step
 
 SOURCES_AT_ONCE: Final = 50
 """Each with its text."""
@@ -46,6 +46,13 @@ class SourceTold:
 
 
 @dataclass(frozen=True)
+class DoubtTold:
+    thing_id: UUID
+    source_id: UUID
+    since: datetime
+
+
+@dataclass(frozen=True)
 class ThingTold:
     """A node or edge with all of its evidence."""
 
@@ -58,6 +65,8 @@ class ThingTold:
     """Of what was merged into it; conclusions may still cite them."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Of a node all that it is called, by key."""
+    doubts: Sequence[DoubtTold] = ()
+    """Of a conclusion, those that are open."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,7 @@ class Content:
         earlier = await moves.earlier_ids(self._session, ids)
         found = [each.row.id for of_thing in evidence.values() for each in of_thing]
         steps = await self._steps_of(found)
+        doubts = await self._doubts_of([row.id for row, _ in known if is_conclusion(row)])
         called = await names.of_nodes(self._session, self._scope, ids) if kind is Kind.NODE else {}
         return [
             ThingTold(
@@ -137,6 +147,7 @@ class Content:
                 {each.row.id: steps[each.row.id] for each in of_it},
                 tuple(earlier.get(row.id, ())),
                 called.get(row.id, {}),
+                doubts.get(row.id, ()),
             )
             for row, step_id in known
             for of_it in [evidence.get(row.id, [])]
@@ -150,6 +161,15 @@ class Content:
         now = folded(row.properties, [each.claim for each in evidence])
         followed = row.model_copy(update={"properties": now})
         return followed.model_copy(update={"seal": followed.sealed(agent_id, ids)})
+
+    async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[DoubtTold]]:
+        found: dict[UUID, list[DoubtTold]] = {}
+        if conclusions:
+            open_ones = Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None)
+            told = select(Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)
+            for row in await self._session.execute(told.where(*open_ones).order_by(Doubt.id)):
+                found.setdefault(row[0], []).append(DoubtTold(*row[1:]))
+        return found
 
     async def _steps_of(self, evidence: list[UUID]) -> dict[UUID, UUID | None]:
         if not evidence:

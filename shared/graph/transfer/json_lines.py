@@ -13,6 +13,7 @@ from shared.graph.transfer.lines import (
     END,
     AgentLine,
     Counts,
+    DoubtLine,
     EdgeLine,
     EdgeTypeLine,
     End,
@@ -82,5 +83,7 @@ def _thing(told: ThingTold) -> NodeLine | EdgeLine:
         "earlier_ids": told.earlier_ids,
     }
     if isinstance(told.row, NodeRow):
-        return NodeLine.model_construct(**dict(told.row), **besides, names=dict(told.names))
+        besides["names"] = dict(told.names)
+        besides["doubts"] = tuple(DoubtLine(**asdict(each)) for each in told.doubts)
+        return NodeLine.model_construct(**dict(told.row), **besides)
     return EdgeLine.model_construct(**dict(told.row), **besides)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from shared.graph.proof.rows import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 
@@ -56,12 +56,22 @@ class SourceLine(SourceRow):
     text: str
 
 
+class DoubtLine(_Line):
+    """That a conclusion is in doubt: of what it rests on, and because of which page."""
+
+    thing_id: UUID
+    source_id: UUID
+    since: datetime
+
+
 class NodeLine(NodeRow):
     evidence: list[EvidenceRow]
     earlier_ids: tuple[UUID, ...] = ()
     """By which conclusions may cite it too: of nodes that were merged into it."""
-    names: dict[str, str] = {}
+    names: dict[str, str] = Field(default_factory=dict)
     """All that it is called, by key: whoever writes of it by any of them writes to it."""
+    doubts: tuple[DoubtLine, ...] = ()
+    """Of a conclusion."""
 
 
 class EdgeLine(EdgeRow):

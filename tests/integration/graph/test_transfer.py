@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.graph import names
+from shared.graph import citing, doubts, names
 from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.proof.seals import sha256
 from shared.graph.scope import Scope
@@ -22,7 +22,7 @@ from shared.graph.transfer.importing import import_graph
 from shared.graph.transfer.reading import BadFileError, ExportedGraph
 from shared.graph.verify.told import verification
 from shared.store import ids
-from shared.store.tables import Agent, Base, Evidence, GraphEdge, GraphNode, Source
+from shared.store.tables import Agent, Base, Evidence, GraphEdge, GraphNode, Retraction, Source
 from shared.store.words import ADVICE_TYPE
 from tests.integration.graph.doubled import Doubled, merge_nodes
 from tests.integration.graph.library import Library
@@ -227,6 +227,35 @@ async def test_a_node_that_was_renamed_keeps_its_proof(proven: Proven) -> None:
         assert await canonical(session, scope) == await canonical(session, proven.scope)
         found = await session.get(GraphNode, ids.node_id(scope.agent_id, "Country", "TOGO"))
         assert found is None
+
+
+async def test_what_was_retracted_is_in_doubt_there_too_and_can_be_restored(
+    proven: Proven,
+) -> None:
+    before = await in_doubt(proven.world, proven.scope)
+    await Library(proven.world).retract("https://b.example/census")
+    doubted = await in_doubt(proven.world, proven.scope)
+    assert doubted > before
+    scope = await imported(proven, await exported(proven))
+    again = Library(World(proven.world.database, scope, proven.world.validators))
+    assert await in_doubt(again.world, scope) == doubted
+    async with again.world.database.transaction() as session:
+        ghana = ids.node_id(scope.agent_id, "Country", "Ghana")
+        assert [each.name for each in await citing.citing(session, scope, ghana)] == ["Growth"]
+        of_it = Retraction.agent_id == scope.agent_id
+        made = (await session.scalars(select(Retraction).where(of_it))).one()
+        assert (made.url, made.because) == ("https://b.example/census", "made up")
+    await again.restore(made.id)
+    assert await in_doubt(again.world, scope) == before
+    restored = await again.found(ghana)
+    assert restored.properties["population"] == 35_000_000
+
+
+async def in_doubt(world: World, scope: Scope) -> set[str]:
+    """By name."""
+    async with world.database.transaction() as session:
+        mine = GraphNode.agent_id == scope.agent_id
+        return set(await session.scalars(select(GraphNode.name).where(mine, doubts.is_doubted())))
 
 
 async def test_what_a_node_is_called_comes_along(world: World, doubled: Doubled) -> None:
