@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import psycopg
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
@@ -30,7 +30,7 @@ async def import_graph(
         agent = await _make(session, owner_id, head, name)
         scope = Scope(owner_id, agent.id)
         await Arrival(session, scope, head.agent.id).take(exported.contents())
-    except (psycopg.IntegrityError, psycopg.DataError, IntegrityError) as error:
+    except (psycopg.IntegrityError, psycopg.DataError, IntegrityError, DataError) as error:
         raise BadFileError(f"its rows do not go together: {_said(error)}") from error
     return agent
 

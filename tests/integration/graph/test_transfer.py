@@ -173,6 +173,25 @@ async def test_what_speaks_of_what_is_not_there_is_refused(proven: Proven) -> No
         await imported(proven, resealed([*lines[:at], twice, *lines[at:]]))
 
 
+@pytest.mark.parametrize(
+    ("whole", "spoiled"),
+    [
+        (b'"description":"A Country of', rb'"description":"\u0000'),
+        (b'"example_properties":{', rb'"example_properties":{"\u0000":1,'),
+        (b'"interval_seconds":3600', b'"interval_seconds":36000000000000'),
+    ],
+)
+async def test_what_no_table_can_hold_is_refused(
+    proven: Proven, whole: bytes, spoiled: bytes
+) -> None:
+    file = await exported(proven)
+    assert whole in file
+    before = await state(proven)
+    with pytest.raises(BadFileError, match="do not go together"):
+        await imported(proven, resealed(file.replace(whole, spoiled, 1).splitlines(keepends=True)))
+    assert await state(proven) == before
+
+
 async def test_what_has_no_proof_comes_back_without_one(proven: Proven) -> None:
     benin = await proven.world.unproven("Benin")
     scope = await imported(proven, await exported(proven))
