@@ -30,7 +30,7 @@ from shared.tools import Json, ToolRefusalError
 
 _EDGES: Final = cast(Table, GraphEdge.__table__)
 _LOCK: Final = Direct(
-    select(_EDGES.c.id, _EDGES.c.properties)
+    select(_EDGES.c.id, _EDGES.c.properties, _EDGES.c.seal)
     .where(
         _EDGES.c.agent_id == OWNED,
         _EDGES.c.type == bindparam("of_type"),
@@ -125,7 +125,7 @@ async def tie_analysis(
         return held, True
     changed = held.properties | properties
     check(changed)
-    await held.thing.tie_anew(session, changed)
+    await held.as_sealed(Change(held.properties)).tie_anew(session, changed)
     return held.thing.id, False
 
 
@@ -199,6 +199,7 @@ class _Edge:
     type_name: str
     source_id: UUID
     target_id: UUID
+    broken_seal: bytes | None = None
 
     @classmethod
     def between(cls, scope: Scope, type_name: str, ends: _Ends) -> "_Edge":
@@ -209,7 +210,9 @@ class _Edge:
     async def locked(self, session: AsyncSession) -> "Locked[_Edge] | None":
         between = {"of_type": self.type_name, "from_id": self.source_id, "to_id": self.target_id}
         held = await _LOCK.row(session, {**self.scope.bound, **between})
-        return None if held is None else Locked(replace(self, id=held.id), held.properties)
+        if held is None:
+            return None
+        return Locked(replace(self, id=held.id), held.properties, held.seal)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
         return await making.write(session, making.NEW_EDGE, self.columns(made), evidence)
@@ -240,8 +243,11 @@ class _Edge:
             "step_id": self.scope.step_id,
         }
 
+    def broken(self, seal: bytes) -> "_Edge":
+        return replace(self, broken_seal=seal)
+
     def seal(self, changed: Change) -> bytes:
-        return seals.of_edge(
+        return self.broken_seal or seals.of_edge(
             edge_id=self.id,
             agent_id=self.scope.agent_id,
             type_name=self.type_name,

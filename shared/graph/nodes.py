@@ -30,7 +30,7 @@ from shared.tools import Json, ToolRefusalError
 
 _NODES: Final = cast(Table, GraphNode.__table__)
 _LOCK: Final = Direct(
-    select(_NODES.c.id, _NODES.c.properties)
+    select(_NODES.c.id, _NODES.c.properties, _NODES.c.seal)
     .where(
         _NODES.c.agent_id == OWNED,
         _NODES.c.type == bindparam("of_type"),
@@ -157,11 +157,14 @@ class _Node:
     name: str
     names: Rows = ()
     """That are taken with it."""
+    broken_seal: bytes | None = None
 
     async def locked(self, session: AsyncSession) -> "Locked[_Node] | None":
         called = {"of_type": self.type_name, "called": self.name}
         held = await _LOCK.row(session, {**self.scope.bound, **called})
-        return None if held is None else Locked(replace(self, id=held.id), held.properties)
+        if held is None:
+            return None
+        return Locked(replace(self, id=held.id), held.properties, held.seal)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
         return await making.write(
@@ -183,8 +186,11 @@ class _Node:
     async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
         await making.bring_up(session, making.NODE, self.columns(changed), evidence)
 
+    def broken(self, seal: bytes) -> "_Node":
+        return replace(self, broken_seal=seal)
+
     def seal(self, changed: Change) -> bytes:
-        return seals.of_node(
+        return self.broken_seal or seals.of_node(
             node_id=self.id,
             agent_id=self.scope.agent_id,
             type_name=self.type_name,

@@ -45,27 +45,34 @@ class Refolded:
 
 
 async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Json:
-    """The node's properties as they are then. Locks the node. Raises KeyError where the agent has no such node."""
-    return (await refold_nodes(session, scope, [node_id]))[node_id].properties
+    """The node's properties as they are then. Locks the node. Raises KeyError where the agent has no such node.
+
+    For whoever has changed what it rests on: it is sealed anew.
+    """
+    return (await _refold(session, scope, NODES, [node_id], is_changed=True))[node_id].properties
 
 
 async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Json:
     """As `refold_node`."""
-    return (await refold_edges(session, scope, [edge_id]))[edge_id].properties
+    return (await _refold(session, scope, EDGES, [edge_id], is_changed=True))[edge_id].properties
 
 
 async def refold_nodes(
     session: AsyncSession, scope: Scope, node_ids: Collection[UUID]
 ) -> dict[UUID, Refolded]:
-    """Those that the agent has, by id. Locks them in the order of their ids; what is as it should be is not written."""
-    return await _refold(session, scope, NODES, node_ids)
+    """Those that the agent has, by id. Locks them in the order of their ids; what is as it should be is not written.
+
+    For whoever has changed which pages count. A seal that does not fit is kept: sealed anew, what was changed behind
+    Vigil's back would be found no more.
+    """
+    return await _refold(session, scope, NODES, node_ids, is_changed=False)
 
 
 async def refold_edges(
     session: AsyncSession, scope: Scope, edge_ids: Collection[UUID]
 ) -> dict[UUID, Refolded]:
     """As `refold_nodes`; who folds both folds nodes first."""
-    return await _refold(session, scope, EDGES, edge_ids)
+    return await _refold(session, scope, EDGES, edge_ids, is_changed=False)
 
 
 async def claims_of(session: AsyncSession, column: str, thing: UUID) -> list[Claim]:
@@ -77,7 +84,12 @@ async def claims_of(session: AsyncSession, column: str, thing: UUID) -> list[Cla
 
 
 async def _refold(
-    session: AsyncSession, scope: Scope, kind: Alike, things: Collection[UUID]
+    session: AsyncSession,
+    scope: Scope,
+    kind: Alike,
+    things: Collection[UUID],
+    *,
+    is_changed: bool,
 ) -> dict[UUID, Refolded]:
     table = kind.table
     # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
@@ -96,6 +108,9 @@ async def _refold(
         known = claimed[thing]
         now = folded(properties, known.claims)
         sealed = kind.seal(scope.agent_id, thing, called, now, known.evidence)
+        was = kind.seal(scope.agent_id, thing, called, properties, known.evidence)
+        if seal is not None and seal != was and not is_changed:
+            sealed = seal
         found[thing] = Refolded(now, known)
         flagged = known.is_unsupported
         # A seal alone would not show that somebody has edited the properties.

@@ -41,6 +41,14 @@ class Thing(Protocol):
         """
         ...
 
+    def seal(self, changed: Change) -> bytes:
+        """That it has by what it is then."""
+        ...
+
+    def broken(self, seal: bytes) -> Self:
+        """With a seal that does not fit, to be kept."""
+        ...
+
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
         """It and its evidence; False where somebody else has made it meanwhile."""
         ...
@@ -89,9 +97,9 @@ async def add_evidence(
     held = await made_or_locked(session, thing, new, is_there=is_there)
     if isinstance(held, Added):
         return held
-    thing = held.thing
     # A statement of its own: what others had not committed before the lock was had is only seen by the next.
-    known = await claims_of(session, thing.column, thing.id)
+    known = await claims_of(session, held.thing.column, held.thing.id)
+    thing = held.as_sealed(Change(held.properties, tuple(each.evidence_id for each in known)))
     claims = _claims(thing, found)
     changed = change(held.properties, known, claims)
     check(changed.properties)
@@ -124,6 +132,13 @@ class Locked(Generic[T]):
 
     thing: T
     properties: Json
+    seal: bytes | None
+
+    def as_sealed(self, was: Change) -> T:
+        """The thing, which keeps its seal where that is not of what it was: sealed anew, what was changed would be lost."""
+        if self.seal is None or self.seal == self.thing.seal(was):
+            return self.thing
+        return self.thing.broken(self.seal)
 
 
 async def made_or_locked(

@@ -8,6 +8,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
@@ -15,10 +16,14 @@ from shared.graph.verify.sweep import LARGEST_PAGE_ROWS, sweep
 from shared.graph.verify.told import verification
 from shared.graph.verify.walk import walk
 from shared.store.reading.proof_shapes import FoundBreak
+from shared.store.tables import Evidence, Source
 from tests.integration.graph.chance import Chance
+from tests.integration.graph.doubled import merge_nodes
+from tests.integration.graph.library import Library
 from tests.integration.graph.mutations import MUTATIONS, Mutation, name_of
 from tests.integration.graph.proven import FETCHED, Proven, prove
-from tests.integration.graph.world import World
+from tests.integration.graph.said import said
+from tests.integration.graph.world import PAGE, World
 from tests.seeds import repeatable
 
 ROUNDS: Final = 12
@@ -154,3 +159,34 @@ async def test_nothing_intact_is_refused_whatever_is_done_to_it(world: World, se
             await proven.retract(url, undo=True)
         async with world.database.snapshot() as session:
             assert await breaks(session, proven.scope) == []
+
+
+async def test_what_was_changed_is_found_still_when_its_thing_was_written_to_since(
+    world: World,
+) -> None:
+    """A thing is sealed anew whenever it is written to: of what it was by its seal, and not of what somebody made it."""
+    ghana, togo = await world.node("Ghana"), await world.node("Togo")
+    border = await world.edge(ghana, togo)
+    await said(world, "https://x", "Ghana lies in Africa.", node=ghana)
+    await said(world, "https://x", "Ghana lies in Africa.", edge=border)
+    async with world.database.transaction() as session:
+        of_x = select(Source.id).where(Source.url == "https://x")
+        await session.execute(delete(Evidence).where(Evidence.source_id.in_(of_x)))
+    await world.node("Ghana", capital="Accra")
+    await world.edge(ghana, togo)
+    library = Library(world)
+    await library.restore(await library.retract(PAGE["url"]))
+    async with world.database.snapshot() as session:
+        found = {each.id: each.broken for each in await breaks(session, world.scope)}
+    assert found == {ghana: "seal", border: "seal"}
+
+
+async def test_a_claim_that_was_changed_is_found_where_a_merge_has_moved_it(world: World) -> None:
+    kept, gone = await world.node("Ghana"), await world.node("Gold Coast")
+    async with world.database.transaction() as session:
+        claims = {"summary": "A kingdom."}
+        of_gone = update(Evidence).where(Evidence.node_id == gone)
+        await session.execute(of_gone.values(claims=claims))
+    await merge_nodes(world, kept, gone)
+    async with world.database.snapshot() as session:
+        assert "seal" in {each.broken for each in await breaks(session, world.scope)}
