@@ -9,7 +9,7 @@ from shared.graph.canonical import canonical_hash
 from shared.graph.scope import Scope
 from tests.integration.graph.proven import Proven
 from tests.integration.graph.test_mutations import breaks
-from tests.integration.graph.test_transfer import exported, imported
+from tests.integration.graph.transferring import exported, imported
 from tests.integration.graph.walking import Walk
 from tests.integration.graph.world import World
 from tests.seeds import repeatable

@@ -8,7 +8,7 @@ from cli.doctor import installation, outside
 from cli.doctor.finding import Verdict
 from shared.runtime.settings import Settings
 from tests.integration.graph.proven import prove
-from tests.integration.graph.test_transfer import exported, imported
+from tests.integration.graph.transferring import exported, imported
 from tests.integration.graph.world import World
 from tests.integration.levers import Sandbox
 from tests.integration.meaning.seeker import EMBEDDER, Seeker, fill

@@ -1,0 +1,24 @@
+"""A graph as a file, and back."""
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+from shared.graph.scope import Scope
+from shared.graph.transfer import json_lines
+from shared.graph.transfer.content import Content
+from shared.graph.transfer.importing import import_graph
+from shared.graph.transfer.reading import ExportedGraph
+from tests.integration.graph.proven import Proven
+
+
+async def exported(proven: Proven, written: Callable[[Content], Any] = json_lines.written) -> bytes:
+    async with proven.world.database.snapshot() as session:
+        return b"".join([piece async for piece in written(Content(session, proven.scope))])
+
+
+async def imported(proven: Proven, file: bytes, name: str | None = None) -> Scope:
+    owner_id = proven.scope.owner_id
+    async with proven.world.database.transaction() as session:
+        agent = await import_graph(session, owner_id, ExportedGraph(BytesIO(file)), name)
+        return Scope(owner_id, agent.id)
