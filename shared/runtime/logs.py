@@ -10,6 +10,9 @@ import structlog
 from shared.events.envelope import Event
 from shared.events.models import IterationEvent, StepEvent
 
+# Of a process that configures nothing: a command, whose standard output is its answer and may be read by a program.
+structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+
 
 def configure(*, actor: str, log_format: str, level: str) -> None:
     """Sends this process's logs, the libraries' included, to standard output."""
