@@ -190,8 +190,12 @@ async def test_what_a_retraction_has_not_come_to_yet_is_not_broken(
     before = await canonical_of(proven)
     made = await library.ask_retract("https://b.example/census")
     assert (await swept(proven))[1] == []
-    await change(proven, GraphNode, proven.nodes["Ghana"], properties={"summary": "Another."})
+    ghana = proven.nodes["Ghana"]
+    async with world.database.transaction() as session:
+        said = (await session.get_one(GraphNode, ghana)).properties
+    await change(proven, GraphNode, ghana, properties={"summary": "Another."})
     assert {each.broken for each in (await swept(proven))[1]} == {"seal"}
+    await change(proven, GraphNode, ghana, properties=said)
     await library.work_off()
     await library.ask_restore(made)
     assert (await swept(proven))[1] == []
