@@ -1,7 +1,6 @@
 """A graph exported, and read back into a new agent: the same, and proved as it was; or refused, and nothing left."""
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from sqlalchemy import func, select
 
 from shared.graph.canonical import canonical, canonical_hash
-from shared.graph.proof.seals import sha256
 from shared.graph.transfer.reading import BadFileError
 from shared.graph.verify.told import verification
 from shared.store import ids
@@ -18,7 +16,7 @@ from shared.store.tables import Agent, Base, GraphNode
 from shared.store.words import ADVICE_TYPE
 from tests.integration.graph.proven import Proven, prove
 from tests.integration.graph.test_mutations import breaks, grow
-from tests.integration.graph.transferring import exported, imported
+from tests.integration.graph.transferring import exported, imported, resealed
 from tests.integration.graph.world import World
 from tests.seeds import repeatable
 
@@ -35,18 +33,6 @@ async def state(proven: Proven) -> dict[str, int]:
             for name, table in Base.metadata.tables.items()
         }
     return {name: count or 0 for name, count in counts.items()}
-
-
-def resealed(lines: list[bytes]) -> bytes:
-    """With a last line as if it had been written so."""
-    end = json.loads(lines[-1])
-    told = [json.loads(line) for line in lines[1:-1]]
-    kinds = Counter(f"{kind}s" for each in told for kind in each)
-    found = [value.get("evidence", []) for each in told for value in each.values()]
-    counts = {name: kinds[name] for name in end["end"]["counts"]}
-    end["end"]["counts"] = counts | {"evidence": sum(map(len, found))}
-    end["end"]["sha256"] = sha256(b"".join(lines[:-1])).hex()
-    return b"".join([*lines[:-1], json.dumps(end, separators=(",", ":")).encode() + b"\n"])
 
 
 async def test_what_comes_back_is_the_same_and_is_proved_as_it_was(

@@ -1,18 +1,23 @@
 """What stands beside a graph goes along with it: what is retracted and in doubt, and what its nodes are called."""
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from sqlalchemy import select, update
 
 from shared.graph import citing, doubts, names
 from shared.graph.canonical import canonical
 from shared.graph.scope import Scope
+from shared.graph.transfer.reading import BadFileError
 from shared.store import ids
 from shared.store.tables import GraphEdge, GraphNode, Retraction
 from tests.integration.graph.doubled import Doubled, merge_nodes
 from tests.integration.graph.library import Library
 from tests.integration.graph.proven import Proven, prove
 from tests.integration.graph.test_mutations import breaks
-from tests.integration.graph.transferring import exported, imported
+from tests.integration.graph.transferring import exported, imported, resealed
 from tests.integration.graph.world import World
 
 
@@ -106,3 +111,29 @@ async def test_what_a_node_is_called_comes_along(world: World, doubled: Doubled)
         told = await names.of_node(session, scope, kept)
     assert told == ["Ivory Coast", "Côte d’Ivoire"]
     assert await again.node("Côte d'Ivoire") == await again.node("IVORY COAST") == kept
+
+
+def with_nodes(file: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    """As if it had been written so."""
+    told = [json.loads(line) for line in file.splitlines()]
+    for each in told:
+        if "node" in each:
+            change(each["node"])
+    lines = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in told]
+    return resealed([f"{line}\n".encode() for line in lines])
+
+
+async def test_an_export_of_before_comes_back_without_what_stands_beside_it(proven: Proven) -> None:
+    def as_before(node: dict[str, Any]) -> None:
+        del node["names"], node["doubts"]
+
+    scope = await imported(proven, with_nodes(await exported(proven), as_before))
+    async with proven.world.database.snapshot() as session:
+        assert await breaks(session, scope) == []
+        assert await canonical(session, scope) == await canonical(session, proven.scope)
+
+
+async def test_a_name_that_two_nodes_have_is_refused(proven: Proven) -> None:
+    file = with_nodes(await exported(proven), lambda node: node["names"].update(same="Same"))
+    with pytest.raises(BadFileError, match="do not go together"):
+        await imported(proven, file)
