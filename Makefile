@@ -10,7 +10,7 @@ WINDOW := services/api/window/vendor
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench demo up cluster cluster-down tail test test-fast test-browser test-browser-short test-chaos test-chaos-short test-cluster \
+.PHONY: help setup bench demo up cluster cluster-down tail test test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
 	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
 
 help:  ## list these commands
@@ -37,6 +37,14 @@ test: check test-fast test-browser-short test-chaos-short test-cluster-short  ##
 
 test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+# The fuzzer alone and not beside others: it prints how fast right requests are answered meanwhile.
+test-attacks: $(VENV)/.installed-dev  ## attack an installation of its own in every way that is known (10 minutes); docs/security.md says what for
+	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -s -n 0 tests/integration/attacks/test_attacks_fuzz.py $(ARGS)
+	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -n 2 --dist loadfile tests/integration/attacks tests/integration/courier \
+		tests/integration/injection tests/integration/test_search_answers.py tests/integration/graph/test_transfer.py \
+		tests/unit/cli/test_hostile_input.py tests/unit/test_hostile_text.py tests/unit/test_settings.py tests/unit/webhooks \
+		--ignore tests/integration/attacks/test_attacks_fuzz.py $(ARGS)
 
 test-browser-short: $(VENV)/.installed-dev
 	@if command -v $${VIGIL_CHROMIUM:-chromium} >/dev/null; then \

@@ -56,7 +56,7 @@ def main() -> int:
     requests = int(os.environ.get("VIGIL_BENCH_REQUESTS") or 200)
     with tempfile.TemporaryDirectory() as home:
         postgres = EmbeddedPostgres(
-            Path(home) / "postgres", free_port(), Path(home) / "postgres.log", durable=False
+            Path(home) / "postgres", Path(home) / "postgres.log", durable=False
         )
         try:
             url = postgres.start().url("bench")

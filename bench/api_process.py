@@ -17,7 +17,8 @@ LOOK_AGAIN_SECONDS: Final = 0.05
 
 
 class ApiProcess:
-    def __init__(self, settings: Settings, log: Path) -> None:
+    def __init__(self, settings: Settings, log: Path, **environment: str) -> None:
+        """`environment` is added to what the settings say."""
         self.log = log
         self._port = free_port()
         self._process: Process | None = None
@@ -31,6 +32,8 @@ class ApiProcess:
             # How fast one user may ask is measured nowhere.
             "VIGIL_REQUESTS_PER_SECOND": "100000",
             "VIGIL_REQUESTS_BURST": "100000",
+            "VIGIL_CONNECTIONS_PER_ADDRESS": "2000",
+            **environment,
         }
 
     @property
@@ -45,6 +48,10 @@ class ApiProcess:
     def pid(self) -> int:
         assert self._process is not None, "it has not been started"
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
         """Returns when it is ready. Raises TimeoutError."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port, free_ports
+from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
 from shared.runtime.settings import Settings
 
@@ -18,11 +18,8 @@ def engines(
     home: Path, *, durable: bool = False
 ) -> Iterator[tuple[EmbeddedPostgres, EmbeddedNats]]:
     """Which need not survive a power cut, unless `durable`: then they are as they are shipped."""
-    port, monitor_port = free_ports(2)
-    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log", durable=durable)
-    postgres = EmbeddedPostgres(
-        home / "postgres", free_port(), home / "postgres.log", durable=durable
-    )
+    nats = EmbeddedNats(home / "nats", free_port(), home / "nats.log", durable=durable)
+    postgres = EmbeddedPostgres(home / "postgres", home / "postgres.log", durable=durable)
     nats.start()
     try:
         yield postgres.start(), nats

@@ -6,12 +6,13 @@ Who holds the database's password holds all of it, so nothing is opened that was
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Final, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from cli.errors import BadInputError, CommandError
-from cli.outside import read_settings
+from cli.errors import BadInputError
+from cli.installation import engine_settings
 from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
 from shared.store import sign_in, tokens, users
@@ -26,7 +27,12 @@ T = TypeVar("T")
 
 
 def create_token(
-    user: str | None, name: str, *, scopes: Sequence[str], lifetime: timedelta | None
+    user: str | None,
+    name: str,
+    *,
+    scopes: Sequence[str],
+    lifetime: timedelta | None,
+    data: Path | None = None,
 ) -> NewTokenView:
     """Of that user, or of the installation's owner. Raises BadInputError where the user can have no such token."""
 
@@ -41,27 +47,23 @@ def create_token(
         )
         return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
 
-    return _in_database(make)
+    return _in_database(make, data)
 
 
-def make_link(user: str | None) -> SignInLinkView:
+def make_link(user: str | None, data: Path | None = None) -> SignInLinkView:
     async def make(session: AsyncSession, settings: Settings) -> SignInLinkView:
-        made = await sign_in.create_link(session, (await user_named(session, settings, user)).id)
-        if made is None:
-            raise CommandError(
-                f"there are {sign_in.MOST_LINKS} sign-in links that were not used: use one of them"
-            )
-        link, secret = made
+        owner = await user_named(session, settings, user)
+        link, secret = await sign_in.create_link(session, owner.id)
         return SignInLinkView(
             url=sign_in.link_url(settings.reached_at, secret), expires_at=link.expires_at
         )
 
-    return _in_database(make)
+    return _in_database(make, data)
 
 
-def _in_database(make: Callable[[AsyncSession, Settings], Awaitable[T]]) -> T:
+def _in_database(make: Callable[[AsyncSession, Settings], Awaitable[T]], data: Path | None) -> T:
     async def made() -> T:
-        settings = read_settings()
+        settings = engine_settings(API, data)
         database = database_of(settings, API, pool_size=1)
         try:
             async with database.transaction() as session:

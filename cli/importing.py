@@ -12,8 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from cli.direct import user_named
 from cli.errors import BadInputError, CommandError
-from cli.installation import running_on
-from cli.outside import read_settings
+from cli.installation import DATABASE_URL, engine_settings, running_on
 from cli.show.console import err
 from shared.graph.backfill import take_names
 from shared.graph.transfer.importing import import_graph
@@ -24,7 +23,6 @@ from shared.runtime.settings import Settings
 from shared.store.reading.transfer_shapes import ImportedAgent, ImportedCounts
 
 STANDARD_INPUT: Final = Path("-")
-DATABASE_URL: Final = "VIGIL_DATABASE_URL"
 
 
 async def import_file(
@@ -39,6 +37,8 @@ async def import_file(
             async with database.transaction() as session:
                 owner = await user_named(session, settings, user)
                 agent = await import_graph(session, owner.id, exported, name)
+                agent.budget_usd_per_day = settings.budget_usd_per_day
+                agent.budget_calls_per_day = settings.budget_calls_per_day
             await take_names(database)
             counts = ImportedCounts.model_validate(exported.counts)
             return ImportedAgent(agent_id=agent.id, name=agent.name, counts=counts)
@@ -50,15 +50,11 @@ async def import_file(
 
 def _settings(data: Path | None) -> Settings:
     """With the database of the installation that runs here, where none is named."""
-    settings = read_settings()
-    if os.environ.get(DATABASE_URL):
-        return settings
-    running = running_on(data)
-    if running is None:
+    if not os.environ.get(DATABASE_URL) and running_on(data) is None:
         raise BadInputError(
             f"no Vigil is running here: start one with `vigil up`, or name its database with {DATABASE_URL}"
         )
-    return settings.model_copy(update={"database_url": running.database_url})
+    return engine_settings(MIGRATE, data)
 
 
 @contextmanager

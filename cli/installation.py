@@ -1,18 +1,24 @@
 """Finding the installation that a command speaks to."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from cli.address import Address
 from cli.api import Api, given_token
 from cli.errors import BadInputError, NothingRunsError
 from cli.local.datadir import DataDirectory, default_data_directory
+from cli.local.errors import DataDirectoryError
 from cli.local.running import Running
 from cli.profiles import DEFAULT, Profiles
 
 if TYPE_CHECKING:
     from shared.events.credentials import Credentials
+    from shared.runtime.settings import Settings
+
+DATABASE_URL: Final = "VIGIL_DATABASE_URL"
+NATS_URL: Final = "VIGIL_NATS_URL"
 
 
 def running_on(data: Path | None) -> Running | None:
@@ -63,36 +69,70 @@ def _at(url: str, token: str | None, data: Path | None) -> Api:
         return Api(url, token)
     if (saved := Profiles.read().at(url)) is not None:
         return Api(url, saved.token)
-    running = running_on(data)
-    is_here = running is not None and running.api_url == url
-    return Api(url, data_directory(data).token() if is_here else None)
+    with suppress(DataDirectoryError):  # another user's; what is named by its URL does not need it
+        running = running_on(data)
+        if running is not None and running.api_url == url:
+            token = data_directory(data).token()
+    return Api(url, token)
 
 
-def nats_url(data: Path | None) -> str:
-    """$VIGIL_NATS_URL, else that of the running installation. Raises NothingRunsError."""
-    if url := os.environ.get("VIGIL_NATS_URL"):
-        return url
-    return _running(data, "VIGIL_NATS_URL").nats_url
+def engine_settings(name: str, data: Path | None) -> "Settings":
+    """By which a command reaches PostgreSQL and NATS with the login of the service `name`.
 
+    What VIGIL_DATABASE_URL and VIGIL_NATS_URL name is reached as the environment says; else it is what runs on the data
+    directory, with the passwords kept there. Raises BadInputError where those cannot be read, and DataDirectoryError
+    where the directory is closed to this user.
+    """
+    # Here, so that commands which do without the engines start without all that they need.
+    from pydantic import SecretStr
 
-def nats_credentials() -> "Credentials":
-    """Of the environment (VIGIL_NATS_USER, …); without any, those of an installation that asks for none."""
-    # Here, so that commands which do without the bus start without all of it.
+    from cli.keys import Keys
     from cli.outside import read_settings
+
+    settings = read_settings()
+    named = {url for url in (DATABASE_URL, NATS_URL) if os.environ.get(url)}
+    if named == {DATABASE_URL, NATS_URL} or (running := running_on(data)) is None:
+        return settings
+    directory = data_directory(data)
+    login = Keys(directory.keys, private=True).login_of(name)
+    found: dict[str, object] = {}
+    if not named:
+        token = directory.token()
+        found["keys_dir"], found["owner_token"] = directory.keys, token and SecretStr(token)
+    if DATABASE_URL not in named:
+        found["public_url"] = settings.public_url or running.api_url
+        found["database_url"] = running.database_url
+        found["database_user"] = login.get("database_user")
+        password = login.get("database_password")
+        found["database_password"] = password and SecretStr(password)
+    if NATS_URL not in named:
+        found["nats_url"] = running.nats_url
+        found["nats_user"], found["nats_password"] = name, SecretStr(login["nats_password"])
+    return settings.model_copy(update=found)
+
+
+def nats_of(data: Path | None) -> "tuple[str, Credentials]":
+    """Where NATS is, and the operator's credentials there.
+
+    Raises NothingRunsError where $VIGIL_NATS_URL names none and no installation runs.
+    """
     from shared.events.permissions import OPERATOR
     from shared.runtime.credentials import credentials_of
 
+    if not os.environ.get(NATS_URL):
+        _running(data, NATS_URL)
+    settings = engine_settings(OPERATOR, data)
     try:
-        return credentials_of(read_settings(), OPERATOR)
+        return settings.nats_url, credentials_of(settings, OPERATOR)
     except OSError as error:
         raise BadInputError(f"a certificate for NATS cannot be used: {error}") from error
 
 
-def nats_url_or_none(data: Path | None) -> str | None:
+def nats_or_none(data: Path | None) -> "tuple[str, Credentials] | None":
     """For what goes without the bus too."""
     try:
-        return nats_url(data)
-    except NothingRunsError:
+        return nats_of(data)
+    except (NothingRunsError, DataDirectoryError):
         return None
 
 

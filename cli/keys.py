@@ -1,4 +1,4 @@
-"""The passwords of a cluster, and its own commands' token, as files: each readable by the one that shows it."""
+"""The passwords of an installation, and its own commands' token, as files: each readable by the one that shows it."""
 
 import os
 import secrets
@@ -21,11 +21,17 @@ from shared.runtime.identity import (
     SERVICES,
     TOKEN_FILE,
 )
+from shared.store.rights import role_of
 from shared.store.secrets import new_token
 
 PASSWORD_BYTES: Final = 32
 ROOT: Final = 0
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
 ROUTES_PASSWORD_FILE: Final = "routes_password"
+
+
+_SERVICES: Final = {service.name: service for service in SERVICES}
 
 
 def _random() -> str:
@@ -37,6 +43,9 @@ class Keys:
     """Kept in `directory`, a folder a service."""
 
     directory: Path
+    private: bool = False
+    """All of it belongs to the user of this process and is closed to all other users, groups too: for an installation
+    whose services are all run by that user. Otherwise each service's folder belongs to the service's own uid."""
 
     def make(
         self,
@@ -53,9 +62,30 @@ class Keys:
         try:
             return self._make(postgres_password_file, routes, certificates or {})
         except OSError as error:
+            remedy = "change its owner" if self.private else "run as root"
             raise BadInputError(
-                f"{error.filename}: {error.strerror}; run as root, or choose a directory of your own"
+                f"{error.filename}: {error.strerror}; {remedy}, or choose a directory of your own"
             ) from error
+
+    def login_of(self, name: str) -> dict[str, str]:
+        """The settings by which the service `name` logs in to PostgreSQL and NATS, where it has a login there.
+
+        Raises BadInputError where its files cannot be read.
+        """
+        folder, login = self.directory / name, dict[str, str]()
+        service = _SERVICES[name]
+        if service.has_database_role:
+            login["database_user"] = role_of(name)
+            login["database_password"] = _required(folder / DATABASE_PASSWORD_FILE)
+        if service.has_nats_user:
+            login["nats_user"] = name
+            login["nats_password"] = _required(folder / NATS_PASSWORD_FILE)
+        return login
+
+    @property
+    def nats_users(self) -> Path:
+        """What NATS's configuration includes."""
+        return self.directory / "nats" / "users.conf"
 
     def hand_on(self, given: Path) -> list[str]:
         """The model's and the search service's keys that lie in `given`, which are told by name.
@@ -68,7 +98,7 @@ class Keys:
             for user in users:
                 file = self.directory / user / name
                 if name in keys:
-                    _write(file, keys[name], uids[user], KEYS_GROUP, 0o440)
+                    self._write(file, keys[name], uids[user], KEYS_GROUP, 0o440)
                 else:
                     file.unlink(missing_ok=True)
         return sorted(keys)
@@ -83,8 +113,8 @@ class Keys:
         self._folder(self.directory, ROOT, ROOT, 0o755)
         if postgres_password_file is not None:
             made += self._superuser(postgres_password_file)
-            _lay(certificates, dict.fromkeys(POSTGRES, postgres_password_file.parent))
-        _lay(certificates, {CA: self.directory} | dict.fromkeys(NATS, self.directory / "nats"))
+            self._lay(certificates, dict.fromkeys(POSTGRES, postgres_password_file.parent))
+        self._lay(certificates, {CA: self.directory} | dict.fromkeys(NATS, self.directory / "nats"))
         for service in SERVICES:
             folder = self.directory / service.name
             self._folder(folder, service.uid, KEYS_GROUP, 0o750)
@@ -92,7 +122,7 @@ class Keys:
                 made += self._password(folder / NATS_PASSWORD_FILE, service.uid)
             if service.has_database_role:
                 made += self._password(folder / DATABASE_PASSWORD_FILE, service.uid)
-            if service.name == OPERATOR:
+            if service.name == OPERATOR and not self.private:
                 made += self._password(folder / TOKEN_FILE, service.uid, new_token)
         return made + self._nats(routes, tls=bool(certificates))
 
@@ -103,13 +133,13 @@ class Keys:
         known = _read(file) or _read(own)
         password = known or _random()
         # PostgreSQL's image reads it as a user whose number differs from image to image.
-        _write(file, password, ROOT, ROOT, 0o444)
-        _write(own, password, SERVICES[0].uid, KEYS_GROUP, 0o440)
+        self._write(file, password, ROOT, ROOT, 0o444)
+        self._write(own, password, SERVICES[0].uid, KEYS_GROUP, 0o440)
         return 0 if known else 1
 
     def _password(self, file: Path, uid: int, make: Callable[[], str] = _random) -> int:
         known = _read(file)
-        _write(file, known or make(), uid, KEYS_GROUP, 0o440)
+        self._write(file, known or make(), uid, KEYS_GROUP, 0o440)
         return 0 if known else 1
 
     def _nats(self, routes: Sequence[str], *, tls: bool) -> int:
@@ -121,20 +151,45 @@ class Keys:
             routes_password = _read(file)
             if routes_password is None:
                 made, routes_password = 1, _random()
-            _write(file, routes_password, ROOT, ROOT, 0o400)
+            self._write(file, routes_password, ROOT, ROOT, 0o400)
         passwords = {
             service.name: _read(self.directory / service.name / NATS_PASSWORD_FILE) or ""
             for service in SERVICES
             if service.has_nats_user
         }
         users = render(passwords, routes, routes_password, tls=tls)
-        _write(folder / "users.conf", users, ROOT, ROOT, 0o400)
+        self._write(self.nats_users, users, ROOT, ROOT, 0o400)
         return made
 
     def _folder(self, folder: Path, uid: int, gid: int, mode: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        _own(folder, uid, gid)
-        folder.chmod(mode)
+        self._own(folder, uid, gid)
+        folder.chmod(PRIVATE_FOLDER if self.private else mode)
+
+    def _write(self, file: Path, text: str, uid: int, gid: int, mode: int) -> None:
+        """Whole or not at all, and at no moment readable by others."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside = file.with_name(f".{file.name}.new")
+        beside.unlink(missing_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w") as new:
+            new.write(text)
+        self._own(beside, uid, gid)
+        beside.chmod(PRIVATE_FILE if self.private else mode)
+        beside.replace(file)
+
+    def _lay(self, certificates: Mapping[str, str], folders: Mapping[str, Path]) -> None:
+        """Each into its folder, by name: the CA's for everybody to read, a server's for root."""
+        for name, folder in folders.items():
+            if name in certificates:
+                mode = 0o444 if name == CA else 0o400
+                self._write(folder / name, certificates[name], ROOT, ROOT, mode)
+            else:
+                (folder / name).unlink(missing_ok=True)
+
+    def _own(self, path: Path, uid: int, gid: int) -> None:
+        """Where nobody but root may give files away, they stay this user's."""
+        if os.geteuid() == ROOT and not self.private:
+            os.chown(path, uid, gid)
 
 
 def _read(file: Path) -> str | None:
@@ -147,28 +202,13 @@ def _read(file: Path) -> str | None:
     return None
 
 
-def _write(file: Path, text: str, uid: int, gid: int, mode: int) -> None:
-    """Whole or not at all, and at no moment readable by others."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_name(f".{file.name}.new")
-    beside.unlink(missing_ok=True)
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-        opened.write(text)
-    _own(beside, uid, gid)
-    beside.chmod(mode)
-    beside.replace(file)
-
-
-def _lay(certificates: Mapping[str, str], folders: Mapping[str, Path]) -> None:
-    """Each into its folder, by name: the CA's for everybody to read, a server's for root."""
-    for name, folder in folders.items():
-        if name in certificates:
-            _write(folder / name, certificates[name], ROOT, ROOT, 0o444 if name == CA else 0o400)
-        else:
-            (folder / name).unlink(missing_ok=True)
-
-
-def _own(path: Path, uid: int, gid: int) -> None:
-    """Where nobody but root may give files away, they stay this user's."""
-    if os.geteuid() == ROOT:
-        os.chown(path, uid, gid)
+def _required(file: Path) -> str:
+    try:
+        password = _read(file)
+    except OSError as error:
+        raise BadInputError(
+            f"{file} cannot be read ({error.strerror}): run the command as the user that runs `vigil up`"
+        ) from error
+    if password is None:
+        raise BadInputError(f"{file} is missing or empty: `vigil up` makes it at its next start")
+    return password

@@ -35,11 +35,13 @@ from cli.commands.run import run
 from cli.commands.tail import tail
 from cli.commands.top import top
 from cli.commands.transfer import export, import_
+from cli.commands.try_model import try_model
 from cli.commands.up import up
 from cli.commands.verify import verify
 
 INSTALLATION: Final = "Installation"
 AGENTS: Final = "Agents"
+BAD_INPUT: Final = 2
 ACCESS: Final = "Who may come in"
 HELP: Final = "Agents that keep watch: each builds a knowledge graph for its mission, finds its gaps, and concludes from it."
 
@@ -53,6 +55,11 @@ def main() -> None:
     except VigilError as error:
         _say(error)
         raise SystemExit(getattr(error, "exit_code", 1)) from None
+    except UnicodeEncodeError as error:
+        # An argument of other bytes than UTF-8: Python passes each such byte on as half a character.
+        text = error.object[error.start : error.end]
+        _say(f"{text.encode('utf-8', 'backslashreplace').decode()}: an argument is not valid UTF-8")
+        raise SystemExit(BAD_INPUT) from None
     except BrokenPipeError:
         # Whoever read us (`| head`) has seen enough.
         sys.stdout = None
@@ -62,7 +69,7 @@ def main() -> None:
 def build_app() -> typer.Typer:
     app = _group("vigil", HELP)
     app.callback()(_options)
-    for of_installation in (up, demo, doctor, migrate, keys):
+    for of_installation in (up, demo, try_model, doctor, migrate, keys):
         app.command(rich_help_panel=INSTALLATION)(of_installation)
     agents = _group("agent", "Make agents, look at them, change, pause, resume and delete them.")
     agents.command("list")(agent.list_all)

@@ -1,11 +1,20 @@
 """Options that several commands share."""
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cli.address import Address
+
+
+def finite(given: float | None) -> float | None:
+    """Refuses NaN and infinity, which pass the bounds of an option."""
+    if given is not None and not math.isfinite(given):
+        raise typer.BadParameter(f"{given} is not a finite number")
+    return given
+
 
 Data = Annotated[
     Path | None,
@@ -41,7 +50,8 @@ Database = Annotated[
     bool,
     typer.Option(
         "--database",
-        help="Straight in the database that VIGIL_DATABASE_URL names, where there is no credential yet.",
+        help="Straight in the database, where there is no credential yet: the one that VIGIL_DATABASE_URL names, "
+        "or else that of the installation that runs on the data directory.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

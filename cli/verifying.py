@@ -52,7 +52,7 @@ def verify_all(client: Client, agent: str | None, *, as_json: bool) -> bool:
     agents = list(client.agents()) if agent is None else [client.agent(agent)]
     found: list[AgentVerified] = []
     for each in agents:
-        found.append(_verified(client, each))
+        found.append(verified(client, each))
         if not as_json:
             show_breaks(out(), found[-1])
     if as_json:
@@ -62,7 +62,8 @@ def verify_all(client: Client, agent: str | None, *, as_json: bool) -> bool:
     return all(each.holds for each in found)
 
 
-def _verified(client: Client, agent: AgentView) -> AgentVerified:
+def verified(client: Client, agent: AgentView) -> AgentVerified:
+    """All that the agent knows, checked."""
     checked, breaks, broken = Counter[str](), list[FoundBreak](), 0
     doubts, in_doubt = list[FoundDoubt](), 0
     with _progress(agent.name) as tell:

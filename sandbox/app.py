@@ -1,5 +1,6 @@
 """The composition root: from settings to a server."""
 
+import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,6 +11,7 @@ from starlette.middleware import Middleware
 
 from sandbox.corpus import CorpusError
 from sandbox.http.about import SandboxHeader, about_routes
+from sandbox.http.access import KeyRequired
 from sandbox.http.control import control_routes
 from sandbox.http.embeddings import embedding_routes
 from sandbox.http.endpoint import Levers
@@ -45,11 +47,16 @@ def build_app(
         *tavily_routes(shelf, levers, settings.latency_seconds),
         *(control_routes(levers) if settings.control else []),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(SandboxHeader)], lifespan=lifespan)
+    layers = [Middleware(SandboxHeader)]
+    if settings.key is not None:
+        layers.append(Middleware(KeyRequired, key=settings.key))
+    return Starlette(routes=routes, middleware=layers, lifespan=lifespan)
 
 
 def serve(settings: SandboxSettings) -> None:
     """Serve until told to stop (SIGINT, SIGTERM). Raises CorpusError where the corpus cannot be loaded."""
+    # A client that hangs up must not end the process, whatever action the parent has set for the signal.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     failures: list[CorpusError] = []
 
     def fail(error: CorpusError) -> None:

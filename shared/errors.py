@@ -16,8 +16,8 @@ class TransientError(VigilError):
     """May succeed when tried again: a timeout, a rate limit, a server that is away.
 
     `retry_in_seconds` is the least wait the other side asked for (Retry-After); None leaves it to the runtime.
-    `counts` is False where the failure says nothing about the work itself (a lease held elsewhere, Postgres or
-    NATS away), so that it uses up none of the step's attempts.
+    `counts` is False where the failure says nothing about the work itself (a lease held elsewhere, a provider that is
+    away or limits requests), so that it uses up none of the step's attempts. See also `RetrySoonError`.
     """
 
     is_final = False
@@ -29,6 +29,17 @@ class TransientError(VigilError):
         super().__init__(message)
         self.retry_in_seconds = retry_in_seconds
         self.counts = counts
+
+
+class RetrySoonError(TransientError):
+    """Vigil itself is in the way for a moment: PostgreSQL is away, or another worker has changed the same row.
+
+    It uses up no attempt, and the step is tried again within seconds. Any other TransientError that does not count says
+    that a provider is away or limits requests, which can take hours: the step waits, with growing pauses.
+    """
+
+    def __init__(self, message: str, *, retry_in_seconds: float | None = None) -> None:
+        super().__init__(message, retry_in_seconds=retry_in_seconds, counts=False)
 
 
 class PermanentError(VigilError):

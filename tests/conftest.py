@@ -23,6 +23,7 @@ from shared.store import migrate
 from shared.store.database import Database
 from tests import engines
 from tests.engines import Nats, Postgres
+from tests.sandbox_prices import SANDBOX_PRICES
 from tests.seeds import first_seed, seed_count
 from tests.waiting import waited_for
 
@@ -157,7 +158,7 @@ def settings(database_url: str, nats_url: str) -> Settings:
 
 @pytest.fixture
 def sandbox_settings(settings: Settings, sandbox: str) -> Settings:
-    """The same, with the sandbox in place of the model and the search service."""
+    """The same, with the sandbox in place of the model and the search service, at the prices of what it replaces."""
     return settings.model_copy(
         update={
             "openai_api_key": SecretStr("sandbox"),
@@ -165,6 +166,7 @@ def sandbox_settings(settings: Settings, sandbox: str) -> Settings:
             "tavily_api_key": SecretStr("sandbox"),
             "tavily_base_url": sandbox,
             "model": "sandbox-reader",
+            "prices_file": SANDBOX_PRICES,
         }
     )
 

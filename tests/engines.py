@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from urllib.parse import quote
 
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port, free_ports
+from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
 
 CHOICE: Final = "VIGIL_TEST_ENGINES"
@@ -49,7 +49,7 @@ def postgres_of(choice: str, home: Path) -> Iterator[Postgres]:
         with _postgres_container() as contained:
             yield contained
         return
-    server = EmbeddedPostgres(home / "data", free_port(), home / "postgres.log", durable=False)
+    server = EmbeddedPostgres(home / "data", home / "postgres.log", durable=False)
     server.start()
     yield server
     server.stop()
@@ -61,8 +61,7 @@ def nats_of(choice: str, home: Path) -> Iterator[Nats]:
         with _nats_container() as contained:
             yield contained
         return
-    port, monitor_port = free_ports(2)
-    server = EmbeddedNats(home / "data", port, monitor_port, home / "nats.log", durable=False)
+    server = EmbeddedNats(home / "data", free_port(), home / "nats.log", durable=False)
     server.start()
     yield server
     server.stop()

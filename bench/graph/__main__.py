@@ -17,7 +17,6 @@ import psycopg
 
 from bench.graph.filling import fill
 from bench.graph.measuring import Measured, measure
-from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
 from shared.store import migrate
 
@@ -31,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     times = int(os.environ.get("VIGIL_BENCH_REQUESTS") or 200)
     with tempfile.TemporaryDirectory() as home:
         postgres = EmbeddedPostgres(
-            Path(home) / "postgres", free_port(), Path(home) / "postgres.log", durable=False
+            Path(home) / "postgres", Path(home) / "postgres.log", durable=False
         )
         try:
             postgres.start()

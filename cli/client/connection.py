@@ -12,7 +12,7 @@ from httpx_sse import EventSource, ServerSentEvent
 from pydantic import TypeAdapter
 
 from cli.api import Api
-from cli.errors import AwayError, CommandError
+from cli.errors import AwayError, BadInputError, CommandError
 from shared.store.reading.page import LARGEST_PAGE, Page
 from shared.store.reading.shapes import (
     View,
@@ -35,9 +35,15 @@ class Connection:
     def __init__(self, api: Api) -> None:
         self.url = api.url
         shown = {} if api.token is None else {"Authorization": f"Bearer {api.token}"}
-        self._http = httpx.Client(
-            base_url=f"{api.url}/api/v1", headers=shown, timeout=TIMEOUT_SECONDS, trust_env=False
-        )
+        try:
+            self._http = httpx.Client(
+                base_url=f"{api.url}/api/v1",
+                headers=shown,
+                timeout=TIMEOUT_SECONDS,
+                trust_env=False,
+            )
+        except httpx.InvalidURL as error:
+            raise BadInputError(f"{api.url[:80]!r} is no URL of an api: {error}") from error
 
     def close(self) -> None:
         self._http.close()

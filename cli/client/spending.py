@@ -1,5 +1,6 @@
 """What is spent, and what may be."""
 
+from collections.abc import Iterable
 from datetime import date
 
 from cli.client.connection import Connection, agent_path
@@ -7,11 +8,16 @@ from shared.store.reading.cost_shapes import AllowanceView, BudgetView, CostsBy,
 from shared.store.reading.shapes import (
     CallsView,
 )
+from shared.store.reading.work_shapes import CallView
 
 
 class Spending(Connection):
     def calls(self, reference: str) -> CallsView:
         return self._ask(CallsView, "GET", f"{agent_path(reference)}/calls/summary")
+
+    def calls_made(self, reference: str) -> Iterable[CallView]:
+        """One by one, the newest first."""
+        return self._pages(CallView, f"{agent_path(reference)}/calls", None)
 
     def costs(self, reference: str | None, *, by: CostsBy, since: date | None) -> CostsView:
         """Of one agent or all, with every group."""

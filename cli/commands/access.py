@@ -84,7 +84,7 @@ def sign_in_link(
     if database:
         from cli.direct import make_link
 
-        link = make_link(user)
+        link = make_link(user, data)
     else:
         from cli.access_client import AccessClient
         from cli.installation import api_url

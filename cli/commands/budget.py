@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import AsJson, Data, Url
+from cli.options import AsJson, Data, Url, finite
 
 
 def budget(
@@ -15,7 +15,10 @@ def budget(
         bool, typer.Option("--installation", help="Of all agents together, in place of one.")
     ] = False,
     usd: Annotated[
-        float | None, typer.Option("--usd", min=0, metavar="USD", help="Set the cap in USD a day.")
+        float | None,
+        typer.Option(
+            "--usd", min=0, callback=finite, metavar="USD", help="Set the cap in USD a day."
+        ),
     ] = None,
     calls: Annotated[
         int | None, typer.Option("--calls", min=0, metavar="N", help="Set the cap in calls a day.")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import AsJson, Corpus
+from cli.options import AsJson, Corpus, finite
 
 DEFAULT_MISSION = (
     "Watch energy supply and exports of West African economies, and find what investors should know"
@@ -29,7 +29,10 @@ def demo(
     ] = None,
     as_json: AsJson = False,
     timeout: Annotated[
-        float, typer.Option(min=5, help="Seconds after which the demo ends, done or not.")
+        float,
+        typer.Option(
+            min=5, callback=finite, help="Seconds after which the demo ends, done or not."
+        ),
     ] = 300,
 ) -> None:
     """Watch a fresh agent plan, research, analyze and perhaps advise, on an installation of its own.
@@ -45,7 +48,8 @@ def demo(
     from cli.outside import Outside, read_settings
 
     started = time.monotonic()
-    outside = Outside.from_settings(read_settings(), chosen_corpus(corpus))
+    settings = read_settings()
+    outside = Outside.from_settings(settings, chosen_corpus(corpus))
     checked = check_corpus(outside.corpus) if outside.needs_sandbox else None
     if outside.corpus_was_chosen and mission is None:
         raise BadInputError(
@@ -53,6 +57,7 @@ def demo(
         )
     wanted = Demo(
         mission=mission or DEFAULT_MISSION,
+        settings=settings,
         outside=outside,
         corpus=checked,
         iterations=iterations,

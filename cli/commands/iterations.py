@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from shared.store.reading.shapes import IterationDetails
 
 
+MOST_DIGITS = 9
+"""Of the number of an iteration; PostgreSQL's integer has ten."""
+
+
 class Status(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
@@ -79,8 +83,9 @@ def _found(client: "Client", agent: str, reference: str | None) -> "IterationDet
         if newest is None:
             raise CommandError(f"{agent} has had no iteration yet: vigil run {agent!r}")
         return client.iteration(newest.id)
-    if reference.removeprefix("#").isdecimal():
-        return client.iteration_numbered(agent, int(reference.removeprefix("#")))
+    number = reference.removeprefix("#")
+    if number.isdecimal() and len(number) <= MOST_DIGITS:
+        return client.iteration_numbered(agent, int(number))
     try:
         return client.iteration(UUID(reference))
     except ValueError as error:

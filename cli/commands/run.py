@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import AgentName, Data, Url
+from cli.options import AgentName, Data, Url, finite
 
 
 def run(
@@ -12,7 +12,9 @@ def run(
     wait: Annotated[
         bool, typer.Option("--wait", help="Watch the iteration until it ends.")
     ] = False,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait at most.")] = 1800,
+    timeout: Annotated[
+        float, typer.Option(min=1, callback=finite, help="Seconds to wait at most.")
+    ] = 1800,
     url: Url = None,
     data: Data = None,
 ) -> None:
@@ -21,7 +23,7 @@ def run(
 
     from cli.client import Client
     from cli.errors import CommandError
-    from cli.installation import api_url, nats_url_or_none
+    from cli.installation import api_url, nats_or_none
     from cli.show.console import out
     from cli.watching.narrator import Narrator
     from cli.watching.nudges import Nudges
@@ -33,7 +35,7 @@ def run(
         if not wait:
             typer.echo(f"{asked.name} runs iteration {asked.iterations_started + 1} next.")
             return
-        with Nudges(nats_url_or_none(data)) as nudges:
+        with Nudges(nats_or_none(data)) as nudges:
             watch = Watch(client, nudges, Narrator(console), time.monotonic() + timeout)
             ended = watch.iteration(asked.id, asked.iterations_started + 1)
     if ended is None:

@@ -8,6 +8,7 @@ import typer
 from cli.options import AsJson, Data, Database, Url
 
 NEVER = "never"
+MOST_DIGITS = 6
 
 
 def create(
@@ -48,7 +49,7 @@ def create(
         from cli.direct import create_token
 
         lifetime = None if days is None else timedelta(days=days)
-        made = create_token(user, name, scopes=scope or [], lifetime=lifetime)
+        made = create_token(user, name, scopes=scope or [], lifetime=lifetime, data=data)
     else:
         from cli.access_client import AccessClient
         from cli.installation import api_url
@@ -115,8 +116,8 @@ def _days(written: str) -> int | None:
     if written == NEVER:
         return None
     number = written.removesuffix("d")
-    if not number.isdecimal() or int(number) < 1:
-        raise BadInputError(f"--expires {written}: write days, as in 90d, or never")
+    if not number.isdecimal() or len(number) > MOST_DIGITS or int(number) < 1:
+        raise BadInputError(f"--expires {written[:40]}: write days, as in 90d, or never")
     return int(number)
 
 

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from cli.options import AsJson, Data
+from cli.options import AsJson, Data, finite
 
 
 def top(
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.2, help="How often to look.")
+        float, typer.Option(metavar="SECONDS", min=0.2, callback=finite, help="How often to look.")
     ] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Look for one interval, and end.")] = False,
     data: Data = None,

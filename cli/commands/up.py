@@ -25,18 +25,27 @@ def up(
 
     from cli.access_client import AccessClient
     from cli.corpus import check_corpus, chosen_corpus
+    from cli.doctor.outside import unreached
     from cli.local.datadir import DataDirectory, default_data_directory
     from cli.local.roster import taken, usual_ports
     from cli.local.session import installation
     from cli.outside import Outside, read_settings
     from cli.show.console import out
-    from cli.show.starting import Activity, show_happened, show_ready, show_sign_in
+    from cli.show.starting import (
+        Activity,
+        show_happened,
+        show_ready,
+        show_sign_in,
+        show_unreached,
+    )
 
-    outside = Outside.from_settings(read_settings(), chosen_corpus(corpus))
+    settings = read_settings()
+    outside = Outside.from_settings(settings, chosen_corpus(corpus))
     if outside.needs_sandbox:
         check_corpus(outside.corpus)
     directory = DataDirectory(data or default_data_directory())
     console = out()
+    show_unreached(console, unreached(settings, outside))
     try:
         with (
             Activity(console) as activity,

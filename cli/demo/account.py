@@ -55,6 +55,7 @@ class Account:
             "advice": self.graph.counts.advice,
             "llm_calls": self.calls.llm_calls,
             "search_calls": self.calls.search_calls,
+            "cost_usd": self.calls.cost_usd,
             "seconds": round(self.seconds, 1),
             "corpus": corpus,
             "mission": self.agent.mission,

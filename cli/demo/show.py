@@ -1,11 +1,7 @@
 """The demo from its first line to its last."""
 
 import json
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,29 +9,21 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from cli.client import Client
 from cli.corpus import CheckedCorpus
 from cli.demo.account import Account, account_of
 from cli.demo.perform import perform
-from cli.local.datadir import DataDirectory
-from cli.local.errors import LocalError
+from cli.doctor.outside import unreached
 from cli.local.roster import demo_ports
 from cli.local.session import installation
 from cli.local.stack import Stack
 from cli.outside import Outside
 from cli.show.account import show_account
-from cli.show.agents import show_made
 from cli.show.console import err, out
-from cli.show.starting import Activity, show_happened
+from cli.show.starting import Activity, show_unreached
 from cli.show.words import duration
-from cli.watching.configuring import until_configured
-from cli.watching.narrator import Narrator
-from cli.watching.nudges import Nudges
-from cli.watching.watch import Watch
-from shared.store.reading.shapes import AgentDetails
+from cli.throwaway import created, throwaway_directory, watched
+from shared.runtime.settings import Settings
 
-INTERVAL_SECONDS: Final = 24 * 3600
-"""Longer than a demo: its iterations are asked for."""
 INTERRUPTED: Final = 130
 
 
@@ -44,6 +32,7 @@ class Demo:
     """`started` is a reading of the monotonic clock; the timeout counts from there."""
 
     mission: str
+    settings: Settings
     outside: Outside
     corpus: CheckedCorpus | None
     """None where the sandbox is not needed."""
@@ -60,7 +49,7 @@ def put_on(demo: Demo) -> int:
     _announce(console, demo)
     try:
         with (
-            _directory(demo.keep) as directory,
+            throwaway_directory(demo.keep) as directory,
             Activity(console) as activity,
             installation(directory, demo.outside, demo_ports, activity.say) as stack,
         ):
@@ -91,18 +80,15 @@ def _announce(console: Console, demo: Demo) -> None:
     if demo.corpus and demo.corpus.documents is not None:
         skipped = f"; passed over: {demo.corpus.skipped} files" if demo.corpus.skipped else ""
         console.print(f"  [quiet]{demo.corpus.documents} documents{escape(skipped)}[/]")
+    show_unreached(console, unreached(demo.settings, demo.outside))
 
 
 def _perform(console: Console, demo: Demo, stack: Stack) -> tuple[Account, str]:
-    with Client(stack.api) as client, Nudges(stack.running.nats_url) as nudges:
+    deadline = demo.started + demo.timeout_seconds
+    with watched(stack, console, deadline) as watch:
+        client = watch.client
         model = client.outside().model
-        deadline = demo.started + demo.timeout_seconds
-
-        def look_after() -> None:
-            show_happened(console, stack.look_after())
-
-        watch = Watch(client, nudges, Narrator(console), deadline, meanwhile=look_after)
-        agent = _made(console, demo, watch)
+        agent = created(console, watch, demo.mission)
         ready = agent.status == "ready"
         ended = list(perform(watch, agent, demo.iterations)) if ready else []
         if watch.out_of_time:
@@ -112,25 +98,6 @@ def _perform(console: Console, demo: Demo, stack: Stack) -> tuple[Account, str]:
             )
         seconds = time.monotonic() - demo.started
         return account_of(client, str(agent.id), ended, seconds), model
-
-
-def _made(console: Console, demo: Demo, watch: Watch) -> AgentDetails:
-    """The agent with its prompts and types, or with what kept it from having them."""
-    client = watch.client
-    ordered = client.create_agent(demo.mission, interval_seconds=INTERVAL_SECONDS)
-    console.print(f"\n[title]{escape(ordered.name)}[/]\n  {escape(ordered.mission)}\n")
-
-    def say(what: str) -> None:
-        activity.say(what)
-        watch.meanwhile()
-
-    with Activity(console) as activity:
-        agent = until_configured(client, ordered, say, lambda: watch.out_of_time)
-    if agent.status == "ready" and agent.configuration is not None:
-        show_made(console, agent, client.types(str(agent.id)))
-    elif agent.fault:
-        console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
-    return agent
 
 
 def _print_json(demo: Demo, account: Account, model: str) -> None:
@@ -150,19 +117,3 @@ def _what_next(console: Console, demo: Demo) -> None:
         console.print(
             "  OPENAI_API_KEY=… TAVILY_API_KEY=… vigil demo   [quiet]a real model, and the web[/]"
         )
-
-
-@contextmanager
-def _directory(keep: Path | None) -> Iterator[DataDirectory]:
-    if keep is not None:
-        yield DataDirectory(keep)
-        return
-    root = Path(tempfile.mkdtemp(prefix="vigil-demo-"))
-    try:
-        yield DataDirectory(root)
-    except LocalError:
-        raise  # its message points at the logs, which are kept for that
-    except BaseException:
-        shutil.rmtree(root, ignore_errors=True)
-        raise
-    shutil.rmtree(root, ignore_errors=True)

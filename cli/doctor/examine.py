@@ -6,11 +6,14 @@ from pathlib import Path
 
 from cli.api import Api
 from cli.doctor import installation, machine, outside
-from cli.doctor.finding import Finding, note
+from cli.doctor.finding import Finding, bad, note
+from cli.errors import CommandError
+from cli.installation import engine_settings
 from cli.local.datadir import DataDirectory
 from cli.local.running import Running
 from cli.outside import Outside
 from shared.events.permissions import OPERATOR
+from shared.runtime.credentials import credentials_of
 from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import Settings
 from shared.store.reading.shapes import OutsideView
@@ -25,7 +28,7 @@ def examine(
     yield machine.data_directory(directory)
     yield machine.disk(directory)
     running = directory.running()
-    yield from _running(settings, running, api)
+    yield from _running(settings, data, running, api)
     yield from outside.keys(settings)
     answering = Outside.from_settings(settings, corpus)
     yield outside.model_server(settings, answering)
@@ -34,7 +37,9 @@ def examine(
         yield machine.corpus(answering.corpus)
 
 
-def _running(settings: Settings, running: Running | None, api: Api | None) -> Iterator[Finding]:
+def _running(
+    settings: Settings, data: Path, running: Running | None, api: Api | None
+) -> Iterator[Finding]:
     if running is None and api is None and not _named_elsewhere():
         yield note("installation", "none runs here", "start one with `vigil up`")
         return
@@ -51,13 +56,26 @@ def _running(settings: Settings, running: Running | None, api: Api | None) -> It
         running if running is not None and api is not None and api.url == running.api_url else None
     )
     if here is not None or _named_elsewhere():
-        database_url = here.database_url if here else database_url_of(settings, OPERATOR)
-        yield installation.postgres(database_url)
-        yield installation.meaning(database_url, embedding_model)
         yield from outside.embedding_price(settings, embedding_model)
-        yield from installation.nats(here.nats_url if here else settings.nats_url)
+        yield from _engines(data, embedding_model)
     if running is not None:
         yield from installation.actors(running)
+
+
+def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
+    """PostgreSQL and NATS, as the operator reaches them."""
+    try:
+        settings = engine_settings(OPERATOR, data)
+        credentials = credentials_of(settings, OPERATOR)
+    except CommandError as error:
+        yield bad("passwords", str(error), "run `vigil doctor` as the user that runs `vigil up`")
+    except OSError as error:
+        yield bad("certificates", f"one for NATS cannot be used: {error}", "check VIGIL_NATS_…")
+    else:
+        database_url = database_url_of(settings, OPERATOR)
+        yield installation.postgres(database_url)
+        yield installation.meaning(database_url, embedding_model)
+        yield from installation.nats(settings.nats_url, credentials)
 
 
 def _asks(about: OutsideView) -> Finding:

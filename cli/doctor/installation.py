@@ -9,12 +9,12 @@ from cli.api import Api
 from cli.client import Client
 from cli.doctor.finding import Finding, bad, good, note
 from cli.errors import AwayError, CommandError
-from cli.installation import nats_credentials
 from cli.local.household import ACTORS, SANDBOX
 from cli.local.readiness import unreadiness
 from cli.local.running import Running
 from cli.show.words import ago, counted
 from shared.errors import TransientError
+from shared.events.credentials import Credentials
 from shared.events.provision import fault
 from shared.events.tail import listening, stored
 from shared.events.topology import CONSUMERS
@@ -75,16 +75,16 @@ def meaning(url: str, model: str | None) -> Finding:
     return good(name, f"by {model}")
 
 
-def nats(url: str) -> list[Finding]:
+def nats(url: str, credentials: Credentials) -> list[Finding]:
     """The server with its stream, and whatever is wrong with a consumer."""
     try:
-        return asyncio.run(_nats(url))
+        return asyncio.run(_nats(url, credentials))
     except TransientError as error:
         return [bad("nats", str(error), "look into nats.log, or at VIGIL_NATS_URL")]
 
 
-async def _nats(url: str) -> list[Finding]:
-    async with listening(url, nats_credentials()) as client:
+async def _nats(url: str, credentials: Credentials) -> list[Finding]:
+    async with listening(url, credentials) as client:
         held = await stored(client)
         if held is None:
             return [bad("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]

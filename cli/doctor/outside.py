@@ -1,19 +1,26 @@
 """The model and the search service: which they are, which keys are set, whether they answer."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import httpx
+from pydantic import SecretStr
 
 from cli.doctor.finding import Finding, bad, good, note
 from cli.outside import Outside
 from shared.errors import PermanentError
-from shared.runtime.model import prices_of
+from shared.runtime.outside import prices_of
 from shared.runtime.settings import Settings
 
 OPENAI: Final = "https://api.openai.com/v1"
 TAVILY: Final = "https://api.tavily.com"
 ANSWER_SECONDS: Final = 10.0
+ASK_SECONDS: Final = 4.0
+START_SECONDS: Final = 6.0
+"""A start waits for an answer no longer than this."""
 
 
 def keys(settings: Settings) -> Iterator[Finding]:
@@ -36,15 +43,10 @@ def model_server(settings: Settings, outside: Outside) -> Finding:
     name = "model server"
     if outside.model is None:
         return note(name, "the sandbox stands in", "set OPENAI_API_KEY, or OPENAI_BASE_URL")
-    base = (settings.openai_base_url or OPENAI).rstrip("/")
-    key = settings.openai_api_key
-    answer = _ask(f"{base}/models", key.get_secret_value() if key else None)
-    if isinstance(answer, str):
-        return bad(
-            name, f"{base} does not answer: {answer}", "check OPENAI_BASE_URL and the network"
-        )
-    if answer.status_code in (401, 403):
-        return bad(name, f"{base} refuses the key", "check OPENAI_API_KEY")
+    base = _model_base(settings)
+    answer = _ask_model(settings)
+    if isinstance(answer, Finding):
+        return answer
     if answer.is_error:
         return bad(name, f"{base}/models answers {answer.status_code}", "check OPENAI_BASE_URL")
     names = _model_names(answer)
@@ -79,23 +81,74 @@ def search_service(settings: Settings, outside: Outside) -> Finding:
     name = "search service"
     if outside.search is None:
         return note(name, "the sandbox stands in", "set TAVILY_API_KEY")
-    base = (settings.tavily_base_url or TAVILY).rstrip("/")
-    key = settings.tavily_api_key
-    answer = _ask(f"{base}/usage", key.get_secret_value() if key else None)
-    if isinstance(answer, str):
-        return bad(name, f"{base} does not answer: {answer}", "check the network")
-    if answer.status_code in (401, 403):
-        return bad(name, f"{base} refuses the key", "check TAVILY_API_KEY")
-    return good(name, f"{base} answers")
+    answer = _ask_search(settings)
+    return (
+        answer if isinstance(answer, Finding) else good(name, f"{_search_base(settings)} answers")
+    )
 
 
-def _ask(url: str, key: str | None) -> httpx.Response | str:
-    """The answer, or why there is none."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    try:
-        return httpx.get(url, headers=headers, timeout=ANSWER_SECONDS, follow_redirects=True)
-    except (httpx.TransportError, httpx.InvalidURL) as error:
-        return str(error) or type(error).__name__
+def unreached(settings: Settings, outside: Outside) -> list[Finding]:
+    """Which of the model server and the search service does not answer, or refuses the key; within `START_SECONDS`.
+
+    The sandbox is not asked: it is started with everything else.
+    """
+    asks = []
+    if outside.model is not None:
+        asks.append(partial(_ask_model, settings, ASK_SECONDS))
+    if outside.search is not None:
+        asks.append(partial(_ask_search, settings, ASK_SECONDS))
+    if not asks:
+        return []
+    pool = ThreadPoolExecutor(len(asks))
+    asked = [pool.submit(ask) for ask in asks]
+    # A name server that does not answer has no time limit of its own.
+    pool.shutdown(wait=False)
+    done, _ = wait(asked, START_SECONDS)
+    answers = [each.result() for each in asked if each in done]
+    return [answer for answer in answers if isinstance(answer, Finding)]
+
+
+def _model_base(settings: Settings) -> str:
+    return (settings.openai_base_url or OPENAI).rstrip("/")
+
+
+def _search_base(settings: Settings) -> str:
+    return (settings.tavily_base_url or TAVILY).rstrip("/")
+
+
+def _ask_model(settings: Settings, seconds: float = ANSWER_SECONDS) -> httpx.Response | Finding:
+    ask = _Ask("model server", _model_base(settings), "models", "OPENAI", settings.openai_api_key)
+    return ask.answer(seconds)
+
+
+def _ask_search(settings: Settings, seconds: float = ANSWER_SECONDS) -> httpx.Response | Finding:
+    ask = _Ask("search service", _search_base(settings), "usage", "TAVILY", settings.tavily_api_key)
+    return ask.answer(seconds)
+
+
+@dataclass(frozen=True)
+class _Ask:
+    """A question that costs nothing. `maker` is how the names of its settings begin."""
+
+    name: str
+    base: str
+    path: str
+    maker: str
+    key: SecretStr | None
+
+    def answer(self, seconds: float) -> httpx.Response | Finding:
+        """The answer, or what is wrong where there is none or the key is refused."""
+        headers = {"authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
+        url = f"{self.base}/{self.path}"
+        try:
+            found = httpx.get(url, headers=headers, timeout=seconds, follow_redirects=True)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            reason = str(error) or f"{type(error).__name__} after {seconds:g} s"
+            mend = f"check {self.maker}_BASE_URL and the network"
+            return bad(self.name, f"{self.base} does not answer: {reason}", mend)
+        if found.status_code in (401, 403):
+            return bad(self.name, f"{self.base} refuses the key", f"check {self.maker}_API_KEY")
+        return found
 
 
 def _model_names(answer: httpx.Response) -> set[str]:

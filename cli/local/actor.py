@@ -21,7 +21,7 @@ from cli.local.logs import open_log
 ORPHAN_GRACE_SECONDS: Final = 30.0
 """What an actor whose supervisor died may take to end in order."""
 
-_RESET: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGUSR1)
+_RESET: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def _reset_signals() -> None:
     for number in _RESET:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A client that hangs up in mid-answer must be an error of that write, and never the end of the process.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def _end_with_supervisor() -> None:

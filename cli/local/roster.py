@@ -1,45 +1,48 @@
-"""Where everybody of a local installation listens."""
+"""The TCP ports of a local installation; PostgreSQL has none, only a Unix socket."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from cli.local.household import ACTORS, API, SANDBOX
 from cli.local.ports import choose_port
 
-POSTGRES: Final = "postgres"
 NATS: Final = "nats"
-NATS_MONITOR: Final = "nats_monitor"
+
+KNOWN: Final[Mapping[str, int]] = {API: 8080, NATS: 4222}
+"""The ports that people use."""
 
 # Below the range that the kernel hands out to outgoing connections, so that none of those takes one in between.
-USUAL: Final[Mapping[str, int]] = {
-    API: 8080,
-    NATS: 4222,
-    NATS_MONITOR: 8222,
-    POSTGRES: 5432,
-    SANDBOX: 18080,
-    **{actor: 18081 + place for place, actor in enumerate(ACTORS)},
-}
-
+UP_PORTS: Final = range(12_000, 20_000)
 DEMO_PORTS: Final = range(20_000, 32_000)
+
+_OTHERS: Final = (SANDBOX, *ACTORS)
 
 
 def usual_ports(api_port: int) -> dict[str, int]:
-    """The ports that people know, or any free ones where those are taken."""
-    return _chosen({**USUAL, API: api_port}.items())
+    """The ports that people know, or any free ones where those are taken; the others elsewhere for each process.
+
+    Two installations that start at the same time would else find the same ports free, and one would take the other's
+    services for its own.
+    """
+    known = {**KNOWN, API: api_port}
+    return _chosen([*known.items(), *_of_this_process(_OTHERS, UP_PORTS)])
 
 
 def demo_ports() -> dict[str, int]:
     """Away from the usual ones, and elsewhere for each process, so that demos begun at the same time do not meet."""
-    first = DEMO_PORTS.start + os.getpid() * 2 * len(USUAL) % len(DEMO_PORTS)
-    return _chosen((name, first + place) for place, name in enumerate(USUAL))
+    return _chosen(_of_this_process((*KNOWN, *_OTHERS), DEMO_PORTS))
 
 
 def taken(ports: Mapping[str, int], api_port: int) -> list[int]:
     """The known ports that others hold, so that the installation listens elsewhere."""
-    known = {**USUAL, API: api_port}
-    people_use = (API, NATS, POSTGRES)
-    return [known[name] for name in people_use if ports[name] != known[name]]
+    known = {**KNOWN, API: api_port}
+    return [port for name, port in known.items() if ports[name] != port]
+
+
+def _of_this_process(names: Sequence[str], ports: range) -> list[tuple[str, int]]:
+    first = ports.start + os.getpid() * 2 * len(names) % (len(ports) - len(names))
+    return [(name, first + place) for place, name in enumerate(names)]
 
 
 def _chosen(preferred: Iterable[tuple[str, int]]) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.api import Api
+from cli.keys import Keys
 from cli.local.actor import ActorProcess
 from cli.local.datadir import DataDirectory
 from cli.local.engine import Engine
@@ -31,15 +33,20 @@ from cli.local.nats import EmbeddedNats
 from cli.local.ports import LOOPBACK
 from cli.local.postgres import EmbeddedPostgres
 from cli.local.readiness import unreadiness
-from cli.local.roster import NATS, NATS_MONITOR, POSTGRES
+from cli.local.roster import NATS
 from cli.local.running import Running
 from cli.outside import Outside
+from shared.events.credentials import Credentials
+from shared.events.permissions import OPERATOR
+from shared.runtime.identity import MIGRATE
+from shared.runtime.settings import SANDBOX_KEY
 
 READY_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 5.0
 KILL_AFTER_SECONDS: Final = DRAIN_SECONDS + 5.0
 """What an actor may take to end: its drain, and closing what it holds."""
 DATABASE: Final = "vigil"
+SANDBOX_KEY_BYTES: Final = 32
 
 _POLL_SECONDS: Final = 0.02
 _DEATHS_ENOUGH: Final = 3
@@ -68,12 +75,12 @@ class Stack:
         self._corpus_cache = corpus_cache
         self._uninterrupted = uninterrupted
         self._fleet = Fleet(data.logs, PRELOAD)
+        self._keys = Keys(data.keys, private=True)
         self._nats = EmbeddedNats(
-            data.nats, ports[NATS], ports[NATS_MONITOR], data.logs / "nats.log"
+            data.nats, ports[NATS], data.logs / "nats.log", include=self._keys.nats_users
         )
-        self._postgres = EmbeddedPostgres(
-            data.postgres, ports[POSTGRES], data.logs / "postgres.log"
-        )
+        self._postgres = EmbeddedPostgres(data.postgres, data.logs / "postgres.log")
+        self._sandbox_key = f"{SANDBOX_KEY}-{secrets.token_urlsafe(SANDBOX_KEY_BYTES)}"
         self._keepers: list[EngineKeeper] = []
         self._started_at = datetime.now(UTC)
         self._token = data.renew_token()
@@ -99,14 +106,27 @@ class Stack:
         )
 
     @property
+    def sandbox_model(self) -> tuple[str, str]:
+        """Where the sandbox answers in place of a model server, and to which key."""
+        environment = self._environment(API)
+        return environment["OPENAI_BASE_URL"], environment["OPENAI_API_KEY"]
+
+    @property
     def api(self) -> Api:
         """How its owner speaks to it."""
         return Api(self.running.api_url, self._token)
+
+    @property
+    def nats(self) -> tuple[str, Credentials]:
+        """Where its NATS is, and its owner's credentials there."""
+        login = self._keys.login_of(OPERATOR)
+        return self._nats.url, Credentials(login["nats_user"], login["nats_password"])
 
     def start(self, say: Callable[[str], None]) -> None:
         """Returns when everybody is ready; `say` hears what is being done. Raises LocalError."""
         say("starting PostgreSQL and NATS")
         self._fleet.warm_up()
+        self._keys.make(postgres_password_file=None, routes=[])
         with self._uninterrupted():
             self._nats.launch()
             self._postgres.launch()
@@ -125,10 +145,11 @@ class Stack:
 
     def look_after(self) -> list[str]:
         """Starts again whoever died; says what happened, a line each. Does not wait long."""
-        return [
-            *(line for keeper in self._keepers if (line := keeper.look_after())),
-            *(_told(each) for each in self._fleet.poll()),
-        ]
+        with self._uninterrupted():
+            return [
+                *(line for keeper in self._keepers if (line := keeper.look_after())),
+                *(_told(each) for each in self._fleet.poll()),
+            ]
 
     def stop(self) -> list[str]:
         """Drains and ends everybody, actors first and engines last; returns who had to be killed."""
@@ -145,7 +166,8 @@ class Stack:
 
     def _spawn_sandbox(self) -> None:
         port, corpus = self._ports[SANDBOX], self._outside.corpus
-        self._spawn(SANDBOX, run_sandbox, (port, corpus, str(self._corpus_cache)))
+        cache = str(self._corpus_cache)
+        self._spawn(SANDBOX, run_sandbox, (port, corpus, cache, self._sandbox_key))
 
     def _spawn(self, name: str, target: Callable[..., None], args: tuple[object, ...]) -> None:
         with self._uninterrupted():
@@ -153,15 +175,23 @@ class Stack:
 
     def _provision(self) -> None:
         log = self._data.logs / "provision.log"
-        environment = {**self._environment("provision"), "VIGIL_OWNER_TOKEN": self._token}
-        job = ActorProcess("provision", run_provision, (), environment, log)
+        environment = {
+            **self._environment(MIGRATE),
+            "VIGIL_OWNER_TOKEN": self._token,
+            "VIGIL_KEYS_DIR": str(self._data.keys),
+        }
+        context = multiprocessing.get_context("forkserver")
+        refusals, sender = context.Pipe(duplex=False)
+        job = ActorProcess("provision", run_provision, (sender,), environment, log)
         start = log.stat().st_size if log.exists() else 0
-        process = multiprocessing.get_context("forkserver").Process(target=job.run, daemon=True)
+        process = context.Process(target=job.run, daemon=True)
         with self._uninterrupted():
             process.start()
         process.join(READY_SECONDS)
         if process.exitcode != 0:
             process.kill()
+            if refusals.poll():
+                raise StackError(refusals.recv())
             raise StackError(
                 "tables and stream could not be prepared "
                 f"({_how(process.exitcode)}); {log} says:\n{tail(log, since=start)}"
@@ -169,16 +199,20 @@ class Stack:
 
     def _environment(self, member: str) -> dict[str, str]:
         """What `member` is to find in its environment, on top of the supervisor's."""
+        login = {"database_user": "", "database_password": "", **self._keys.login_of(member)}
         return {
             "VIGIL_DATABASE_URL": self._postgres.url(DATABASE),
             "VIGIL_NATS_URL": self._nats.url,
+            # All of it, so that nothing is used that the shell names for another installation.
+            **{f"VIGIL_{name.upper()}": value for name, value in login.items()},
             "VIGIL_HOST": LOOPBACK,
             "VIGIL_PORT": str(self._ports.get(member, 0)),
             "VIGIL_DRAIN_SECONDS": str(DRAIN_SECONDS),
+            **self._outside.also,
             "VIGIL_PUBLIC_URL": os.environ.get("VIGIL_PUBLIC_URL") or self.running.api_url,
-            # Who may make a webhook here is whose machine this is, and receivers often run beside it.
-            "VIGIL_WEBHOOK_PRIVATE": os.environ.get("VIGIL_WEBHOOK_PRIVATE") or "true",
-            **self._outside.environment(f"http://{LOOPBACK}:{self._ports[SANDBOX]}"),
+            **self._outside.environment(
+                f"http://{LOOPBACK}:{self._ports[SANDBOX]}", self._sandbox_key
+            ),
         }
 
     def _wait_until_ready(self, say: Callable[[str], None]) -> None:

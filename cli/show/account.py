@@ -9,8 +9,15 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.demo.account import Account, Quoted
+from cli.show.costs import NOT_BILLED, usd
 from cli.show.words import cited, clip, counted, duration
-from shared.store.reading.shapes import CitationView, ConclusionView, GraphView, NodeView
+from shared.store.reading.shapes import (
+    CallTotals,
+    CitationView,
+    ConclusionView,
+    GraphView,
+    NodeView,
+)
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
 
 NAMES_OF_A_TYPE: Final = 8
@@ -32,8 +39,14 @@ def show_account(console: Console, account: Account) -> None:
     tokens = calls.input_tokens + calls.output_tokens
     console.print(
         f"\n[quiet]{counted(calls.llm_calls, 'call')} of the model, {counted(calls.search_calls, 'search')}"
-        f", {tokens:,} tokens, {duration(account.seconds)} in all[/]"
+        f", {tokens:,} tokens, {_cost(calls)}, {duration(account.seconds)} in all[/]"
     )
+
+
+def _cost(calls: CallTotals) -> str:
+    if calls.cost_usd:
+        return usd(calls.cost_usd)
+    return "cost unknown" if calls.unpriced_calls else NOT_BILLED
 
 
 def _heading(console: Console, what: str, told: str) -> None:

@@ -7,7 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cli.show.costs import usd
 from cli.show.words import ago, between, clip, counted, interval
+from cli.show.work import LONG_CALL_SECONDS, age_seconds, growth, waiting
 from shared.store.reading.configuring_shapes import TypesView
 from shared.store.reading.shapes import (
     AgentDetails,
@@ -55,6 +57,7 @@ def show_agent(
         table.add_row("  Feedback", f"{rounds} an iteration, of what its Analyzers lack")
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
+    table.add_row("  Budget", _budget(agent))
     table.add_row("  Knows", _knows(counts))
     table.add_row("  Asked", _asked(calls))
     table.add_row("  Last", _last(agent))
@@ -62,11 +65,27 @@ def show_agent(
     if agent.fault:
         console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
     elif (last := agent.configuration) and last.ended_at is None and last.error:
-        console.print(f"  [warn]![/] It is configured again: {escape(last.error)}", soft_wrap=True)
+        told = f"configured again: {last.error}"
+        if last.waiting_since is not None:
+            told = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
+        console.print(f"  [warn]![/] It is {escape(told)}", soft_wrap=True)
     if agent.last_iteration:
         _errors(console, agent.last_iteration)
     for trouble in agent.trouble:
         console.print(f"  [warn]![/] {_in_trouble(trouble)}", soft_wrap=True)
+    for call in agent.running_calls:
+        if age_seconds(call) >= LONG_CALL_SECONDS:
+            model = f" [quiet]({escape(call.model)})[/]" if call.model else ""
+            console.print(f"  [agent]…[/] {call.phase}: {growth(call)}{model}", soft_wrap=True)
+
+
+def _budget(agent: AgentView) -> str:
+    caps = []
+    if agent.budget_usd_per_day is not None:
+        caps.append(usd(agent.budget_usd_per_day))
+    if agent.budget_calls_per_day is not None:
+        caps.append(counted(agent.budget_calls_per_day, "call"))
+    return f"{' and '.join(caps)} a day (UTC)" if caps else "no cap"
 
 
 def _knows(counts: CountsView) -> str:
@@ -118,6 +137,9 @@ def _errors(console: Console, iteration: IterationView) -> None:
 
 
 def _in_trouble(trouble: Trouble) -> str:
+    if trouble.waiting_since is not None:
+        told = waiting(trouble.error, trouble.waiting_since, trouble.retry_at)
+        return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(told)}"
     retry = "" if trouble.retry_at is None else f", next try {ago(trouble.retry_at)}"
     retry = retry if "in " in retry else ""
     return (
@@ -134,8 +156,21 @@ def show_created(console: Console, agent: AgentDetails, types: TypesView) -> Non
         soft_wrap=True,
     )
     console.print(f"  It has {_made(agent, types)}.", soft_wrap=True)
+    _show_cap(console, agent)
     for command in ("tail --agent", "agent show", "agent prompts", "agent types"):
         console.print(f"  [quiet]vigil {command}[/] {_quoted(name)}", soft_wrap=True)
+
+
+def _show_cap(console: Console, agent: AgentView) -> None:
+    budget = f"vigil budget {_quoted(escape(agent.name))}"
+    if agent.budget_usd_per_day is None and agent.budget_calls_per_day is None:
+        told = f"Its spending has no cap; [quiet]{budget} --usd N[/] sets one."
+    else:
+        told = (
+            f"It may spend {_budget(agent)}, then it rests until the next day; "
+            f"[quiet]{budget} --usd N[/] changes that."
+        )
+    console.print(f"  {told}", soft_wrap=True)
 
 
 def show_made(console: Console, agent: AgentDetails, types: TypesView) -> None:
@@ -160,6 +195,7 @@ def _made(agent: AgentDetails, types: TypesView) -> str:
 def show_ordered(console: Console, agent: AgentDetails) -> None:
     name = escape(agent.name)
     console.print(f"[good]●[/] [agent]{name}[/] is being configured.", soft_wrap=True)
+    _show_cap(console, agent)
     console.print(f"  [quiet]vigil agent show[/] {agent.id}", soft_wrap=True)
 
 

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.show.words import ago, counted
+from cli.show.work import LONG_CALL_SECONDS, age_seconds, growth, waiting
 from shared.store.reading.configuring_shapes import (
     ConfigurationDetails,
     PromptView,
@@ -20,13 +21,19 @@ from shared.store.reading.shapes import Json
 
 def configuring(name: str, found: ConfigurationDetails) -> str:
     """What is being done, in a line."""
+    if found.error and found.waiting_since is not None:
+        return f"configuring {name}: {waiting(found.error, found.waiting_since, found.retry_at)}"
     if found.error:
         retry = "" if found.retry_at is None else f", next try {ago(found.retry_at)}"
         return f"{name} is in trouble{retry if 'in ' in retry else ''}: {found.error}"
     if found.interaction is None:
         return f"{name} waits to be configured"
     answered = sum(event.type == "answer" for event in found.interaction.events)
-    return f"configuring {name}: {'its types' if answered else 'its name and prompts'}"
+    told = f"configuring {name}: {'its types' if answered else 'its name and prompts'}"
+    calls = found.running_calls
+    if calls and age_seconds(calls[0]) >= LONG_CALL_SECONDS:
+        return f"{told}: {growth(calls[0])}"
+    return told
 
 
 def show_prompts(console: Console, prompts: Sequence[PromptView]) -> None:

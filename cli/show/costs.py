@@ -16,6 +16,7 @@ from shared.store.reading.cost_shapes import (
     CostTotals,
 )
 
+NOT_BILLED: Final = "not billed"
 _HEADS: Final = {"day": "Day", "agent": "Agent", "phase": "Phase", "model": "Model"}
 
 
@@ -59,7 +60,7 @@ def _table(told: CostsView) -> Table:
 
 
 def _cells(sums: CostTotals | CostGroup) -> tuple[str, str, str, str]:
-    cost = f"{sums.cost_usd:,.4f}"
+    cost = f"{sums.cost_usd:,.4f}" if is_billed(sums) else NOT_BILLED
     # Sendings of which no answer came: what they can have cost at most.
     presumed = f" [warn]+{sums.presumed_usd:,.4f}?[/]" if sums.presumed_usd else ""
     return (
@@ -70,8 +71,16 @@ def _cells(sums: CostTotals | CostGroup) -> tuple[str, str, str, str]:
     )
 
 
+def is_billed(sums: CostTotals | CostGroup) -> bool:
+    """False where there were calls and none of them cost anything: the sandbox's, or those of a server of one's own."""
+    return bool(sums.cost_usd or sums.presumed_usd or not sums.calls)
+
+
 def _left(allowance: AllowanceView) -> str:
-    spent = f"{usd(allowance.spent_usd)} and {counted(allowance.spent_calls, 'call')} spent"
+    money = usd(allowance.spent_usd)
+    if allowance.spent_calls and not allowance.spent_usd:
+        money = f"{money} ({NOT_BILLED})"
+    spent = f"{money} and {counted(allowance.spent_calls, 'call')} spent"
     if allowance.reserved_calls:
         spent += f", up to {usd(allowance.reserved_usd)} under way"
     caps = []

@@ -10,14 +10,16 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.show.words import ago, between, clip, counted
-from cli.show.work import about, round_of, step_name
+from cli.show.work import about, growth, round_of, step_name, waiting
 from shared.store.reading.shapes import (
     AnswerEvent,
+    FailedSending,
     InteractionEvent,
     InteractionView,
     IterationDetails,
     IterationView,
     Json,
+    RepairEvent,
     StepView,
     ToolResultEvent,
 )
@@ -63,6 +65,9 @@ def show_iteration(console: Console, found: IterationDetails, *, said: bool) -> 
         _plan(console, found.plan)
     for step in found.steps:
         _step(console, step, [run for run in found.interactions if run.step_id == step.id], said)
+        for call in found.running_calls:
+            if call.step_id == step.id:
+                console.print(f"  [agent]…[/] {call.phase}: {growth(call)}")
     calls = found.calls
     console.print(
         f"\n[quiet]{counted(calls.llm_calls, 'call')} of the model, "
@@ -98,7 +103,10 @@ def _step(console: Console, step: StepView, runs: Sequence[InteractionView], sai
     if round_of(step):
         # What was planned stands in the plan.
         console.print(f"  [agent]?[/] {escape(about(step))}", soft_wrap=True)
-    if step.error:
+    if step.error and step.waiting_since is not None and step.ended_at is None:
+        told = waiting(step.error, step.waiting_since, step.retry_at)
+        console.print(f"  [warn]![/] {escape(told)}", soft_wrap=True)
+    elif step.error:
         console.print(f"  [bad]✗[/] {escape(step.error)}", soft_wrap=True)
     for run in runs:
         answers = [event for event in run.events if isinstance(event, AnswerEvent)]
@@ -107,8 +115,16 @@ def _step(console: Console, step: StepView, runs: Sequence[InteractionView], sai
         console.print(
             f"  {run.phase} [quiet]{escape(run.model)}, {told}, {run.id}[/]", soft_wrap=True
         )
-        for line in _lines(run.events) if said else ():
+        for line in (*_failures(run.failures), *_lines(run.events)) if said else ():
             console.print(Padding(line, (0, 0, 0, 4), expand=False))
+
+
+def _failures(failures: Sequence[FailedSending]) -> Iterator[str]:
+    for failed in failures:
+        cost = "the most it can cost" if failed.cost_usd is None else f"{failed.cost_usd:f} USD"
+        yield f"[bad]✗ {escape(failed.error)}[/] [quiet]{failed.kind}, booked at {cost}[/]"
+        if failed.said:
+            yield f"[quiet]it said: {escape(clip(failed.said, RESULT_CHARACTERS))}[/]"
 
 
 def _lines(events: Sequence[InteractionEvent]) -> Iterator[str]:
@@ -118,6 +134,9 @@ def _lines(events: Sequence[InteractionEvent]) -> Iterator[str]:
                 "expired" if event.result is None else json.dumps(event.result, ensure_ascii=False)
             )
             yield f"[quiet]← {escape(event.name)}: {escape(clip(result, RESULT_CHARACTERS))}[/]"
+            continue
+        if isinstance(event, RepairEvent):
+            yield f"[warn]repaired {escape(event.subject)}:[/] {escape('; '.join(event.repairs))}"
             continue
         if event.text:
             yield escape(event.text)

@@ -1,32 +1,52 @@
 """What is seen while an installation starts, runs and ends."""
 
+import time
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
+from cli.doctor.finding import Finding
 from cli.local.datadir import DataDirectory
 from cli.local.running import Running
 from cli.show.words import between
 from shared.store.reading.access_shapes import SignInLinkView
 
+FIRST_LINE_SECONDS: Final = 10.0
+LINE_SECONDS: Final = 30.0
+"""Without a terminal: when the first line is printed about what takes long, and how often then."""
+
 
 class Activity:
-    """A line that tells what is being done and leaves nothing behind; nothing at all without a terminal."""
+    """A line that tells what is being done and leaves nothing behind; without a terminal, a line now and then where it
+    takes long.
+    """
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._status: Status = console.status("", spinner="dots", spinner_style="quiet")
+        self._next_line_at: float | None = None
+        """A reading of the monotonic clock; None while nothing is being done."""
 
     def say(self, what: str) -> None:
-        self._status.update(f"[quiet]{escape(what)} …[/]")
-        self._status.start()
+        if self._console.is_terminal:
+            self._status.update(f"[quiet]{escape(what)} …[/]")
+            self._status.start()
+            return
+        now = time.monotonic()
+        if self._next_line_at is None:
+            self._next_line_at = now + FIRST_LINE_SECONDS
+        elif now >= self._next_line_at:
+            self._next_line_at = now + LINE_SECONDS
+            self._console.print(f"  [quiet]{escape(what)} …[/]", soft_wrap=True)
 
     def rest(self) -> None:
         """Nothing is being done, until something is said again."""
+        self._next_line_at = None
         self._status.stop()
 
     def __enter__(self) -> Self:
@@ -56,6 +76,19 @@ def show_ready(
         "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
     )
     console.print("  [quiet]Ctrl-C ends all of it; the data stays.[/]\n")
+
+
+def show_unreached(console: Console, findings: Iterable[Finding]) -> None:
+    """What does not answer outside, and that the work waits for it."""
+    for finding in findings:
+        console.print(
+            f"  [warn]![/] The {finding.name} at {escape(finding.told)}; {escape(finding.mend)}",
+            soft_wrap=True,
+        )
+        console.print(
+            "    [quiet]Steps that need it wait, use up no attempts, and go on by themselves when it answers.[/]",
+            soft_wrap=True,
+        )
 
 
 def show_sign_in(console: Console, link: SignInLinkView) -> None:

@@ -1,15 +1,21 @@
 """What a step is doing right now, in words."""
 
 import json
+from datetime import UTC, datetime
 from typing import Final
 
+from cli.show.words import ago, between
 from shared.store.reading.shapes import (
     AnswerEvent,
     InteractionView,
     IterationDetails,
     Json,
+    RunningCall,
     StepView,
 )
+
+LONG_CALL_SECONDS: Final = 10.0
+"""After so many it is shown how far the answer to a call has come."""
 
 ACTOR_OF: Final = {
     "observe": "Observer",
@@ -48,11 +54,40 @@ def about(step: StepView) -> str:
 def doing(iteration: IterationDetails, step: StepView) -> str:
     """What `step`, which has not ended, is about."""
     if step.error is not None and step.status == "pending":
+        if step.waiting_since is not None:
+            return f"waits{_next_try(step.retry_at)}: {step.error}"
         return f"rests, and tries again: {step.error}"
     runs = [each for each in iteration.interactions if each.step_id == step.id]
     if step.status != "running" or not runs:
         return "waits for a worker"
+    calls = [call for call in iteration.running_calls if call.step_id == step.id]
+    if calls and age_seconds(calls[0]) >= LONG_CALL_SECONDS:
+        return growth(calls[0])
     return _in_phase(runs[-1])
+
+
+def waiting(error: str, since: datetime, retry_at: datetime | None) -> str:
+    """Why a step waits for a provider, for how long it has, and when it looks again."""
+    return f"waiting for {between(since, None)}: {error}{_next_try(retry_at, '; ')}"
+
+
+def _next_try(retry_at: datetime | None, separator: str = ", ") -> str:
+    when = "" if retry_at is None else ago(retry_at)
+    return f"{separator}next try {when}" if when.startswith("in ") else ""
+
+
+def growth(call: RunningCall) -> str:
+    """How far the answer to a call has come."""
+    took = between(call.sent_at, None)
+    if call.kind == "search":
+        return f"waiting for the search service, {took}"
+    if not call.received_chars:
+        return f"waiting for the first token, {took}"
+    return f"the answer grows: {call.received_chars:,} characters after {took}"
+
+
+def age_seconds(call: RunningCall) -> float:
+    return (datetime.now(UTC) - call.sent_at).total_seconds()
 
 
 def _in_phase(run: InteractionView) -> str:
@@ -82,6 +117,6 @@ def _arguments(written: str) -> Json:
     """What the model wrote may be no JSON at all."""
     try:
         arguments = json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return arguments if isinstance(arguments, dict) else {}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 import typer
+from rich.markup import escape
 
 from cli.client import Client
 from cli.errors import AwayError, CommandError
@@ -52,7 +53,16 @@ def tell_made(client: Client, ordered: AgentDetails, *, wait: bool, as_json: boo
         print_json(agent)
     elif not wait:
         show_ordered(out(), agent)
-    elif agent.fault is None:
+    elif agent.fault is None or is_usable(agent):
         show_created(out(), agent, client.types(str(agent.id)))
-    if agent.fault is not None:
+    if agent.fault is None:
+        return
+    if not is_usable(agent):
         raise CommandError(f"{agent.name}: {agent.fault}")
+    err().print(f"[warn]![/] {escape(agent.fault)}", soft_wrap=True)
+
+
+def is_usable(agent: AgentDetails) -> bool:
+    """Whether its last configuration has ended well, be it with what is built in."""
+    last = agent.configuration
+    return agent.status == "ready" and last is not None and last.status == "completed"

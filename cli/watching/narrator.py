@@ -1,6 +1,8 @@
 """Tells an iteration while it happens: each thing once, as soon as it can be read."""
 
+import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final
 
 from rich.console import Console
@@ -10,12 +12,23 @@ from rich.spinner import Spinner
 from rich.table import Table
 
 from cli.show.words import between, clip, counted
-from cli.show.work import ACTOR_OF, about, doing, round_of, step_name
+from cli.show.work import (
+    ACTOR_OF,
+    about,
+    age_seconds,
+    doing,
+    growth,
+    round_of,
+    step_name,
+    waiting,
+)
 from shared.store.reading.shapes import ConclusionView, CountsView, IterationDetails, StepView
 
 MOST_MISSING: Final = 2
 LINE_CHARACTERS: Final = 110
 INDENT: Final = 15
+LINE_SECONDS: Final = 30.0
+"""Where there is no terminal: how often a line tells how far a long call has come, or that a step waits still."""
 
 Conclusions = Callable[[], Sequence[ConclusionView]]
 
@@ -26,6 +39,8 @@ class Narrator:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._told: set[object] = set()
+        self._lines_at: dict[object, float] = {}
+        """When it was last told of something that goes on; a reading of the monotonic clock."""
         self._live = Live(console=console, transient=True, refresh_per_second=8)
 
     def begin(self, number: int, of: int | None) -> None:
@@ -63,6 +78,27 @@ class Narrator:
                 self._tell_trouble(step)
         if self._console.is_terminal:
             self._live.update(_at_work(iteration))
+        else:
+            self._tell_calls(iteration)
+
+    def _tell_calls(self, iteration: IterationDetails) -> None:
+        """Without a terminal there is nothing to update: a line now and then instead."""
+        steps = {step.id: step for step in iteration.steps}
+        for call in iteration.running_calls:
+            step = steps.get(call.step_id)
+            if step is None or age_seconds(call) < LINE_SECONDS:
+                continue
+            if self._is_time(call.step_id):
+                self._line(step, "[quiet]…[/]", f"{step_name(step)}: {growth(call)}", "")
+
+    def _is_time(self, thing: object) -> bool:
+        """Whether a line about it is due again."""
+        now = time.monotonic()
+        last = self._lines_at.get(thing)
+        if last is not None and now - last < LINE_SECONDS:
+            return False
+        self._lines_at[thing] = now
+        return True
 
     def _tell_ended(
         self, iteration: IterationDetails, step: StepView, conclusions: Conclusions
@@ -124,8 +160,19 @@ class Narrator:
                 self._detail(advice.word, advice.summary)
 
     def _tell_trouble(self, step: StepView) -> None:
+        if step.waiting_since is not None:
+            # In a terminal the line of what is being done goes on telling it.
+            is_first = self._is_new((step.id, step.waiting_since))
+            if is_first or not self._console.is_terminal:
+                self._tell_waiting(step, step.waiting_since)
+            return
         if self._is_new((step.id, step.error)):
             what = f"{step_name(step)} is tried again: {step.error}"
+            self._line(step, "[warn]![/]", what, "", whole=True)
+
+    def _tell_waiting(self, step: StepView, since: datetime) -> None:
+        if step.error and self._is_time((step.id, since)):
+            what = f"{step_name(step)}: {waiting(step.error, since, step.retry_at)}"
             self._line(step, "[warn]![/]", what, "", whole=True)
 
     def _line(

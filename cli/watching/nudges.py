@@ -4,9 +4,12 @@ import asyncio
 import queue
 import threading
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from shared.errors import TransientError
+
+if TYPE_CHECKING:
+    from shared.events.credentials import Credentials
 
 END_SECONDS: Final = 2.0
 
@@ -14,8 +17,9 @@ END_SECONDS: Final = 2.0
 class Nudges:
     """Wakes whoever waits whenever an event is told. Without the bus it only waits: events are hints."""
 
-    def __init__(self, nats_url: str | None) -> None:
-        self._url = nats_url
+    def __init__(self, nats: "tuple[str, Credentials] | None") -> None:
+        """`nats`: where it is, and who is shown there."""
+        self._nats = nats
         self._heard: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="nudges", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -31,7 +35,7 @@ class Nudges:
             return
 
     def __enter__(self) -> Self:
-        if self._url is not None:
+        if self._nats is not None:
             self._thread.start()
         return self
 
@@ -53,11 +57,10 @@ class Nudges:
             return
 
     async def _listen(self) -> None:
-        from cli.installation import nats_credentials
         from shared.events.tail import follow, listening
 
-        assert self._url is not None
+        assert self._nats is not None
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        async with listening(self._url, nats_credentials()) as client:
+        async with listening(*self._nats) as client:
             async for _ in follow(client):
                 self._heard.put(None)

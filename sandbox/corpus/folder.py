@@ -41,7 +41,11 @@ def load(path: Path) -> Corpus:
 
 def list_files(path: Path) -> list[Path]:
     """All files below `path` in a fixed order, those whose name starts with a dot left out."""
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):  # a name that no file can have: too long, or with a NUL
+        exists = False
+    if not exists:
         raise CorpusError(
             f"There is no corpus at {path}. Give a folder of documents ({', '.join(READERS)})."
         )

@@ -38,4 +38,4 @@ class Advise:
             {"id": result["nodeId"], "action": result["action"]}
             for result in loop.results_of("addAgentAdviceNode")
         ]
-        return Outcome({"advice": advice, "reason": reason.strip()})
+        return Outcome({"advice": advice, "reason": reason.strip(), **run.repairs_told})

@@ -41,10 +41,10 @@ class Aggregate:
             rows = await settle(session, event.iteration_id, partial(_tick, event))
             return [] if rows is None else await _following(session, rows, event)
 
-    async def pass_deadline(self, iteration_id: UUID) -> Sequence[Event]:
-        """Ends an iteration whose deadline has passed; returns the event that tells of it."""
+    async def pass_deadline(self, iteration_id: UUID, patience_seconds: float) -> Sequence[Event]:
+        """Ends an iteration in which nothing has progressed for so long; returns the event that tells of it."""
         async with self._database.transaction() as session:
-            rows = await settle(session, iteration_id, lambda _: DeadlinePassed())
+            rows = await settle(session, iteration_id, lambda _: DeadlinePassed(patience_seconds))
             return [] if rows is None else [await _end_of(session, rows)]
 
 

@@ -22,5 +22,5 @@ def build(settings: Settings) -> Actor:
         database=database,
         slots=slots,
         drain_seconds=settings.drain_seconds,
-        background=[Deadlines(database, bus, aggregate).watch],
+        background=[Deadlines(database, bus, aggregate, settings.iteration_deadline_seconds).watch],
     )

@@ -34,7 +34,9 @@ class StepEnded:
 
 @dataclass(frozen=True)
 class DeadlinePassed:
-    """The iteration has had all the time it may have."""
+    """Nothing has progressed in the iteration for so long."""
+
+    seconds: float
 
 
 Tick = PlanMade | StepEnded | DeadlinePassed
@@ -93,8 +95,8 @@ def join(state: State, tick: Tick) -> tuple[State, Sequence[Command]]:
     if state.stage is Stage.ENDED:
         return state, ()
     match tick:
-        case DeadlinePassed():
-            return _abandon(state)
+        case DeadlinePassed(seconds):
+            return _abandon(state, seconds)
         case PlanMade(observe_id, query_ids, insight_ids):
             known = {part.step_id for part in state.parts}
             planned = [
@@ -117,8 +119,11 @@ def _with_ended(state: State, step_id: UUID, ended: Ended) -> State:
     return replace(state, parts=parts)
 
 
-def _abandon(state: State) -> tuple[State, Sequence[Command]]:
-    error = f"the iteration's deadline passed while {state.stage}"
+def _abandon(state: State, seconds: float) -> tuple[State, Sequence[Command]]:
+    error = (
+        f"no progress for {seconds:g} s while {state.stage}: no step ended and no call was answered"
+        " (VIGIL_ITERATION_DEADLINE_SECONDS sets this limit)"
+    )
     left = tuple(part.step_id for part in state.parts if part.ended is None)
     for step_id in left:
         state = _with_ended(state, step_id, Ended(error))

@@ -57,7 +57,7 @@ class Analyze:
         missing = missing_data(last_words, concluded=bool(analyses or asked_for))
         told = list(dict.fromkeys([*(each["objective"] for each in asked_for), *missing]))
         return Outcome(
-            {"analyses": analyses, "missing": told},
+            {"analyses": analyses, "missing": told, **run.repairs_told},
             partial(_request, lease, insight, named_missing(last_words)),
         )
 

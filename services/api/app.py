@@ -1,13 +1,14 @@
 """The api's composition root."""
 
 import gc
+from functools import partial
 from typing import Final
 
 from fastapi import Depends, FastAPI
 
 from services.api.bodies import readable
-from services.api.credential import told_in_document
-from services.api.document import documented, operation_id
+from services.api.credential import cookie_name, told_in_document
+from services.api.document import documented, operation_id, put_document_on
 from services.api.layers import layers
 from services.api.parts import Parts
 from services.api.paths import PREFIX
@@ -104,7 +105,7 @@ def build(settings: Settings) -> FastAPI:
         title="Vigil",
         description="Agents that keep watch.",
         version=vigil_version(),
-        openapi_url=f"{PREFIX}/openapi.json",
+        openapi_url=None,
         docs_url=None,
         redoc_url=None,
         lifespan=parts.lifespan,
@@ -123,5 +124,11 @@ def build(settings: Settings) -> FastAPI:
     for topic in TOPICS:
         app.include_router(topic.router, prefix=PREFIX, dependencies=[*asks, Depends(readable)])
     window.put_on(app)
-    app.openapi = documented(app)  # type: ignore[method-assign]  # FastAPI's own way to complete it
+    name = partial(_session_cookie, parts)
+    put_document_on(app, f"{PREFIX}/openapi.json", name)
+    app.openapi = documented(app, name)  # type: ignore[method-assign]  # FastAPI's own way to complete it
     return app
+
+
+def _session_cookie(parts: Parts) -> str:
+    return cookie_name(parts.settings, parts.owner.known_id)

@@ -1,57 +1,72 @@
-"""Bad attempts to come in, counted by where they come from.
+"""Bad attempts to come in: looked up without a query for each, and counted by where they come from and what was shown.
 
-Kept in this process's memory: to write each down in Postgres would make a flood of bad attempts into a flood of writes,
-and secrets of 256 bits need no help against guessing. It is load that is limited, so with n replicas of the api there are
-n times as many attempts. What is limited by account, the links that are mailed, is counted in Postgres.
+Every credential is looked up before anything is counted, so a valid one passes whatever else comes from its address.
+What a flood of bad ones costs is bounded by `ValidityCheck`, which looks up all that wait by one query. The counters are
+in this process's memory: to write each attempt down in Postgres would make a flood of attempts into a flood of writes,
+and secrets of 256 bits need no help against guessing. With n replicas of the api there are n times as many attempts.
 """
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
 from time import monotonic
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.store.database import Database
 
 WINDOW_SECONDS: Final = 60.0
 MOST_ADDRESSES: Final = 10_000
 MOST_KNOWN: Final = 10_000
-_NETWORK_BITS: Final = 64
-"""Of an IPv6 address: whoever has one has all that begin with these."""
+LOOKUP_SECONDS: Final = 0.01
+"""Between two queries for credentials: at most 100 a second, of each kind, however many are shown."""
+
+T = TypeVar("T")
+Find = Callable[[AsyncSession, Collection[T]], Awaitable[set[T]]]
+"""Of some keys, such as digests of credentials, those that are valid."""
 
 
 class Attempts:
-    """How many there were of each address in its present minute."""
+    """How many there were of each key, such as an address, in its present minute, or another time."""
 
-    def __init__(self, limit: int, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(
+        self,
+        limit: int,
+        clock: Callable[[], float] = monotonic,
+        *,
+        window_seconds: float = WINDOW_SECONDS,
+    ) -> None:
         self._limit = limit
+        self._window_seconds = window_seconds
         self._clock = clock
         self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def wait_seconds(self, address: str) -> float:
-        """How long no more attempts from there are looked at; 0: they are."""
+        """How long until the minute of a key that has reached the limit is over; 0 where it has not."""
         began, count = self._window(address)
-        return 0.0 if count < self._limit else began + WINDOW_SECONDS - self._clock()
+        return 0.0 if count < self._limit else began + self._window_seconds - self._clock()
 
-    def add(self, address: str) -> None:
+    def add(self, address: str) -> bool:
+        """Whether this one is the first beyond the limit in its minute."""
         began, count = self._window(address)
         self._seen[address] = (began, count + 1)
         while len(self._seen) > MOST_ADDRESSES:
             self._seen.popitem(last=False)
+        return count == self._limit
 
     def _window(self, address: str) -> tuple[float, int]:
         now = self._clock()
         began, count = self._seen.get(address, (now, 0))
-        if now - began < WINDOW_SECONDS:
+        if now - began < self._window_seconds:
             return began, count
         del self._seen[address]
         return now, 0
 
 
 class Known:
-    """Digests of credentials that have let somebody in here, the latest.
-
-    They are looked at however many bad attempts come from the same address: who floods the api from behind the
-    owner's proxy does not keep the owner out.
-    """
+    """Digests of the credentials that were valid most recently."""
 
     def __init__(self) -> None:
         self._digests: OrderedDict[bytes, None] = OrderedDict()
@@ -69,14 +84,38 @@ class Known:
         self._digests.pop(digest, None)
 
 
-def counted_as(host: str) -> str:
-    """The address that attempts from `host` are counted by."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host
-    if not isinstance(address, IPv6Address):
-        return host
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return address.exploded[: _NETWORK_BITS // 4 + _NETWORK_BITS // 16 - 1]
+@dataclass(eq=False)
+class _Batch(Generic[T]):
+    keys: set[T] = field(default_factory=set)
+    task: "asyncio.Task[set[T]] | None" = None
+
+
+class ValidityCheck(Generic[T]):
+    """Whether credentials are valid: one query at a time, for all that have come while the one before was running."""
+
+    def __init__(self, database: Database, find: Find[T]) -> None:
+        self._database = database
+        self._find = find
+        self._running = asyncio.Lock()
+        self._next: _Batch[T] | None = None
+        self._free_at = 0.0
+
+    async def is_valid(self, key: T) -> bool:
+        """Raises TransientError where Postgres is away."""
+        if self._next is None:
+            self._next = _Batch()
+            self._next.task = asyncio.create_task(self._look_up(self._next))
+        batch = self._next
+        batch.keys.add(key)
+        assert batch.task is not None
+        return key in await asyncio.shield(batch.task)
+
+    async def _look_up(self, batch: _Batch[T]) -> set[T]:
+        async with self._running:
+            await asyncio.sleep(self._free_at - monotonic())
+            self._next = None
+            try:
+                async with self._database.transaction() as session:
+                    return await self._find(session, batch.keys)
+            finally:
+                self._free_at = monotonic() + LOOKUP_SECONDS

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Final
+from typing import Annotated
 from uuid import UUID
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import func, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -15,41 +15,20 @@ from services.api.lengths import length_told
 from services.api.naming import name_for
 from services.api.problems import ConflictError
 from shared.events.envelope import Event
-from shared.store import agents, configurations, names, prompts, telling
+from shared.store import agent_fields, agents, configurations, names, prompts, telling
 from shared.store.budgets.standings import Caps
 from shared.store.configurations import Wanted
 from shared.store.reading import agents as reading
 from shared.store.reading.configuring_shapes import PromptedPhase
 from shared.store.reading.shapes import AgentDetails
-from shared.store.storable import refuse_nul
 from shared.store.tables import Agent
 from shared.store.words import AgentStatus, Phase, PromptMaker
 
-SHORTEST_INTERVAL_SECONDS: Final = 10
-LONGEST_INTERVAL_SECONDS: Final = 366 * 24 * 3600
-
-MISSION_CHARACTERS: Final = (10, 4000)
-
-
-def _mission(text: str) -> str:
-    text = text.strip()
-    shortest, longest = MISSION_CHARACTERS
-    if not shortest <= len(text) <= longest:
-        raise ValueError(
-            f"a mission has {shortest} to {longest} characters, this one {len(text)}: "
-            "say in a sentence or more what to watch, and to what end"
-        )
-    return refuse_nul(text)
-
-
-Mission = Annotated[str, AfterValidator(_mission), length_told(*MISSION_CHARACTERS)]
-
-Name = Annotated[str, AfterValidator(names.checked), length_told(*names.NAME_CHARACTERS)]
-Interval = Annotated[int, Field(ge=SHORTEST_INTERVAL_SECONDS, le=LONGEST_INTERVAL_SECONDS)]
-FeedbackRounds = Annotated[int, Field(ge=0, le=2)]
-Models = dict[
-    Phase, Annotated[str, Field(min_length=1, max_length=200), AfterValidator(refuse_nul)]
-]
+Mission = Annotated[agent_fields.Mission, length_told(*agent_fields.MISSION_CHARACTERS)]
+Name = Annotated[agent_fields.Name, length_told(*names.NAME_CHARACTERS)]
+Interval = agent_fields.Interval
+FeedbackRounds = agent_fields.FeedbackRounds
+Models = agent_fields.Models
 
 
 class NewAgent(BaseModel):

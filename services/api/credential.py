@@ -1,7 +1,9 @@
 """What a request shows to be let in."""
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final
+from uuid import UUID
 
 from fastapi import Security, params
 from fastapi.security import APIKeyCookie, HTTPBearer
@@ -13,9 +15,12 @@ from shared.store.secrets import digest_of, is_secret, is_token
 from shared.store.words import CredentialKind
 
 BEARER: Final = "bearer"
+SESSION_SCHEME: Final = "session"
+"""In the OpenAPI document."""
 COOKIE: Final = "vigil_session"
 HOST_COOKIE: Final = f"__Host-{COOKIE}"
 """Browsers take a cookie of such a name over TLS alone, and from this host alone: no neighbour can set it."""
+_INSTALLATION_CHARACTERS: Final = 12
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,17 @@ class Shown:
     digest: bytes
 
 
-def cookie_name(settings: Settings) -> str:
-    return HOST_COOKIE if settings.is_public_over_tls else COOKIE
+def cookie_name(settings: Settings, owner_id: UUID | None) -> str:
+    """Of this installation's sessions. Cookies are shared by all ports of a host, so the name tells installations apart.
+
+    The id of the owner is random, and made with the installation; None, before the database is there, gives a placeholder
+    for the OpenAPI document.
+    """
+    prefix = HOST_COOKIE if settings.is_public_over_tls else COOKIE
+    if owner_id is None:
+        return f"{prefix}_<installation>"
+    installation = sha256(f"cookie of {owner_id}".encode()).hexdigest()
+    return f"{prefix}_{installation[:_INSTALLATION_CHARACTERS]}"
 
 
 def shown(connection: HTTPConnection, cookie: str) -> Shown | None:
@@ -62,5 +76,6 @@ def _token(given: list[str]) -> str:
 def told_in_document(settings: Settings) -> list[params.Depends]:
     """Dependencies that tell in the OpenAPI document what has to be shown; who is let in is decided at the door."""
     bearer = HTTPBearer(scheme_name="token", bearerFormat="vgl_…", auto_error=False)
-    session = APIKeyCookie(name=cookie_name(settings), scheme_name="session", auto_error=False)
+    name = cookie_name(settings, None)
+    session = APIKeyCookie(name=name, scheme_name=SESSION_SCHEME, auto_error=False)
     return [Security(bearer), Security(session)]

@@ -1,12 +1,16 @@
 """The api's OpenAPI document: what FastAPI knows of the routes, and the problems that any of them may answer."""
 
 from collections.abc import Callable
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
+from services.api.credential import SESSION_SCHEME
 from services.api.responses import OF_BODIES, OF_EVERY_ROUTE, SCHEMA, Problem, told
 
 METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options")
@@ -20,15 +24,30 @@ def operation_id(route: APIRoute) -> str:
     return f"{topic}_{route.name}".replace(" ", "_")
 
 
-def documented(app: FastAPI) -> Callable[[], dict[str, Any]]:
-    """For `app.openapi`: made when it is asked for first, as all routes are there by then."""
+def documented(app: FastAPI, session_cookie: Callable[[], str]) -> Callable[[], dict[str, Any]]:
+    """For `app.openapi`: made when it is asked for first, as all routes are there by then.
+
+    `session_cookie` returns the cookie's name as far as it is known by now.
+    """
     of_fastapi = app.openapi
 
     def openapi() -> dict[str, Any]:
         # FastAPI keeps what it made in `openapi_schema`, and there it is completed.
-        return app.openapi_schema or _with_problems(of_fastapi())
+        document = app.openapi_schema or _with_problems(of_fastapi())
+        document["components"]["securitySchemes"][SESSION_SCHEME]["name"] = session_cookie()
+        return document
 
     return openapi
+
+
+def put_document_on(app: FastAPI, path: str, session_cookie: Callable[[], str]) -> None:
+    """Answers with the document at `path`. It is encoded once: anybody may ask for it, and that takes 5 ms each time."""
+    encoded = cache(lambda _: JSONResponse(app.openapi()).body)
+
+    async def document(_: Request) -> Response:
+        return Response(encoded(session_cookie()), media_type=JSONResponse.media_type)
+
+    app.add_route(path, document, include_in_schema=False)
 
 
 def _with_problems(document: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.api.attempts import Attempts, Known, ValidityCheck
+from services.api.door import place_of
 from services.api.owner import Owner
-from services.api.problems import TooManyError
 from shared.errors import TransientError, VigilError
 from shared.mail.mailer import Mailer
 from shared.runtime.logs import logger
@@ -18,6 +19,11 @@ from shared.store.reading.access_shapes import SignInLinkView
 from shared.store.tables import SignInLink, User
 
 MINUTES: Final = sign_in.LINK_LIFETIME // timedelta(minutes=1)
+MOST_OF_ADDRESS: Final = 10
+"""Links for one user, within a link's lifetime, that one address may ask for."""
+MOST_OF_STRANGERS: Final = 60
+"""The same from all addresses together that the user has not come in from: what a user can be sent by strangers. All of
+those links reach the user, so there is one to use when no more are sent."""
 
 log = logger(__name__)
 
@@ -26,40 +32,59 @@ class Invitations:
     """Links go by mail where there is a mail server and an address, and else into this process's log."""
 
     def __init__(
-        self, settings: Settings, database: Database, owner: Owner, mailer: Mailer
+        self, settings: Settings, database: Database, owner: Owner, mailer: Mailer, places: Known
     ) -> None:
+        """`places` are addresses that users have come in from."""
         self._base = settings.reached_at
         self._database = database
         self._owner = owner
         self._mailer = mailer
+        self._places = places
+        window_seconds = sign_in.LINK_LIFETIME.total_seconds()
+        self._of_address = Attempts(MOST_OF_ADDRESS, window_seconds=window_seconds)
+        self._of_strangers = Attempts(MOST_OF_STRANGERS, window_seconds=window_seconds)
+        self._users = ValidityCheck(database, users.find_existing)
 
     async def make(self, session: AsyncSession, user_id: UUID) -> SignInLinkView:
-        """For who is told of it in the answer. Raises TooManyError."""
-        made = await sign_in.create_link(session, user_id)
-        if made is None:
-            raise TooManyError(
-                f"This user has {sign_in.MOST_LINKS} sign-in links that were not used: use one of them.",
-                sign_in.LINK_LIFETIME.total_seconds(),
-            )
-        link, secret = made
+        """For a caller that is let in already; what others ask for in its name does not count here."""
+        link, secret = await sign_in.create_link(session, user_id)
         return SignInLinkView(url=self._url(secret), expires_at=link.expires_at)
 
-    async def bring(self, reference: str) -> None:
-        """To the user of that name or mail address, where there is one.
+    async def bring(self, reference: str, address: str) -> None:
+        """Delivers a link to the user of that name or mail address, where there is one and the limits allow it.
 
-        Whoever asked has had his answer: what goes wrong here is told to the log.
+        The request was answered before: what goes wrong here is logged.
         """
         try:
             await self._owner.id()
+            if not await self._users.is_valid(reference):
+                return
             async with self._database.transaction() as session:
                 user = await users.find(session, reference)
                 if user is None or user.disabled_at is not None:
                     return
+                if not self._is_allowed(user, address):
+                    return
                 made = await sign_in.create_link(session, user.id)
-            if made is not None:
-                await self._deliver(user, *made)
+            await self._deliver(user, *made)
         except TransientError as error:
             log.warning("a sign-in link could not be made", error=str(error))
+
+    def _is_allowed(self, user: User, address: str) -> bool:
+        """Counts a request for a link. Those from addresses that the user has come in from are counted by themselves."""
+        place = place_of(user.id, address)
+        counts = [(self._of_address, place.hex())]
+        if place not in self._places:
+            counts.append((self._of_strangers, str(user.id)))
+        if any(counted.wait_seconds(key) > 0 for counted, key in counts):
+            return False
+        for counted, key in counts:
+            counted.add(key)
+            if counted.wait_seconds(key) > 0:
+                log.warning(
+                    "too many sign-in links were asked for", user=user.name, address=address
+                )
+        return True
 
     async def welcome(self) -> None:
         """For the owner of a new installation, who has not come in by a browser yet."""
@@ -69,8 +94,7 @@ class Invitations:
                 return
             owner = await session.get_one(User, owner_id)
             made = await sign_in.create_link(session, owner_id)
-        if made is not None:
-            self._print(owner, made[1])
+        self._print(owner, made[1])
 
     async def _deliver(self, user: User, link: SignInLink, secret: str) -> None:
         if user.email is None or not self._mailer.enabled:

@@ -6,7 +6,6 @@ from starlette.middleware import Middleware
 from starlette.types import Scope
 
 from services.api.bodies import BodyLimit
-from services.api.credential import cookie_name
 from services.api.door import CALLER, Door
 from services.api.guard import Guard
 from services.api.metrics import Measured
@@ -32,7 +31,8 @@ def layers(parts: Parts, window: Window) -> list[Middleware]:
             Door,
             owner=parts.owner,
             database=parts.database,
-            cookie=cookie_name(settings),
+            settings=settings,
+            places=parts.places,
             is_open=is_open,
         ),
         Middleware(

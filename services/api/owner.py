@@ -25,6 +25,11 @@ class Owner:
         self._name = name
         self._id: UUID | None = None
 
+    @property
+    def known_id(self) -> UUID | None:
+        """The id, where it has been looked up."""
+        return self._id
+
     async def id(self) -> UUID:
         """Raises TransientError while Postgres is away or has no tables yet."""
         if self._id is None:

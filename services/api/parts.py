@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.datastructures import State
 
 from services.api.answers import Answers
-from services.api.attempts import Attempts
+from services.api.attempts import Attempts, Known, ValidityCheck
 from services.api.events.hub import Hub
 from services.api.events.owners import Owners
 from services.api.events.window import Window
@@ -29,12 +29,14 @@ from shared.runtime.logs import logger
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.rhythm import whatever_happens
 from shared.runtime.settings import Settings
+from shared.store import sign_in
 from shared.store.database import Database
 
 POOL_SIZE: Final = 5
 MOST_LINK_REQUESTS: Final = 10
+"""From one address for one name, in a minute."""
 MOST_BAD_LINKS: Final = 20
-"""Both of one address, in a minute."""
+"""Of one address, in a minute, before the answer is to wait."""
 
 log = logger(__name__)
 
@@ -49,6 +51,8 @@ class Parts:
     answers: Answers
     invitations: Invitations
     retracting: Retracting
+    places: Known
+    """Of users that were let in, with the addresses that they came from."""
     metrics: Metrics = field(default_factory=Metrics)
 
     @classmethod
@@ -56,7 +60,8 @@ class Parts:
         """Nothing of it is connected yet."""
         database = database_of(settings, "api", pool_size=POOL_SIZE)
         owner = Owner(database, settings.owner)
-        invitations = Invitations(settings, database, owner, Mailer(settings))
+        places = Known()
+        invitations = Invitations(settings, database, owner, Mailer(settings), places)
         hub = Hub(
             settings.nats_url,
             credentials_of(settings, "api"),
@@ -73,6 +78,7 @@ class Parts:
             Answers(database),
             invitations,
             Retracting(database),
+            places,
         )
 
     def put_on(self, state: State) -> None:
@@ -90,6 +96,7 @@ class Parts:
         state.retracting = self.retracting
         state.link_requests = Attempts(MOST_LINK_REQUESTS)
         state.link_attempts = Attempts(MOST_BAD_LINKS)
+        state.link_check = ValidityCheck(self.database, sign_in.find_valid_links)
 
     def stop(self) -> None:
         """Ends the answers that go on, so that nobody waits for their end."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from services.api.responses import MEDIA_TYPE
@@ -115,6 +116,7 @@ def handle_problems(app: FastAPI) -> None:
     app.add_exception_handler(BadCursorError, _bad_cursor)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _hung_up)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -169,6 +171,11 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     told = _TOLD.get(error.status_code, "{error.detail}").format(request=request, error=error)
     return problem(error.status_code, None, told, headers=error.headers)
+
+
+async def _hung_up(_: Request, __: Exception) -> Response:
+    """The client ended the connection within the body of its request: an answer that only the metrics see."""
+    return problem(HTTPStatus.BAD_REQUEST, "incomplete-body", "The body did not come to its end.")
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

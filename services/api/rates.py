@@ -17,6 +17,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.api.problems import problem
+from shared.runtime.connections import counted_as
 
 MOST_CALLERS: Final = 10_000
 """Remembered at once; beyond it, who has not asked for longest is forgotten, and starts with a full bucket."""
@@ -25,9 +26,9 @@ FREE: Final = ("/health/", "/metrics")
 
 
 def by_address(scope: Scope) -> str:
-    """Who asks: the address that the connection comes from. What a proxy says of others is not believed."""
+    """Who asks: the address that the connection comes from, or that a proxy of `VIGIL_PROXIES` names."""
     client = scope.get("client")
-    return client[0] if client else ""
+    return counted_as(client[0]) if client else ""
 
 
 @dataclass

@@ -4,8 +4,8 @@ Strict answers cannot hold schemas of any form, so each property comes as its na
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,7 @@ from shared.tools import Json, ToolRefusalError
 
 NODE_TYPES: Final = (6, 12)
 EDGE_TYPES: Final = (6, 15)
+"""What the model is asked for. Fewer do, down to one: a small graph that fits is better than no agent."""
 MOST_PROPERTIES: Final = 12
 MOST_NAME_CHARACTERS: Final = 64
 
@@ -39,6 +40,14 @@ _SCHEMAS: Final[dict[PropertyKind, Json]] = {
 
 
 class Property(Shape):
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("key", "property", "title"), "name"),
+        **dict.fromkeys(("kind", "datatype", "valuetype"), "type"),
+        **dict.fromkeys(("values", "enumvalues", "options", "allowed"), "enum"),
+        **dict.fromkeys(("isrequired", "mandatory"), "required"),
+        **dict.fromkeys(("examplevalue", "sample"), "example"),
+    }
+
     name: str = Field(description="In camelCase, with the unit where it is a figure: revenueUsd")
     type: PropertyKind = Field(description="`date` is YYYY-MM-DD, `list` a list of strings")
     description: str = Field(description="What it says, of when, and in which unit")
@@ -55,10 +64,16 @@ class Property(Shape):
 
 
 class NewNodeType(Shape):
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("type", "nodetype", "title"), "name"),
+        **dict.fromkeys(("summary", "example"), "example_summary"),
+        **dict.fromkeys(("attributes", "fields"), "properties"),
+    }
+
     name: str = Field(description='A capitalised singular noun without blanks: "TradeDeal"')
     description: str = Field(description="What nodes of this type are, in one sentence")
     example_summary: str = Field(description="One sentence on a node that could be of this type")
-    properties: list[Property]
+    properties: list[Property] = Field(description=f"At most {MOST_PROPERTIES}")
 
     @property
     def json_schema(self) -> Json:
@@ -70,11 +85,18 @@ class NewNodeType(Shape):
 
 
 class NewEdgeType(Shape):
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("type", "edgetype", "relation", "title"), "name"),
+        **dict.fromkeys(("source", "sources", "from", "sourcetype"), "source_types"),
+        **dict.fromkeys(("target", "targets", "to", "targettype"), "target_types"),
+        **dict.fromkeys(("attributes", "fields"), "properties"),
+    }
+
     name: str = Field(description='A verb in snake_case, read from source to target: "supplies"')
     description: str = Field(description="What such an edge says of its two nodes, in one sentence")
     source_types: list[str] = Field(description="Names of the node types that it starts from")
     target_types: list[str] = Field(description="Names of the node types that it leads to")
-    properties: list[Property]
+    properties: list[Property] = Field(description=f"At most {MOST_PROPERTIES}, mostly none")
 
     @property
     def json_schema(self) -> Json:
@@ -86,15 +108,29 @@ class NewEdgeType(Shape):
 
 
 class AgentTypes(Shape):
-    node_types: list[NewNodeType]
-    edge_types: list[NewEdgeType]
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("nodes", "entities", "entitytypes"), "node_types"),
+        **dict.fromkeys(("edges", "relations", "relationships", "relationtypes"), "edge_types"),
+    }
+
+    node_types: list[NewNodeType] = Field(
+        description=f"{NODE_TYPES[0]} to {NODE_TYPES[1]} types, no more"
+    )
+    edge_types: list[NewEdgeType] = Field(
+        description=f"{EDGE_TYPES[0]} to {EDGE_TYPES[1]} types, no more"
+    )
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
-        """Tells all that is wrong at once: the model is asked to mend it once."""
+        """Tells all that is wrong at once: the model is asked to correct it once."""
         if found := list(dict.fromkeys(self._faults())):
             raise ValueError("; ".join(found))
         return self
+
+    @classmethod
+    def type_faults(cls, each: NewNodeType | NewEdgeType) -> list[str]:
+        """All that is wrong with one type, but for the node types that it joins."""
+        return list(_type_faults(each, Validators()))
 
     def _faults(self) -> Iterator[str]:
         names = [each.name for each in self.node_types]
@@ -124,7 +160,7 @@ def _examples(properties: Sequence[Property]) -> dict[str, Any]:
 
 def _count_faults(what: str, names: Sequence[str], wanted: tuple[int, int]) -> Iterator[str]:
     fewest, most = wanted
-    if not fewest <= len(names) <= most:
+    if not 1 <= len(names) <= most:
         yield f"there are {len(names)} {what}; give {fewest} to {most}"
     for name, count in Counter(name.lower() for name in names).items():
         if count > 1:

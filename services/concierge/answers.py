@@ -10,6 +10,7 @@ from shared.store import names, prompts
 from shared.store.words import PROMPTED, Phase
 
 NAME_WORDS: Final = (2, 4)
+"""What the model is asked for; a name of one word will do."""
 SHORTEST_PROMPT_CHARACTERS: Final = 200
 """Less guides nobody."""
 
@@ -23,7 +24,7 @@ class Shape(BaseModel):
 def _name(text: str) -> str:
     name = names.checked(text)
     fewest, most = NAME_WORDS
-    if not fewest <= (count := len(name.split())) <= most:
+    if (count := len(name.split())) > most:
         raise ValueError(f"{name!r} has {count} words; give {fewest} to {most}")
     return name
 

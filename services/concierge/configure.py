@@ -1,12 +1,16 @@
 """From a mission to an agent: a name, six system prompts, and the types of its graph."""
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import func, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.concierge import built_in
 from services.concierge.agent_types import AgentTypes
 from services.concierge.answers import AgentConfiguration
 from services.concierge.configuration_prompts import (
@@ -15,33 +19,42 @@ from services.concierge.configuration_prompts import (
     system_prompt,
     user_message,
 )
-from shared.errors import PermanentError, TransientError
+from services.concierge.repairing import read_configuration, read_types
+from shared.errors import PermanentError, RetrySoonError
 from shared.graph import seed_types, types
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.llm.phase import Model, PhaseRun
-from shared.llm.structured import response_format, structured_answer
+from shared.llm.repair import cut_text
+from shared.llm.structured import UnusableAnswerError, response_format, structured_answer
 from shared.runtime.work import Outcome
 from shared.store import agents, configurations, names, prompts
 from shared.store.configurations import Wanted
 from shared.store.leases import Lease
+from shared.store.storable import error_text
 from shared.store.tables import Agent, Step
 from shared.store.words import AgentStatus, Phase, PromptMaker
 from shared.tools import ToolRefusalError
 
 CONFIGURATION = "agent_configuration"
 TYPES = "agent_types"
+_REASON_CHARACTERS: Final = 400
 SUPERSEDED: Final = {"superseded": True}
 """Something newer was asked for; what this step would make is not wanted any more."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """All that the model made of a mission."""
+    """All that is made of a mission, by the model and by what is built in."""
 
     wanted: Wanted
     configuration: AgentConfiguration
-    types: AgentTypes
+    types: AgentTypes | None
+    """None where the agent keeps those that it has."""
+    built_in: tuple[str, ...] = ()
+    """`prompts`, `types`: what the model gave nothing usable for."""
+    fault: str | None = None
+    """What the owner is told about that."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +62,11 @@ class Configure:
     model: Model
 
     async def __call__(self, lease: Lease, step: Step) -> Outcome:
-        """Asks for name and prompts, then for the types that go with them; the agent has all or nothing of it."""
+        """Asks for name and prompts, then for the types that go with them.
+
+        Where the model gives nothing usable, a new agent gets what is built in, and its owner is told. One that is ready
+        keeps what it has: its prompts and types were better than those.
+        """
         wanted = Wanted.model_validate(step.input)
         async with self.model.database.transaction() as session:
             agent = await agents.get(session, lease.agent_id)
@@ -58,14 +75,18 @@ class Configure:
             message = await _message(session, agent, wanted)
         asked = system_prompt(agent.interval_seconds)
         run = PhaseRun(self.model, lease, agent, Phase.CONFIGURATION, message, system_prompt=asked)
-        made = await _made(run, wanted)
+        made = await _made(run, wanted, is_ready=agent.status == AgentStatus.READY)
         result: dict[str, Any] = {
             "name": made.configuration.name,
-            "node_types": len(made.types.node_types),
-            "edge_types": len(made.types.edge_types),
+            "node_types": len(made.types.node_types) if made.types else 0,
+            "edge_types": len(made.types.edge_types) if made.types else 0,
+            **run.repairs_told,
         }
+        if made.built_in:
+            result["built_in"] = list(made.built_in)
 
         async def write(session: AsyncSession) -> None:
+            run.complete(session)
             attached = await agents.locked(session, lease.agent_id)
             if step.id == configurations.newest_id(attached):
                 await _write(session, attached, made)
@@ -93,18 +114,57 @@ async def _message(session: AsyncSession, agent: Agent, wanted: Wanted) -> str:
     )
 
 
-async def _made(run: PhaseRun, wanted: Wanted) -> Made:
-    """One conversation, so that the types fit the prompts."""
+async def _made(run: PhaseRun, wanted: Wanted, *, is_ready: bool) -> Made:
+    """One conversation, so that the types fit the prompts.
+
+    Raises UnusableAnswerError where the prompts cannot be used and the agent has some already.
+    """
     first = await run.begin(response_format=response_format(AgentConfiguration, CONFIGURATION))
-    configuration, conversation = await structured_answer(
-        run, first, AgentConfiguration, name=CONFIGURATION, ends=False
-    )
+    unusable: dict[str, UnusableAnswerError] = {}
+    try:
+        configuration, conversation = await structured_answer(
+            run,
+            first,
+            AgentConfiguration,
+            name=CONFIGURATION,
+            ends=False,
+            read=partial(read_configuration, wanted.mission),
+            subject="configuration",
+        )
+    except UnusableAnswerError as error:
+        if is_ready:
+            raise
+        unusable["prompts"] = error
+        configuration = built_in.configuration(wanted.mission)
+        said = {"role": "assistant", "content": json.dumps({"name": configuration.name})}
+        conversation = first.following(said)
     second = replace(
         conversation.following({"role": "user", "content": TYPES_MESSAGE}),
         response_format=response_format(AgentTypes, TYPES),
     )
-    agent_types, _ = await structured_answer(run, second, AgentTypes, name=TYPES, ends=True)
-    return Made(wanted, configuration, agent_types)
+    agent_types: AgentTypes | None
+    try:
+        agent_types, _ = await structured_answer(
+            run, second, AgentTypes, name=TYPES, ends=False, read=read_types, subject="types"
+        )
+    except UnusableAnswerError as error:
+        unusable["types"] = error
+        agent_types = None if is_ready else built_in.types()
+    return Made(
+        wanted, configuration, agent_types, tuple(unusable), _fault(unusable, is_ready=is_ready)
+    )
+
+
+def _fault(unusable: Mapping[str, UnusableAnswerError], *, is_ready: bool) -> str | None:
+    if not unusable:
+        return None
+    what = " and ".join(unusable)
+    instead = f"it keeps the {what} it has" if is_ready else f"it uses Vigil's built-in {what}"
+    reasons = "; ".join(cut_text(str(error), _REASON_CHARACTERS) for error in unusable.values())
+    return error_text(
+        f"The model's {what} for this agent could not be used, so {instead}: {reasons}. Try another model, or ask "
+        "again: vigil agent configure"
+    )
 
 
 async def _write(session: AsyncSession, agent: Agent, made: Made) -> None:
@@ -116,10 +176,11 @@ async def _write(session: AsyncSession, agent: Agent, made: Made) -> None:
     stay = {*wanted.keep, *await prompts.edited_since(session, agent, wanted.prompts_version)}
     changed = {phase: prompt for phase, prompt in new.items() if phase not in stay}
     await prompts.write(session, agent, changed, PromptMaker.CONFIGURATION)
-    await _write_types(session, agent, made.types)
+    if made.types is not None:
+        await _write_types(session, agent, made.types)
     agent.mission = wanted.mission
     agent.status = AgentStatus.READY
-    agent.fault = None
+    agent.fault = made.fault
     agent.updated_at = func.clock_timestamp()
     await session.flush()
 
@@ -137,8 +198,8 @@ async def _named(session: AsyncSession, agent: Agent, wanted: str) -> str:
             )
     except IntegrityError as error:
         # Nothing is paid for again: the next try takes the answers from the ledger, and sees who has the name.
-        raise TransientError(
-            f"another agent was just named {name!r}", retry_in_seconds=0.0, counts=False
+        raise RetrySoonError(
+            f"another agent was just named {name!r}", retry_in_seconds=0.0
         ) from error
     return name
 

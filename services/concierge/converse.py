@@ -59,6 +59,7 @@ class Converse:
         result = {
             "remembered": len(loop.results_of("remember")),
             "summarized": compacted is not None,
+            **run.repairs_told,
         }
         return Outcome(result, partial(_end, step, compacted))
 

@@ -88,7 +88,7 @@ def _about(arguments: str) -> str:
     """What a call asks for, in a few words: the first text among its arguments."""
     try:
         given = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     values = given.values() if isinstance(given, dict) else ()
     return next((" ".join(value.split()) for value in values if isinstance(value, str)), "")

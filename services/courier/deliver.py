@@ -25,6 +25,9 @@ RECORD_SECONDS: Final = 20.0
 """What a lease has beyond the longest attempt, to pack and to record in. Sent and not recorded would be sent again."""
 RECORD_AGAIN_SECONDS: Final = 0.5
 STAY_SECONDS: Final = 3.0
+UNEXPECTED: Final = (
+    "an unexpected error, which the courier's log shows to the operator of this installation"
+)
 
 log = logger(__name__)
 
@@ -76,7 +79,7 @@ class Deliver:
             return await sender.send(parcel)
         except Exception as error:
             log.exception("unexpected error", delivery=str(lease.delivery_id))
-            return NotNow(f"the courier broke over it: {error!r}")
+            return NotNow(UNEXPECTED, details=repr(error))
 
     async def _record(self, lease: DeliveryLease, verdict: Verdict, lapses_at: float) -> None:
         """Again and again while the lease lasts: Postgres may be away for a moment just now."""
@@ -96,19 +99,19 @@ class Deliver:
             case Taken(status_code):
                 await deliveries.delivered(session, lease, status_code)
                 _say(lease, "delivered")
-            case NotNow(why, status_code, asked_seconds):
+            case NotNow(why, status_code, asked_seconds, details):
                 rest = rest_seconds(
                     lease.attempts + 1, asked_seconds=asked_seconds, luck=random.random()
                 )
                 status = await deliveries.failed_once(
                     session, lease, why, status_code, rest_seconds=rest
                 )
-                _say(lease, f"not delivered, and now {status}", why)
-            case Never(why, status_code, stops):
+                _say(lease, f"not delivered, and now {status}", details or why)
+            case Never(why, status_code, stops, details):
                 await deliveries.failed(session, lease, why, status_code)
                 if stops:
                     await destinations.stop(session, lease.destination_id, why)
-                _say(lease, "cannot be delivered", why)
+                _say(lease, "cannot be delivered", details or why)
             case _:
                 assert_never(verdict)
 

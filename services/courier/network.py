@@ -70,8 +70,11 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         port = url.port or {"https": 443, "http": 80}[url.scheme]
         try:
             found = await self._resolve(host, port)
-        except OSError as error:
-            raise httpx.ConnectError(f"{host} cannot be looked up: {error.strerror}") from error
+        except (
+            OSError,
+            UnicodeError,
+        ) as error:  # UnicodeError: no host name, as a label of 64 characters
+            raise httpx.ConnectError(f"{host} cannot be looked up: {error}") from error
         refusals = {address: refusal(address, private=self._private) for address in found}
         allowed = [address for address, why in refusals.items() if why is None]
         if not allowed:

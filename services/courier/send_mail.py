@@ -6,10 +6,12 @@ from services.courier.parcel import ItemData, Parcel, TrialData
 from services.courier.verdict import Never, NotNow, Taken, Verdict
 from shared.errors import PermanentError, TransientError
 from shared.mail import mailer
-from shared.mail.mailer import Mailer
+from shared.mail.mailer import Mailer, MailServerAwayError
 
 OF_THE_MAIL: Final = ("mail_refused", "mail_address")
 """Codes of what no other attempt can mend; the others are the installation's trouble, and somebody may mend that."""
+MAIL_OFF: Final = "mail_off"
+UNSENT: Final = "this installation's mail server did not take the mail; the operator finds the reason in the courier's log"
 
 
 class MailSender:
@@ -27,11 +29,14 @@ class MailSender:
                 # The same at every attempt: who gets it twice sees one mail.
                 message_id=str(parcel.delivery_id),
             )
+        except MailServerAwayError as error:
+            return NotNow(UNSENT, details=str(error))
         except TransientError as error:
-            return NotNow(str(error), asked_seconds=error.retry_in_seconds)
+            return NotNow(str(error))
         except PermanentError as error:
-            gone = error.code in OF_THE_MAIL
-            return Never(str(error)) if gone else NotNow(str(error))
+            if error.code in OF_THE_MAIL:
+                return Never(str(error))
+            return NotNow(str(error) if error.code == MAIL_OFF else UNSENT, details=str(error))
         return Taken()
 
 

@@ -1,10 +1,7 @@
 """Sending by HTTP: signed, to a checked address, and whatever the receiver answers is sorted."""
 
 import asyncio
-import math
 import time
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Final
@@ -14,12 +11,21 @@ import httpx
 from services.courier.network import RefusedAddressError
 from services.courier.parcel import Parcel
 from services.courier.verdict import Never, NotNow, Taken, Verdict
+from shared.retry_after import retry_after_seconds
 from shared.version import vigil_version
 from shared.webhooks.signing import signed
 
 ANSWER_SECONDS: Final = 10.0
 """From the look-up of the name to the head of the answer."""
 CONNECT_SECONDS: Final = 3.0
+LONGEST_WAIT_SECONDS: Final = 86_400.0
+"""The longest wait that a receiver may ask for."""
+UNREACHED: Final = (
+    "the receiver was not reached, or did not answer in HTTP; the operator of this installation finds the reason"
+    " in the courier's log"
+)
+"""One text for every attempt without an answer. A text for each cause would let any user list the hosts and open ports
+of this machine's network."""
 
 
 class WebhookSender:
@@ -43,11 +49,9 @@ class WebhookSender:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._posted(parcel.address, body, headers)
         except TimeoutError:
-            return NotNow(f"no answer within {ANSWER_SECONDS:g} s")
-        except RefusedAddressError as error:
-            return NotNow(str(error))
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            return NotNow(f"no answer: {str(error) or type(error).__name__}")
+            return NotNow(UNREACHED, details=f"no answer within {ANSWER_SECONDS:g} s")
+        except (RefusedAddressError, httpx.HTTPError, httpx.InvalidURL) as error:
+            return NotNow(UNREACHED, details=str(error) or type(error).__name__)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -67,7 +71,8 @@ def judged(status_code: int, headers: httpx.Headers) -> Verdict:
         return Never(f"{said}: it wants no more", status_code, stops=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status_code < HTTPStatus.BAD_REQUEST:
         said = f"{said}; redirects are not followed: make a destination of the final address"
-    return NotNow(said, status_code, _asked_seconds(headers.get("retry-after")))
+    asked = retry_after_seconds(headers.get("retry-after"), at_most=LONGEST_WAIT_SECONDS)
+    return NotNow(said, status_code, asked)
 
 
 def _phrase(status_code: int) -> str:
@@ -75,24 +80,3 @@ def _phrase(status_code: int) -> str:
         return f" {HTTPStatus(status_code).phrase}"
     except ValueError:
         return ""
-
-
-def _asked_seconds(retry_after: str | None) -> float | None:
-    """Of a number of seconds, or of a date."""
-    if retry_after is None:
-        return None
-    try:
-        seconds = float(retry_after)
-    except ValueError:
-        return _until(retry_after)
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
-
-
-def _until(date: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(date)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max((moment - datetime.now(UTC)).total_seconds(), 0.0)

@@ -1,4 +1,8 @@
-"""What became of one attempt."""
+"""What became of one attempt.
+
+`why` is shown to the owner of the destination, who may be any user: it must not tell what a network that only this
+machine reaches looks like. `details` go to the operator's log alone.
+"""
 
 from dataclasses import dataclass
 
@@ -18,6 +22,7 @@ class NotNow:
     status_code: int | None = None
     asked_seconds: float | None = None
     """The least wait that the receiver asked for."""
+    details: str | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Never:
     why: str
     status_code: int | None = None
     stops: bool = False
+    details: str | None = None
 
 
 Verdict = Taken | NotNow | Never

@@ -6,12 +6,21 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.observer.past import Past, look_back
 from services.observer.plan import Resolved, resolved
-from services.observer.prompts import ObserverPlan, again_message, user_message
+from services.observer.prompts import (
+    EMPTY_PLAN,
+    ObserverPlan,
+    again_message,
+    first_query,
+    read_plan,
+    user_message,
+)
 from shared.graph import context, seed_types
 from shared.graph.layout import within
 from shared.graph.scope import Scope
+from shared.llm.chat import ChatRequest
 from shared.llm.phase import Model, PhaseRun
-from shared.llm.structured import response_format, structured_answer
+from shared.llm.repair import Repairs
+from shared.llm.structured import UnusableAnswerError, response_format, structured_answer
 from shared.runtime.work import Outcome
 from shared.store import agents, investigations, iterations, memories, steps
 from shared.store.leases import Lease, leased_transaction
@@ -41,7 +50,7 @@ class Observe:
         told = within(memories.lines(kept), MEMORIES_TOKENS)
         message = user_message(agent.mission, graph_context, told)
         run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message)
-        plan = await self._plan(run, scope, past)
+        plan = await self._plan(run, scope, past, agent.mission)
 
         async def write(session: AsyncSession) -> None:
             run.complete(session)
@@ -54,26 +63,49 @@ class Observe:
             )
             await investigations.drop_old(session, lease.agent_id, iteration.number)
 
-        return Outcome(plan.counts, write)
+        return Outcome({**plan.counts, **run.repairs_told}, write)
 
-    async def _plan(self, run: PhaseRun, scope: Scope, past: Past) -> Resolved:
+    async def _plan(self, run: PhaseRun, scope: Scope, past: Past, mission: str) -> Resolved:
         """What repeats, or tells instructions, is told once, and asked to be planned anew; what still does is left out.
 
-        The run is not complete before that is known, so it is completed where the step ends.
+        An agent that knows nothing and plans nothing is told once, too; then its mission is its first query. The run is
+        not complete before that is known, so it is completed where the step ends.
         """
         request = await run.begin(response_format=response_format(ObserverPlan, PLAN))
-        given, request = await structured_answer(run, request, ObserverPlan, name=PLAN, ends=False)
-        plan = await self._resolved(run, scope, past, given)
-        if not plan.repeats and not plan.telling:
+        try:
+            plan, request = await self._asked(run, request, scope, past)
+            if plan.repeats or plan.telling:
+                told = again_message(plan.repeats, plan.telling)
+                plan, request = await self._asked(run, _told(request, told), scope, past)
+            if plan.is_empty and past.graph_is_empty:
+                plan, request = await self._asked(run, _told(request, EMPTY_PLAN), scope, past)
+        except UnusableAnswerError:
+            if not past.graph_is_empty:
+                raise
+            plan = Resolved()
+        if not plan.is_empty or not past.graph_is_empty:
             return plan
-        told = {"role": "user", "content": again_message(plan.repeats, plan.telling)}
-        again, _ = await structured_answer(
-            run, request.following(told), ObserverPlan, name=PLAN, ends=False
+        repairs = Repairs(
+            ["Nothing was planned for an empty graph; the mission is the first query."]
         )
-        return await self._resolved(run, scope, past, again)
+        await run.note_repairs("plan", repairs, key="first_query")
+        first = ObserverPlan(queries=[first_query(mission)], insights=[])
+        return await self._resolved(run, scope, past, first)
+
+    async def _asked(
+        self, run: PhaseRun, request: ChatRequest, scope: Scope, past: Past
+    ) -> tuple[Resolved, ChatRequest]:
+        plan, conversation = await structured_answer(
+            run, request, ObserverPlan, name=PLAN, ends=False, read=read_plan, subject="plan"
+        )
+        return await self._resolved(run, scope, past, plan), conversation
 
     async def _resolved(
         self, run: PhaseRun, scope: Scope, past: Past, plan: ObserverPlan
     ) -> Resolved:
         async with run.transaction() as session:
             return await resolved(session, scope, past, plan, run.secret)
+
+
+def _told(request: ChatRequest, message: str) -> ChatRequest:
+    return request.following({"role": "user", "content": message})

@@ -14,7 +14,7 @@ from shared.graph import citations
 from shared.graph.citations import Kind
 from shared.graph.context.asked import has_written
 from shared.graph.listing import ANY_OF_IDS, listed
-from shared.graph.scope import OWNED, Scope
+from shared.graph.scope import OWNED, OWNED_SQL, Scope
 from shared.store import investigations
 from shared.store.direct import Direct, Row
 from shared.store.joining import IterationRow
@@ -42,6 +42,9 @@ _ANSWERED: Final = Direct(
         Step.ended_at > bindparam("since", type_=DateTime(timezone=True)),
     )
     .order_by(Step.ended_at.desc(), Step.id)
+)
+_HAS_NODES: Final = Direct(
+    f"select exists (select from graph_nodes where agent_id = {OWNED_SQL}) as has_nodes"
 )
 _ANALYSES: Final = Direct(
     select(GraphNode.id, GraphNode.name, GraphNode.properties, GraphNode.created_at, Step.input)
@@ -82,6 +85,8 @@ class Past:
     """Those that still hold, and none of whose nodes was touched since."""
     open_requests: Mapping[UUID, datetime]
     """When each was made."""
+    graph_is_empty: bool = False
+    """Whether the agent has no node at all."""
 
     def answered_before(self, request_ids: Sequence[UUID]) -> list[str]:
         """Objectives that bear on a query which is to answer these requests.
@@ -102,6 +107,7 @@ async def look_back(session: AsyncSession, scope: Scope, iteration: IterationRow
         await _answered(session, scope, iteration),
         await _analyses(session, scope, iteration),
         {request.id: request.created_at for request in requests},
+        not await _HAS_NODES.value(session, scope.bound),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -14,9 +14,6 @@ from shared.graph import context
 from shared.graph.context.asked import request_id_in
 from shared.graph.scope import Scope
 from shared.llm.secrecy import Secret
-
-MAX_PLAN_ITEMS: Final = 20
-"""A plan is asked to be short; one that is not is cut here, so that it cannot cost without bound."""
 
 Input = dict[str, Any]
 
@@ -32,6 +29,10 @@ class Resolved:
     """Items that tell the instructions of who planned them, by their place: `query 1`. A query goes out to the web."""
     dropped_references: list[str] = field(default_factory=list)
     dropped_requests: list[str] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.queries and not self.insights
 
     @property
     def stored(self) -> Input:
@@ -59,13 +60,12 @@ async def resolved(
     Nothing that tells the `secret` is among the queries and insights.
     """
     found = Resolved()
-    for place, query in enumerate(plan.queries[:MAX_PLAN_ITEMS], start=1):
+    for place, query in enumerate(plan.queries, start=1):
         if secret.stands_in(query.objective, query.reasoning, *query.search_hints):
             found.telling.append(f"query {place}")
         else:
             _add_query(found, past, query)
-    insights = plan.insights[: MAX_PLAN_ITEMS - min(len(plan.queries), MAX_PLAN_ITEMS)]
-    for place, insight in enumerate(insights, start=1):
+    for place, insight in enumerate(plan.insights, start=1):
         if secret.stands_in(insight.observation, insight.synthesis_direction):
             found.telling.append(f"insight {place}")
             continue

@@ -1,23 +1,36 @@
 """Knowledge acquisition: from a query to a Markdown document with its sources."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.researcher.guard import reading
 from services.researcher.prompts import acquisition_message
 from services.researcher.situation import Situation
-from services.researcher.sources import told
+from services.researcher.sources import of_pages, told
 from shared.errors import PermanentError
+from shared.events.models import Query
 from shared.graph.scope import Scope
 from shared.graph.sources import keep_pages
+from shared.graph.values import one_line
 from shared.llm.phase import Model, PhaseRun
-from shared.llm.tool_loop import ToolLoop
+from shared.llm.repair import Repairs, cut_text
+from shared.llm.tool_loop import FollowUp, ToolLoop
 from shared.search.client import SearchClient
 from shared.search.tools import knowledge_acquisition
 from shared.store.words import Phase
 from shared.tools import Json
+
+OWN_SEARCHES: Final = 3
+"""That code makes at most where the model makes none."""
+FEWEST_CHARACTERS: Final = 2
+MOST_CHARACTERS: Final = 400
+"""Of a search."""
+_CALLS: Final = ("{", "[{", "<tool_call", "```json")
+"""How calls begin that are written as text when no tool is offered any more."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +38,15 @@ class Acquired:
     document: str
     sources: str
     """The pages that this step was brought, by address, title and date: all that can be named as evidence of it."""
+    repairs: int = 0
+    """That code made of the model's calls and of its document."""
 
 
 async def acquire(model: Model, search: SearchClient, situation: Situation) -> Acquired:
-    """Raises PermanentError where the model wrote no document. Every page that was brought is kept."""
+    """Raises PermanentError where there is no document. Every page that was brought is kept.
+
+    What the model does not search for is searched for by code, and what it does not write down is taken from the pages.
+    """
     message = acquisition_message(situation.agent.mission, situation.query, situation.graph_context)
     run = PhaseRun(
         model,
@@ -39,17 +57,59 @@ async def acquire(model: Model, search: SearchClient, situation: Situation) -> A
         context=situation.graph_context,
     )
     keep = partial(_keep, situation.scope)
-    loop = ToolLoop(run, knowledge_acquisition(search, keep), guard=reading)
+    loop = ToolLoop(
+        run,
+        knowledge_acquisition(search, keep),
+        guard=reading,
+        must_act=True,
+        review=partial(_looks_up_something, situation.query),
+    )
     document = await loop.last_words()
+    pages = _pages(loop)
+    if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
+        document = of_pages(pages)
+        repairs = Repairs(["No usable document was written; the pages' own words are used."])
+        await run.note_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
-    brought = [
+    return Acquired(document, told(pages), run.repair_count)
+
+
+def _looks_up_something(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
+    """A `Review`: a document for which nothing was searched or read is none, so its query is searched for then."""
+    if any(loop.results_of(tool) for tool in ("tavilySearch", "tavilyExtract", "tavilyResearch")):
+        return None
+    hints = [
+        hint for each in query.search_hints if len(hint := one_line(each)) >= FEWEST_CHARACTERS
+    ]
+    searches = list(dict.fromkeys(hints)) or [one_line(query.objective)]
+    return FollowUp(
+        "Nothing was searched or read for the document, so the query's own searches were made.",
+        calls=[
+            ("tavilySearch", {"query": cut_text(each, MOST_CHARACTERS)})
+            for each in searches[:OWN_SEARCHES]
+        ],
+    )
+
+
+def _is_document(document: str, pages: Sequence[Json], *, was_searched_for: bool) -> bool:
+    """Whether anything can be built of it.
+
+    What was first written without any search must name a page the second time; so must what looks like a call of a tool.
+    """
+    text = document.strip()
+    if text and not was_searched_for and not text.startswith(_CALLS):
+        return True
+    return any(str(page["url"]) in text for page in pages)
+
+
+def _pages(loop: ToolLoop) -> list[Json]:
+    return [
         page
         for tool in ("tavilySearch", "tavilyExtract")
         for answer in loop.results_of(tool)
         for page in answer["results"]
     ]
-    return Acquired(document, told(brought))
 
 
 async def _keep(scope: Scope, session: AsyncSession, answer: Json) -> None:

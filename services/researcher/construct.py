@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from services.researcher.acquire import Acquired
-from services.researcher.prompts import construction_message
+from services.researcher.prompts import NOTHING_WRITTEN, construction_message
 from services.researcher.situation import Situation
 from shared.graph.tools import Tools
 from shared.llm.embedding import Embeddings
 from shared.llm.phase import Model, PhaseRun
-from shared.llm.tool_loop import ToolLoop
+from shared.llm.tool_loop import FollowUp, ToolLoop
 from shared.store.words import Phase
 from shared.tools import Json
 
@@ -21,6 +21,8 @@ class Written:
 
     nodes: Sequence[UUID]
     edges: Sequence[UUID]
+    repairs: int = 0
+    """That code made of the model's calls."""
 
 
 async def construct(
@@ -42,11 +44,22 @@ async def construct(
         message,
         context=situation.graph_context,
     )
-    loop = ToolLoop(run, tools)
+    review = _writes_something if acquired.sources else None
+    loop = ToolLoop(run, tools, must_act=True, review=review)
     await loop.last_words()
     return loop.embeddings, Written(
         nodes=_different(loop.results_of("addGraphNode"), "nodeId"),
         edges=_different(loop.results_of("addGraphEdge"), "edgeId"),
+        repairs=run.repair_count,
+    )
+
+
+def _writes_something(_: str, loop: ToolLoop) -> FollowUp | None:
+    """A `Review`: a document with sources is worth at least one write, or a second look."""
+    if loop.results_of("addGraphNode") or loop.results_of("addGraphEdge"):
+        return None
+    return FollowUp(
+        "Construction ended without a single write, so it was asked once more.", NOTHING_WRITTEN
     )
 
 

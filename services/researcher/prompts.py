@@ -39,6 +39,13 @@ When all is written, answer with one sentence that says what was added.
 {_DATA_ONLY}"""
 
 
+NOTHING_WRITTEN = """\
+You ended without writing anything into the graph, although the document has facts and sources. Add the most important \
+things that it names with addGraphNode now, each with a quote of a source as its evidence, then connect them with \
+addGraphEdge. Only if the document really says nothing that bears on the mission, say so in one sentence."""
+"""What construction is told once that ends without a single write."""
+
+
 def acquisition_message(mission: str, query: Query, graph_context: str) -> str:
     return "\n\n".join(
         [

@@ -46,6 +46,8 @@ class Research:
             embeddings, situation.scope, self.meaning, written.nodes, sweeps=step.index == 0
         )
         result = {"nodes": len(written.nodes), "edges": len(written.edges)}
+        if repairs := acquired.repairs + written.repairs:
+            result["repairs"] = repairs
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 
         async def answer(session: AsyncSession) -> None:

@@ -1,6 +1,6 @@
 """What every event carries, whatever it says."""
 
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Self
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -8,7 +8,16 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 
 EVENT_NAMESPACE = uuid5(NAMESPACE_URL, "urn:vigil:event")
 
-Utc = Annotated[AwareDatetime, AfterValidator(lambda moment: moment.astimezone(UTC))]
+
+def in_utc(moment: datetime) -> datetime:
+    """Raises ValueError where the moment, in UTC, is before the year 1 or after the year 9999."""
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{moment.isoformat()} is out of range") from error
+
+
+Utc = Annotated[AwareDatetime, AfterValidator(in_utc)]
 
 
 def event_id(event_type: str, *subject_ids: UUID) -> UUID:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.errors import TransientError
+from shared.errors import RetrySoonError
 from shared.graph.scope import OWNED_SQL
 from shared.graph.spelled import spelled
 from shared.store.direct import Direct
@@ -100,7 +100,7 @@ async def write(
 ) -> bool:
     """False where what is new is there already, or a name of it is another's.
 
-    Raises TransientError where a page was retracted.
+    Raises RetrySoonError where a page was retracted.
     """
     given = {
         **thing,
@@ -111,7 +111,7 @@ async def write(
     direct, pages = spelled(statement, "page", list({row["source_id"] for row in evidence}))
     told = await direct.row(session, {**given, **pages})
     if told.is_retracted:
-        raise TransientError("a page was retracted while it was quoted", counts=False)
+        raise RetrySoonError("a page was retracted while it was quoted")
     is_written: bool = told.is_written
     return is_written
 

@@ -1,5 +1,6 @@
 """The types of an agent's nodes and edges: what there are, and making new ones."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -58,6 +59,14 @@ class EdgeType:
 _Type = TypeVar("_Type", NodeType, EdgeType)
 
 
+class UnknownTypeError(ToolRefusalError):
+    """There is no type of that name. `meant` is the one whose name differs in case, signs or a plural only, if any."""
+
+    def __init__(self, message: str, meant: str | None) -> None:
+        super().__init__(message)
+        self.meant = meant
+
+
 async def node_types(session: AsyncSession, scope: Scope) -> list[NodeType]:
     """Every node type of the agent, by name."""
     rows = await session.scalars(
@@ -86,8 +95,7 @@ async def node_type(session: AsyncSession, scope: Scope, name: str) -> NodeType:
         )
     )
     if row is None:
-        known = [each.name for each in await node_types(session, scope)]
-        raise ToolRefusalError(_unknown("node type", name, known))
+        raise _unknown_type("node type", name, await node_types(session, scope))
     return _node_type(row)
 
 
@@ -99,8 +107,7 @@ async def edge_type(session: AsyncSession, scope: Scope, name: str) -> EdgeType:
         )
     )
     if row is None:
-        known = [each.name for each in await edge_types(session, scope)]
-        raise ToolRefusalError(_unknown("edge type", name, known))
+        raise _unknown_type("edge type", name, await edge_types(session, scope))
     return _edge_type(row)
 
 
@@ -208,6 +215,11 @@ def _same(name: str, known: Iterable[_Type]) -> _Type | None:
     return min(alike, key=lambda each: each.name != name, default=None)
 
 
+def refuse_bad_justification(text: str | None) -> None:
+    """Raises ToolRefusalError where it can be none."""
+    _justified(text)
+
+
 def _justified(text: str | None) -> str | None:
     return None if text is None else _sentence(text, "justification")
 
@@ -230,6 +242,12 @@ def _sentence(text: str, what: str) -> str:
             f"{what}: {len(line)} characters; give 1 to {_MAX_DESCRIPTION_CHARACTERS}."
         )
     return line
+
+
+def _unknown_type(what: str, name: str, known: Sequence[_Type]) -> UnknownTypeError:
+    same = _same(re.sub(r"[^A-Za-z0-9]", "", name), known)
+    told = _unknown(what, name, [each.name for each in known])
+    return UnknownTypeError(told, None if same is None else same.name)
 
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> str:

@@ -39,25 +39,30 @@ def refuse_large(value: Json, what: str, limit_bytes: int = MAX_PROPERTIES_BYTES
         )
 
 
-def refuse_unstorable(value: Any, path: str, depth: int = 0) -> None:
+def refuse_unstorable(
+    value: Any, path: str, depth: int = 0, *, largest: int = _MAX_INTEGER
+) -> None:
     """Refuses what JSON columns cannot hold: NUL, half surrogates, infinities, bottomless nesting."""
     if depth > _MAX_DEPTH:
         raise ToolRefusalError(f"{path}: nested more than {_MAX_DEPTH} deep; make it flatter.")
     if isinstance(value, dict):
         for key, inner in value.items():
             refuse_unstorable(key, f"a key of {path}")
-            refuse_unstorable(inner, f"{path}.{key}", depth + 1)
+            refuse_unstorable(inner, f"{path}.{key}", depth + 1, largest=largest)
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            refuse_unstorable(inner, f"{path}[{index}]", depth + 1)
+            refuse_unstorable(inner, f"{path}[{index}]", depth + 1, largest=largest)
     elif isinstance(value, str):
         _refuse_text(value, path)
     elif isinstance(value, float) and not math.isfinite(value):
         raise ToolRefusalError(
             f"{path}: {value} is no JSON number; leave it out, or say it in words."
         )
-    elif isinstance(value, int) and abs(value) > _MAX_INTEGER:
-        raise ToolRefusalError(f"{path}: the number is beyond 10^30; give it in a larger unit.")
+    elif isinstance(value, int) and abs(value) > largest:
+        power = len(str(largest)) - 1
+        raise ToolRefusalError(
+            f"{path}: the number is beyond 10^{power}; give it in a larger unit."
+        )
 
 
 def _refuse_text(text: str, path: str) -> None:

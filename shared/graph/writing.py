@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.errors import TransientError
+from shared.errors import RetrySoonError
 from shared.graph.grounds import Found
 from shared.graph.lines import utc
 from shared.graph.making import Rows
@@ -151,7 +151,7 @@ async def made_or_locked(
         if (made := await new()) is not None:
             return made
         is_there = True
-    raise TransientError(f"{thing.id} comes and goes while it is written", counts=False)
+    raise RetrySoonError(f"{thing.id} comes and goes while it is written")
 
 
 def _claims(thing: Thing, found: Sequence[Found]) -> list[Claim]:

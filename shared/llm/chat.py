@@ -30,6 +30,8 @@ class ChatAnswer:
     finish_reason: str
     input_tokens: int | None = None
     output_tokens: int | None = None
+    usage_fault: str | None = None
+    """Why the server's own count of tokens is not usable, where it is not: then the call is booked at its bound."""
 
     @property
     def text(self) -> str:
@@ -53,12 +55,18 @@ class ChatRequest:
     response_format: dict[str, Any] | None = None
     most_output_tokens: int | None = None
     """Sent with it, and no part of what it asks: a call is the same where this was changed since."""
+    asks_again: bool = False
+    """Whether it asks for the correction of an answer that did not fit. Kept for people, and no part of what it asks."""
+    tool_choice: str | None = None
+    """`required` where the model must call a tool. It is part of this one request, and of none that follows it."""
 
     def following(self, *messages: Message) -> "ChatRequest":
-        return replace(self, messages=(*self.messages, *messages))
+        return replace(
+            self, messages=(*self.messages, *messages), asks_again=False, tool_choice=None
+        )
 
     def without_tools(self, *messages: Message) -> "ChatRequest":
-        return replace(self, messages=(*self.messages, *messages), tools=())
+        return replace(self.following(*messages), tools=())
 
     @property
     def body(self) -> dict[str, Any]:
@@ -66,6 +74,8 @@ class ChatRequest:
         body: dict[str, Any] = {"model": self.model, "messages": list(self.messages)}
         if self.tools:
             body["tools"] = list(self.tools)
+            if self.tool_choice is not None:
+                body["tool_choice"] = self.tool_choice
         if self.response_format is not None:
             body["response_format"] = self.response_format
         return body
@@ -82,11 +92,15 @@ class ChatRequest:
 
     @cached_property
     def _call(self) -> CallRequest:
-        summary = {
+        summary: dict[str, Any] = {
             "messages": len(self.messages),
             "tools": [tool["function"]["name"] for tool in self.tools],
             "structured": self.response_format is not None,
         }
+        if self.response_format is not None:
+            summary["schema"] = self.response_format["json_schema"]["name"]
+        if self.asks_again:
+            summary["asks_again"] = True
         return CallRequest(CallKind.LLM, self.body, summary, self.model)
 
 

@@ -1,13 +1,14 @@
 """What texts mean, by the model server: `/embeddings`, as OpenAI speaks it and many servers do."""
 
+import base64
 import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from openai.types import CreateEmbeddingResponse
-
-from shared.errors import PermanentError, TransientError, VigilError
+from shared.errors import PermanentError, VigilError
+from shared.llm.answers import AnswerError, usage_of
 from shared.llm.provider import IDEMPOTENCY_KEY
 from shared.llm.server import ModelServer
 from shared.store.embeddings import EmbeddingRequest, Vector
@@ -37,20 +38,33 @@ class Embedder:
 
         Raises PermanentError for what another try cannot mend, TransientError for the rest.
         """
+        seconds = ANSWER_SECONDS + SECONDS_FOR_EACH * len(request.texts)
         async with in_flight.sending():
-            sent = self.server.client.embeddings.create(
+            sent = self.server.client.embeddings.with_raw_response.create(
                 **request.body,
-                timeout=ANSWER_SECONDS + SECONDS_FOR_EACH * len(request.texts),
+                timeout=seconds,
                 extra_headers={IDEMPOTENCY_KEY: in_flight.key},
             )
-            return _read(await self.server.asked(sent, request.model), request)
+            limit = f"{seconds:g} s, the time that vectors are waited for"
+            answer = await self.server.object_of(sent, request.model, limit=limit)
+            return _read(self.server.name, answer, request)
 
 
-def _read(answer: CreateEmbeddingResponse, request: EmbeddingRequest) -> Embedded:
-    vectors = [each.embedding for each in sorted(answer.data, key=lambda each: each.index)]
+def _read(server: str, answer: dict[str, Any], request: EmbeddingRequest) -> Embedded:
+    # Nothing is made of the output: only what went in is counted.
+    usage = usage_of(answer.get("usage"), "prompt_tokens", "prompt_tokens")
+    try:
+        data = sorted(answer["data"], key=lambda each: each.get("index", 0))
+        vectors = [_vector(each["embedding"]) for each in data]
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
+        raise AnswerError(
+            f"{server} sent vectors that cannot be read: {error!r}", said=repr(answer), usage=usage
+        ) from None
     if len(vectors) != len(request.texts):
-        raise TransientError(
-            f"the model server gave {len(vectors)} vectors for {len(request.texts)} texts"
+        raise AnswerError(
+            f"{server} gave {len(vectors)} vectors for {len(request.texts)} texts",
+            said=repr(answer),
+            usage=usage,
         )
     for vector in vectors:
         if len(vector) != DIMENSIONS:
@@ -60,5 +74,14 @@ def _read(answer: CreateEmbeddingResponse, request: EmbeddingRequest) -> Embedde
                 "asked for; name another model by VIGIL_EMBEDDING_MODEL, one that takes `dimensions`",
             )
         if not all(map(math.isfinite, vector)):
-            raise TransientError("the model server gave a vector with what is no number")
-    return Embedded(vectors, answer.usage.prompt_tokens if answer.usage else None)
+            raise AnswerError(
+                f"{server} gave a vector with what is no number", said=repr(answer), usage=usage
+            )
+    return Embedded(vectors, usage.input_tokens)
+
+
+def _vector(given: Any) -> Vector:
+    """Numbers, or the SDK's default: base64 of little-endian floats. Raises ValueError or TypeError."""
+    if isinstance(given, str):
+        return [number for (number,) in struct.iter_unpack("<f", base64.b64decode(given))]
+    return [float(number) for number in given]

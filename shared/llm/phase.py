@@ -1,36 +1,44 @@
 """One run of a phase, resumable at any instant: what was answered is taken from the ledger, never asked again."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property, partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
-from shared.errors import VigilError
+from shared.errors import PermanentError, VigilError
 from shared.llm.account import Account
+from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.embedder import Embedder
 from shared.llm.prices import Prices
 from shared.llm.provider import Provider
 from shared.llm.purse import Purse
+from shared.llm.repair import Repairs
 from shared.llm.secrecy import Secret
-from shared.store import agents, interactions, ledger
+from shared.store import agents, interactions, leases, ledger
 from shared.store.database import Database
 from shared.store.in_flight import InFlight
 from shared.store.leases import Lease, ensure_held
 from shared.store.ledger import CallAnswer, CallRequest, NewRow
+from shared.store.paid_calls import Failure
 from shared.store.round_trip import RoundTrip
+from shared.store.steps import end_wait
+from shared.store.storable import error_text
 from shared.store.tables import Agent, Call, Interaction
 from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import Phase
 from shared.tools import Json
 
 T = TypeVar("T")
+
+MAX_TIMEOUTS: Final = 2
+"""How often one request is sent and then given up for taking too long."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class Model:
     """Sent with each request, so that what it can cost is known before; thoughts count among them."""
     embedder: Embedder | None = None
     """None where nothing is searched by meaning."""
+    requires_tools: bool = True
+    """Whether requests that must call a tool say so with `tool_choice`."""
 
 
 class Listener(Protocol):
@@ -92,6 +102,9 @@ class PhaseRun:
         self._system_prompt = system_prompt
         self._context = context
         self._interaction: Interaction | None = None
+        self._has_been_answered = False
+        self.repair_count = 0
+        """Repairs that were recorded in this run, or by the run that it resumes."""
         self._unit = lease.unit or UnitOfWork(
             model.database, partial(ensure_held, lease=lease), waits=False
         )
@@ -121,8 +134,14 @@ class PhaseRun:
         self,
         tools: Sequence[dict[str, Any]] = (),
         response_format: dict[str, Any] | None = None,
+        *,
+        must_act: bool = False,
     ) -> ChatRequest:
-        """The first request; once it has an answer, as it was first sent, whatever the prompts or knowledge are now."""
+        """The first request; once it has an answer, as it was first sent, whatever the prompts or knowledge are now.
+
+        With `must_act` it demands a tool call of the model, where the settings allow that.
+        """
+        demanded = {"tool_choice": "required"} if must_act and self._model.requires_tools else {}
         async with self.transaction() as session:
             self._interaction = await interactions.open_or_resume(
                 session,
@@ -133,6 +152,7 @@ class PhaseRun:
                 request={
                     "messages": [{"role": "user", "content": self._user_message}],
                     "tools": [tool["function"]["name"] for tool in tools],
+                    **demanded,
                 },
                 context=self._context,
             )
@@ -145,9 +165,36 @@ class PhaseRun:
                 tuple(tools),
                 response_format,
                 self._model.most_output_tokens[self.phase],
+                tool_choice=self.tool_choice,
             )
             self.open_call(session, request.as_call())
         return request
+
+    @property
+    def tool_choice(self) -> str | None:
+        """What a request of this run says that must call a tool: as the first one said, whatever the settings are now."""
+        choice: str | None = self.interaction.request.get("tool_choice")
+        return choice
+
+    async def note_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
+        """Records what was repaired of an answer; `key` tells it from what was repaired of others."""
+        if repairs:
+            async with self.transaction() as session:
+                self.tell_repairs(session, subject, repairs, key=key)
+
+    def tell_repairs(
+        self, session: AsyncSession, subject: str, repairs: Repairs, *, key: str
+    ) -> None:
+        """As `note_repairs`, as part of a transaction."""
+        if repairs:
+            self.repair_count += len(repairs)
+            event = {"type": "repair", "key": key, "subject": subject, "repairs": repairs.told}
+            self.tell(session, event)
+
+    @property
+    def repairs_told(self) -> Json:
+        """For the result of the run's step: how much was repaired, where anything was."""
+        return {"repairs": self.repair_count} if self.repair_count else {}
 
     async def answer_to(
         self,
@@ -156,20 +203,24 @@ class PhaseRun:
         is_last: Callable[[ChatAnswer], bool],
         paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
         listener: Listener | None = None,
+        understood: Callable[[ChatAnswer], ChatAnswer] = lambda answer: answer,
     ) -> tuple[UUID, ChatAnswer]:
         """The model's answer with its id in the ledger, from the ledger where it is there.
 
-        One commit records the answer and opens the calls that it leads to; `is_last` says whether it ends the phase.
+        The ledger keeps what the server said; `is_last`, `paid_calls`, the listener and the caller get what `understood`
+        makes of it. One commit records the answer and opens the calls that it leads to; `is_last` says whether it ends
+        the phase.
         """
         call = await self.opened(request.as_call())
         if call.answered_at is not None:
-            answer = _restored(call)
+            answer = understood(_restored(call))
         else:
             hear = None if listener is None else listener.hear
-            answer = await self.sent(
-                call, partial(self._model.provider.complete, request, hear=hear)
+            said = await self.sent(call, partial(self._model.provider.complete, request, hear=hear))
+            answer = understood(said)
+            await self._recorded(
+                request, call, said, is_last=is_last(answer), paid_calls=paid_calls(answer)
             )
-            await self._recorded(request, call, answer, is_last=is_last, paid_calls=paid_calls)
         if listener is not None:
             await self._unit.commit()
             await listener.heard(answer.text, answer.tool_calls)
@@ -184,10 +235,12 @@ class PhaseRun:
         with self._unit.sending():
             try:
                 answer = await ask(self._in_flight(call, is_needed=is_needed))
-            except VigilError:
+            except VigilError as error:
+                await self._record_failure(call, error)
                 await self._purse.give_up(call)
                 raise
         reach(CrashPoint.CALL_ANSWERED)
+        self._has_been_answered = True
         return answer
 
     async def record(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
@@ -195,6 +248,8 @@ class PhaseRun:
 
         async def written(session: AsyncSession) -> T:
             self._unit.once_committed(partial(reach, CrashPoint.CALL_RECORDED))
+            if self.lease.is_after_wait and self._has_been_answered:
+                await end_wait(session, self.lease)
             return await write(session)
 
         return await self._unit.keep(written)
@@ -255,8 +310,61 @@ class PhaseRun:
         async def keep(reference: str) -> None:
             await self.record(lambda session: ledger.refer_call(session, call.id, reference))
 
-        sending = partial(self._purse.sending, call, is_needed=is_needed)
-        return InFlight(str(call.id), call.provider_ref, keep, sending)
+        progressed = partial(ledger.report_progress, self._model.database, call.id)
+        sending = partial(self._sending, call, is_needed=is_needed)
+        return InFlight(_key(call), call.provider_ref, keep, sending, progressed)
+
+    @asynccontextmanager
+    async def _sending(self, call: Call, *, is_needed: bool) -> AsyncIterator[None]:
+        """One sending of `call`. One that brings no usable answer is recorded with what it cost.
+
+        Raises PermanentError where Vigil's own time limits have ended it as often as they may.
+        """
+        await self._ensure_patience(call)
+        try:
+            async with self._purse.sending(call, is_needed=is_needed):
+                yield
+        except AnswerError as error:
+            await self._record_failure(call, error)
+            if error.kind is FailureKind.TIMEOUT:
+                await self._ensure_patience(call, error)
+            raise
+
+    async def _record_failure(self, call: Call, error: BaseException) -> None:
+        failed = error if isinstance(error, AnswerError) else error.__cause__
+        if not isinstance(failed, AnswerError) or failed.is_recorded:
+            return
+        failed.is_recorded = True
+        usage = failed.usage
+        cost_usd = self._model.prices.tokens_usd(
+            call.model or "", usage.input_tokens, usage.output_tokens
+        )
+        failure = Failure(
+            failed.kind,
+            error_text(str(failed)),
+            failed.said,
+            usage.input_tokens,
+            usage.output_tokens,
+            cost_usd,
+        )
+        await self._purse.fail(call, self.lease.epoch, failure)
+
+    async def _ensure_patience(self, call: Call, cause: AnswerError | None = None) -> None:
+        """Raises PermanentError where too many sendings of `call` ended by a time limit since a person last asked for its
+        step's retry.
+        """
+        timeouts = [each for each in call.failures or () if each["kind"] == FailureKind.TIMEOUT]
+        if len(timeouts) < MAX_TIMEOUTS:
+            return
+        async with self.transaction() as session:
+            retried_epoch = await leases.retried_epoch(session, self.lease.step_id)
+        recent = [each for each in timeouts if each["epoch"] > retried_epoch]
+        if len(recent) >= MAX_TIMEOUTS:
+            raise PermanentError(
+                "llm_timeout",
+                f"{recent[-1]['error']}. It was sent {len(recent)} times and is not sent again: raise that setting, or use "
+                "a faster model or server",
+            ) from cause
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """Part of a transaction that only the holder of this step can begin; see `UnitOfWork`."""
@@ -268,28 +376,37 @@ class PhaseRun:
         call: Call,
         answer: ChatAnswer,
         *,
-        is_last: Callable[[ChatAnswer], bool],
-        paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]],
+        is_last: bool,
+        paid_calls: Sequence[CallRequest],
     ) -> None:
         recorded = self._as_recorded(request, answer)
 
         async def write(session: AsyncSession) -> None:
             self.tell(session, {"type": "answer", "call_id": str(call.id)})
-            if is_last(answer):
+            if is_last:
                 self.complete(session)
             self._account.answer(call, recorded)
-            for paid in paid_calls(answer):
+            for paid in paid_calls:
                 self.open_call(session, paid)
 
         await self.record(write)
 
     def _as_recorded(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
+        content = {"message": answer.message, "finish_reason": answer.finish_reason}
+        if answer.usage_fault is not None:
+            content["usage_fault"] = answer.usage_fault
         return CallAnswer(
-            {"message": answer.message, "finish_reason": answer.finish_reason},
+            content,
             answer.input_tokens,
             answer.output_tokens,
             self._model.prices.tokens_usd(request.model, answer.input_tokens, answer.output_tokens),
         )
+
+
+def _key(call: Call) -> str:
+    """The idempotency key of the next sending: a server that heeds it would only repeat an answer that is not usable."""
+    unusable = sum(each["kind"] == FailureKind.UNUSABLE for each in call.failures or ())
+    return f"{call.id}-{unusable}" if unusable else str(call.id)
 
 
 def _restored(call: Call) -> ChatAnswer:

@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from shared.errors import PermanentError
 
@@ -17,6 +17,13 @@ TOKENS_PER_PRICE: Final = Decimal(1_000_000)
 
 SMALLEST_USD: Final = Decimal("0.00000001")
 """What is finer cannot be stored; amounts are rounded up to it."""
+LARGEST_USD: Final = Decimal(1_000_000)
+"""A single call that costs as much cannot be stored, so its count of tokens is wrong."""
+
+SANDBOX_MODELS: Final = "sandbox-"
+SANDBOX_OPERATIONS: Final = "sandbox_"
+"""What the names of the sandbox's models and operations begin with."""
+_FREE: Final = Decimal(0)
 
 Usd = Annotated[Decimal, Field(ge=0, le=10_000)]
 
@@ -82,10 +89,11 @@ class Prices(_Entry):
     def tokens_usd(
         self, model: str, input_tokens: int | None, output_tokens: int | None
     ) -> Decimal | None:
-        """What an answer has cost; None where the server did not say how many tokens it took."""
+        """What an answer has cost; None where the server did not say how many tokens it took, or said what cannot be."""
         if input_tokens is None or output_tokens is None:
             return None
-        return self.of_model(model).cost_usd(input_tokens, output_tokens)
+        usd = self.of_model(model).cost_usd(input_tokens, output_tokens)
+        return usd if usd < LARGEST_USD else None
 
     def most_usd(self, model: str, request_bytes: int, most_output_tokens: int) -> Decimal:
         """The most that a request of that size (UTF-8, as JSON) can cost.
@@ -97,6 +105,22 @@ class Prices(_Entry):
         # Between none and the most of the input: a price for long contexts need not be the higher one.
         few = min(request_bytes, price.long_context.above_tokens) if price.long_context else 0
         return max(price.cost_usd(tokens, most_output_tokens) for tokens in (few, request_bytes))
+
+    def of_sandbox(self, *, model: bool, search: bool) -> "Prices":
+        """Where the built-in sandbox answers for the model or the search service: nothing costs, unless the list has
+        prices of the sandbox's own, for tests.
+        """
+        fallback, models, operations = self.fallback, self.models, self.operations
+        if model:
+            models = {name: models[name] for name in models if name.startswith(SANDBOX_MODELS)}
+            fallback = fallback.model_copy(update={"input": _FREE, "output": _FREE})
+        if search:
+            operations = {
+                name: operations.get(f"{SANDBOX_OPERATIONS}{name}", _FREE) for name in operations
+            }
+            fallback = fallback.model_copy(update={"operation": _FREE})
+        given = {"fallback": fallback, "models": models, "operations": operations}
+        return self.model_copy(update=given)
 
     def overridden(self, models: Mapping[str, tuple[float, float]]) -> "Prices":
         """With these prices (input, output) in place of what is listed for their models."""
@@ -112,7 +136,11 @@ def read_prices(file: Path = SHIPPED) -> Prices:
     try:
         with file.open("rb") as opened:
             return Prices.model_validate(tomllib.load(opened, parse_float=Decimal))
-    except (OSError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except (
+        OSError,
+        ValueError,
+        RecursionError,
+    ) as error:  # ValueError: TOML, its numbers, and what they mean
         raise PermanentError(
             "prices_file",
             f"the prices in {file} cannot be used: {error}; mend them, or name another file by VIGIL_PRICES_FILE",

@@ -16,6 +16,7 @@ from shared.store.budgets.books import Sending
 from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.ledger import CallAnswer
+from shared.store.paid_calls import Failure
 from shared.store.round_trip import RoundTrip
 from shared.store.tables import Call
 from shared.store.unit_of_work import UnitOfWork
@@ -100,6 +101,16 @@ class Purse:
             trip.ask(books.closed(closing))
 
         self._unit.last(close)
+
+    async def fail(self, call: Call, epoch: int, failure: Failure) -> None:
+        """The last sending of `call` is over without a usable answer: that and its cost is committed now."""
+        fare = self._fares.pop(call.id, None)
+        if fare is None:
+            return
+        async with self._unit.transaction() as session:
+            failed = await paid_calls.fail_sending(session, fare.sending, epoch, failure)
+        if failed is not None:
+            call.failures = [*(call.failures or ()), failed]
 
     def was_billed(self, call: Call) -> bool:
         """Whether any sending of this run's may have been."""

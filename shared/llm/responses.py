@@ -3,9 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openai.types.responses import Response, ResponseFunctionToolCall, ResponseOutputMessage
-
-from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, assistant_message
+from shared.llm.answers import (
+    AnswerError,
+    Said,
+    UnreadableError,
+    arguments_of,
+    text_of,
+    usage_of,
+)
+from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
 
 Json = dict[str, Any]
 
@@ -20,6 +26,8 @@ def body_of(request: ChatRequest) -> Json:
     }
     if request.tools:
         body["tools"] = [_tool(tool["function"]) for tool in request.tools]
+        if request.tool_choice is not None:
+            body["tool_choice"] = request.tool_choice
     if request.most_output_tokens is not None:
         body["max_output_tokens"] = request.most_output_tokens
     if request.response_format is not None:
@@ -27,20 +35,25 @@ def body_of(request: ChatRequest) -> Json:
     return body
 
 
-def answer_of(response: Response) -> ChatAnswer:
-    """The answer of a response that is complete, or was cut short: then its finish reason says why."""
-    calls = [
-        ToolCall(item.call_id, item.name, item.arguments)
-        for item in response.output
-        if isinstance(item, ResponseFunctionToolCall)
-    ]
-    usage = response.usage
-    return ChatAnswer(
-        message=assistant_message(_text(response) or None, calls),
-        finish_reason=_finish_reason(response, calls=bool(calls)),
-        input_tokens=usage.input_tokens if usage else None,
-        output_tokens=usage.output_tokens if usage else None,
-    )
+def answer_of(server: str, response: Json) -> ChatAnswer:
+    """The answer of a response that is complete, or was cut short: then its finish reason says why.
+
+    Raises AnswerError where it cannot be used.
+    """
+    usage = usage_of(response.get("usage"), "input_tokens", "output_tokens")
+    said = Said(usage=usage)
+    try:
+        output = _objects(response.get("output"))
+        said.text, said.refusal = _text(output)
+        said.calls = [_call(item) for item in output if item.get("type") == "function_call"]
+    except UnreadableError as error:
+        raise AnswerError(
+            f"{server} sent a response that cannot be read, {error}",
+            said=repr(response),
+            usage=usage,
+        ) from None
+    said.finish_reason = _finish_reason(response, calls=bool(said.calls))
+    return said.answer(server, said.refusal or said.text or repr(response))
 
 
 def _items(message: Message) -> Iterator[Json]:
@@ -64,18 +77,31 @@ def _tool(function: Mapping[str, Any]) -> Json:
     return {"type": "function", "strict": False, **function}
 
 
-def _text(response: Response) -> str:
-    """What it said; thoughts that it told on the way are no part of it where it marks its last words."""
-    said = [item for item in response.output if isinstance(item, ResponseOutputMessage)]
-    final = [item for item in said if item.phase == "final_answer"] or said
-    return "".join(
-        part.text for item in final for part in item.content if part.type == "output_text"
-    )
+def _objects(given: Any) -> list[Json]:
+    if not isinstance(given, list):
+        raise UnreadableError("its output is no list")
+    return [item for item in given if isinstance(item, dict)]
 
 
-def _finish_reason(response: Response, *, calls: bool) -> str:
-    if response.status == "incomplete":
-        details = response.incomplete_details
-        reason = details.reason if details else None
-        return _FINISH_REASONS.get(reason or "", reason or "length")
+def _call(item: Json) -> ToolCall:
+    name, call_id = item.get("name"), item.get("call_id")
+    if not isinstance(name, str):
+        raise UnreadableError("a function call has no name")
+    return ToolCall(call_id if isinstance(call_id, str) else "", name, arguments_of(item) or "{}")
+
+
+def _text(output: list[Json]) -> tuple[str, str]:
+    """What it said, and what it refused. Thoughts told on the way are no part of it where it marks its last words."""
+    said = [item for item in output if item.get("type") == "message"]
+    final = [item for item in said if item.get("phase") == "final_answer"] or said
+    parts = [text_of(item.get("content")) for item in final]
+    return "".join(text for text, _ in parts), "".join(refusal for _, refusal in parts)
+
+
+def _finish_reason(response: Json, *, calls: bool) -> str:
+    if response.get("status") == "incomplete":
+        details = response.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        told = reason if isinstance(reason, str) else "length"
+        return _FINISH_REASONS.get(told, told)
     return "tool_calls" if calls else "stop"

@@ -1,9 +1,10 @@
 """The loop that hands a phase its tools and no others."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, TypeGuard
 from uuid import UUID
@@ -12,9 +13,11 @@ from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
-from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
+from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.embedding import Embeddings
 from shared.llm.phase import Listener, PhaseRun
+from shared.llm.repair import Repairs
+from shared.llm.tool_calls import arguments_of, call_repairs, understood
 from shared.llm.tool_texts import faults, reply, texts_in
 from shared.store import turns
 from shared.store.embeddings import EmbeddingRequest
@@ -22,6 +25,7 @@ from shared.store.in_flight import InFlight
 from shared.store.ledger import CallRequest
 from shared.store.words import CallKind
 from shared.tools import (
+    UNDERSTOOD,
     Arguments,
     Guard,
     Json,
@@ -34,6 +38,8 @@ from shared.tools import (
 )
 
 MAX_TOOL_ROUNDS = 10
+MAX_CALLS_AT_ONCE = 128
+"""Tool calls of one answer that are made; further ones are refused."""
 
 _ROUNDS_USED_UP = (
     f"All {MAX_TOOL_ROUNDS} rounds of tool calls are used up. Answer now with what you have."
@@ -46,6 +52,30 @@ _TOLD_INSTRUCTIONS = (
 )
 
 
+_TOO_MANY_CALLS = (
+    f"only the first {MAX_CALLS_AT_ONCE} tool calls of an answer are made, and this is a later one; make it again if it "
+    "is still needed"
+)
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """What follows, once, on last words that come too early: calls that the phase makes itself, else a message.
+
+    The calls are made, paid for and recorded as if the model had made them in place of its words.
+    """
+
+    repair: str
+    """What is done and why, as it is recorded."""
+    message: str = ""
+    calls: Sequence[tuple[str, Json]] = ()
+
+
+Review = Callable[[str, "ToolLoop"], FollowUp | None]
+"""Judges the last words of a phase; None accepts them. From these and from what the tools gave alone it decides, so that
+a run that is resumed decides the same."""
+
+
 @dataclass(frozen=True)
 class _Use:
     """One call of a tool, with its validated arguments or the reason why it cannot be made."""
@@ -55,6 +85,9 @@ class _Use:
     tool: Tool | None
     arguments: Arguments | None
     refusal: str | None
+    repairs: Repairs = field(default_factory=Repairs)
+    is_written: bool = True
+    """Whether the call stands in the answer as the ledger keeps it; the others are recorded with their arguments."""
 
     @property
     def request(self) -> CallRequest | None:
@@ -81,7 +114,12 @@ class ToolLoop:
         listener: Listener | None = None,
         *,
         guard: Guard | None = None,
+        must_act: bool = False,
+        review: Review | None = None,
     ) -> None:
+        """With `must_act` the first answer has to call a tool, where the server knows how to demand that."""
+        self._must_act = must_act
+        self._review = review
         self._run = run
         self._listener = listener
         self._guard = guard
@@ -89,49 +127,110 @@ class ToolLoop:
         self._results: dict[str, Json] = {}
         self._names: dict[str, str] = {}
         self._recorded: set[str] = set()
+        self._reached: set[str] = set()
+        self._has_followed_up = False
         self.embeddings = Embeddings(run, run.embedder) if run.embedder else None
 
     async def last_words(self) -> str:
         """Talks and uses tools until the model answers without a tool call; that answer's text but for the system prompt."""
-        request = await self._run.begin([declaration(tool) for tool in self._tools.values()])
+        declared = [declaration(tool) for tool in self._tools.values()]
+        request = await self._run.begin(declared, must_act=self._must_act)
         self._remember(self._run.interaction.events)
         for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
-            answer_id, answer = await self._run.answer_to(
-                request,
-                is_last=_ends,
-                paid_calls=self._paid_calls,
-                listener=self._listener,
-            )
-            if _ends(answer):
+            answer_id, said, answer = await self._answered(request)
+            if answer.tool_calls:
+                uses = self._uses(answer_id, said, answer)
+                request = await self._use_tools(request, answer, uses, is_last=not rounds_left)
+            elif (early := self._follow_up(answer)) is None:
                 return self._run.secret.cut_out(answer.text)
-            request = await self._use_tools(request, answer_id, answer, is_last=not rounds_left)
+            else:
+                request = await self._followed_up(request, answer_id, answer, early)
         request = request.without_tools({"role": "user", "content": _ROUNDS_USED_UP})
         _, answer = await self._run.answer_to(
             request, is_last=lambda _: True, listener=self._listener
         )
         return self._run.secret.cut_out(answer.text)
 
+    async def _answered(self, request: ChatRequest) -> tuple[UUID, ChatAnswer, ChatAnswer]:
+        """The answer's id, what the server said, and what is understood of it."""
+        said: list[ChatAnswer] = []
+
+        def read(answer: ChatAnswer) -> ChatAnswer:
+            said.append(answer)
+            return understood(answer, self._tools)
+
+        answer_id, answer = await self._run.answer_to(
+            request,
+            is_last=self._ends,
+            paid_calls=self._paid_calls,
+            listener=self._listener,
+            understood=read,
+        )
+        return answer_id, said[-1], answer
+
+    def _ends(self, answer: ChatAnswer) -> bool:
+        return not answer.tool_calls and self._follow_up(answer) is None
+
+    def _follow_up(self, answer: ChatAnswer) -> FollowUp | None:
+        if self._review is None or self._has_followed_up:
+            return None
+        return self._review(answer.text, self)
+
+    async def _followed_up(
+        self, request: ChatRequest, answer_id: UUID, answer: ChatAnswer, early: FollowUp
+    ) -> ChatRequest:
+        self._has_followed_up = True
+        repairs = Repairs([early.repair])
+        await self._run.note_repairs(str(self._run.phase), repairs, key=f"{answer_id}/early")
+        if not early.calls:
+            said = {"role": "assistant", "content": answer.text}
+            told = {"role": "user", "content": early.message}
+            return replace(request.following(said, told), tool_choice=self._run.tool_choice)
+        calls = [
+            ToolCall("own", name, json.dumps(arguments, ensure_ascii=False))
+            for name, arguments in early.calls
+        ]
+        own = replace(answer, message=assistant_message(None, calls))
+        uses = [
+            replace(self._use(call, f"{answer_id}/{index}"), is_written=False)
+            for index, call in enumerate(own.tool_calls)
+        ]
+        return await self._use_tools(request, own, uses, is_last=False)
+
+    @property
+    def has_followed_up(self) -> bool:
+        """Whether the review had an objection to the first last words."""
+        return self._has_followed_up
+
     def results_of(self, tool: str) -> list[Json]:
-        """What the calls of `tool` gave, refused ones left out; in the order in which they were made."""
+        """What the calls of `tool` gave so far, refused ones left out; in the order in which they were made.
+
+        A run that is resumed knows of later ones already: they do not count before it has come to their answers.
+        """
         return [
             result
             for key, result in self._results.items()
-            if self._names[key] == tool and "error" not in result
+            if key in self._reached and self._names[key] == tool and "error" not in result
         ]
 
     def _paid_calls(self, answer: ChatAnswer) -> Sequence[CallRequest]:
-        costing = [call for call in answer.tool_calls if _costs(self._tools.get(call.name))]
-        uses = [self._understood(call, "") for call in costing]
+        made = answer.tool_calls[:MAX_CALLS_AT_ONCE]
+        costing = [call for call in made if _costs(self._tools.get(call.name))]
+        uses = [self._use(call, "") for call in costing]
         return [request for use in uses if (request := use.request) is not None]
 
     async def _use_tools(
-        self, request: ChatRequest, answer_id: UUID, answer: ChatAnswer, *, is_last: bool
+        self,
+        request: ChatRequest,
+        answer: ChatAnswer,
+        uses: Sequence[_Use],
+        *,
+        is_last: bool,
     ) -> ChatRequest:
         """The request that follows, with the tools that `is_last` says will not be offered any more."""
-        uses = [
-            self._understood(call, f"{answer_id}/{index}")
-            for index, call in enumerate(answer.tool_calls)
-        ]
+        for use in uses:
+            await self._run.note_repairs(use.call.name, use.repairs, key=use.key)
+        self._reached.update(use.key for use in uses)
         self._names |= {use.key: use.call.name for use in uses}
         fresh = [use for use in uses if use.key not in self._results]
         await self._pay_all([use for use in fresh if use.request is not None])
@@ -147,20 +246,45 @@ class ToolLoop:
             await self._apply(applied, None if is_last else following)
         return following()
 
-    def _understood(self, call: ToolCall, key: str) -> _Use:
+    def _uses(self, answer_id: UUID, said: ChatAnswer, answer: ChatAnswer) -> list[_Use]:
+        """Of the calls of `answer`, as they are understood of what the server `said`."""
+        written = [call.arguments for call in said.tool_calls]
+        noted = call_repairs(said, answer)
+        uses = []
+        for index, (call, repairs) in enumerate(zip(answer.tool_calls, noted, strict=True)):
+            key = f"{answer_id}/{index}"
+            if index < MAX_CALLS_AT_ONCE:
+                use = self._use(call, key, repairs, written[index : index + 1])
+            else:
+                use = _Use(key, call, None, None, _TOO_MANY_CALLS)
+            uses.append(replace(use, is_written=bool(written)))
+        return uses
+
+    def _use(
+        self,
+        call: ToolCall,
+        key: str,
+        repairs: Repairs | None = None,
+        written: Sequence[str] = (),
+    ) -> _Use:
+        """`written` are the arguments as the server sent them, which say what is wrong where nothing can be read."""
+        repairs = Repairs() if repairs is None else repairs
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(sorted(self._tools))
             return _Use(
                 key, call, None, None, f"there is no tool {call.name!r} here, only: {known}"
             )
+        text = call.arguments
+        if text == "{}" and written:
+            [text] = written
         try:
-            arguments = tool.arguments.model_validate_json(call.arguments or "{}")
+            arguments = arguments_of(tool, text, repairs)
         except ValidationError as error:
-            return _Use(key, call, tool, None, faults(call.name, error))
+            return _Use(key, call, tool, None, faults(call.name, error), repairs)
         if refusal := self._refusal(arguments):
-            return _Use(key, call, tool, None, refusal)
-        return _Use(key, call, tool, arguments, None)
+            return _Use(key, call, tool, None, refusal, repairs)
+        return _Use(key, call, tool, arguments, None, repairs)
 
     def _refusal(self, arguments: Arguments) -> str | None:
         if self._run.secret.stands_in(*texts_in(arguments.model_dump(mode="json"))):
@@ -212,6 +336,7 @@ class ToolLoop:
                 await turns.take(session, self._run.lease.agent_id)
             for use, result in zip(uses, await self._effects(session, uses), strict=True):
                 self._record(session, use, {"result": result})
+                self._run.tell_repairs(session, use.call.name, _resolved(result), key=use.key)
                 reach(CrashPoint.TOOL_APPLIED)
                 self._results[use.key] = result
             if following is not None:
@@ -227,6 +352,8 @@ class ToolLoop:
 
     def _record(self, session: AsyncSession, use: _Use, outcome: Json) -> None:
         event = {"type": "tool_result", "key": use.key, "name": use.call.name, **outcome}
+        if not use.is_written:
+            event["arguments"] = use.call.arguments
         self._run.tell(session, event)
 
     def _remember(self, events: Sequence[Json]) -> None:
@@ -237,14 +364,16 @@ class ToolLoop:
                 self._names[event["key"]] = event["name"]
                 if "result" in event:
                     self._results[event["key"]] = event["result"]
+                    self._run.repair_count += len(_resolved(event["result"]))
 
 
 def _costs(tool: Tool | None) -> TypeGuard[PaidTool[Any] | OrderedTool[Any]]:
     return isinstance(tool, PaidTool | OrderedTool)
 
 
-def _ends(answer: ChatAnswer) -> bool:
-    return not answer.tool_calls
+def _resolved(result: Json) -> Repairs:
+    """What a tool says that it took for what was meant."""
+    return Repairs(list(result.get(UNDERSTOOD, ())))
 
 
 async def _effect_or_refusal(session: AsyncSession, use: _Use) -> Json:

@@ -23,6 +23,10 @@ SENDING_SECONDS: Final = 30.0
 LOGIN_CODES: Final = (530, 534, 535, 538)
 
 
+class MailServerAwayError(TransientError):
+    """The mail server gave no answer. The text names the server, so it is for the operator."""
+
+
 class Mailer:
     """Sends plain-text mails, each by a connection of its own."""
 
@@ -77,7 +81,7 @@ class Mailer:
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
             if isinstance(error.__cause__, ssl.SSLCertVerificationError):
                 raise _untrusted(self._server, error.__cause__) from error
-            raise TransientError(
+            raise MailServerAwayError(
                 f"no answer from the mail server at {self._server.host}:{self._server.port}: "
                 f"{error_text(str(error) or repr(error))}"
             ) from error

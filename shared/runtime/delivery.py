@@ -1,6 +1,7 @@
 """What stands around every handler, once: heartbeat, errors, dead letters, and handing over when told to stop."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -22,8 +23,11 @@ Handler = Callable[[Event], Awaitable[Sequence[Event]]]
 
 HEARTBEATS_PER_ACK_WAIT = 4
 HAND_OVER_SECONDS = 5.0
-MAX_DELIVERIES = 50
-"""After so many, a message that a handler keeps failing on becomes a dead letter; steps give up much earlier."""
+MAX_FAILURES = 50
+"""After so many unexpected errors in this process a message becomes a dead letter; steps give up much earlier.
+
+Deliveries are not counted: the request of a step that waits for a provider may be delivered hundreds of times.
+"""
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
 LONGEST_DELAY_WHILE_AWAY_SECONDS = 5.0
@@ -44,6 +48,8 @@ class Delivery:
         self._database = database
         self._beat_seconds = ack_wait_seconds / HEARTBEATS_PER_ACK_WAIT
         self._running: set[asyncio.Task[object]] = set()
+        self._failures: Counter[int] = Counter()
+        """Unexpected errors by the message's number in the stream, of those that failed last."""
 
     async def receive(self, message: NatsMessage) -> None:
         """Handles, publishes what follows, and returns for the ack. Raises NackMessage to see the message again."""
@@ -77,7 +83,12 @@ class Delivery:
         for task in left:
             task.cancel()
         if left:
-            log.info("handed over unfinished work", messages=len(left))
+            log.info(
+                "handed over unfinished work",
+                messages=len(left),
+                after_seconds=seconds,
+                setting="VIGIL_DRAIN_SECONDS",
+            )
             # Where Postgres answers nothing, not even that is possible; leases and ack_wait do it then.
             await asyncio.wait(left, timeout=HAND_OVER_SECONDS)
 
@@ -93,15 +104,20 @@ class Delivery:
                 reach(CrashPoint.STATE_COMMITTED)
                 await self._bus.publish_all(following)
                 reach(CrashPoint.EVENTS_PUBLISHED)
+                self._failures.pop(_place(message), None)
             except TransientError as error:
-                log.warning("will try again", error=str(error))
+                log.warning(
+                    "will try again", error=str(error), retry_in_seconds=error.retry_in_seconds
+                )
                 raise
             except PermanentError as error:
                 await self._bury(message, error)
             except Exception as error:
                 log.exception("unexpected error")
-                if _deliveries(message) >= MAX_DELIVERIES:
+                self._failures[_place(message)] += 1
+                if self._failures[_place(message)] >= MAX_FAILURES:
                     await self._bury(message, PermanentError("unexpected", repr(error)))
+                    del self._failures[_place(message)]
                     return
                 raise TransientError(repr(error)) from error
 
@@ -131,6 +147,10 @@ class Delivery:
             yield
         finally:
             beating.cancel()
+
+
+def _place(message: NatsMessage) -> int:
+    return int(message.raw_message.metadata.sequence.stream)
 
 
 def _deliveries(message: NatsMessage) -> int:

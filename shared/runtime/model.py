@@ -5,11 +5,11 @@ from shared.graph.meaning import Meaning
 from shared.llm.background import BackgroundProvider
 from shared.llm.embedder import Embedder
 from shared.llm.phase import Model
-from shared.llm.prices import SHIPPED, Prices, read_prices
 from shared.llm.provider import ChatProvider, Provider
-from shared.llm.server import ModelServer
+from shared.llm.server import Limits, ModelServer
+from shared.llm.tool_choice import OptionalToolChoice
 from shared.runtime.logs import logger
-from shared.runtime.outside import NO_KEY, say_who_answers
+from shared.runtime.outside import NO_KEY, prices_of, say_who_answers
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.words import Phase
@@ -25,7 +25,14 @@ def model_of(settings: Settings, database: Database, provider: Provider | None =
     server = ModelServer(
         api_key=key.get_secret_value() if key else NO_KEY,
         base_url=settings.openai_base_url,
-        timeout_seconds=settings.llm_timeout_seconds,
+        limits=Limits(
+            whole=settings.llm_timeout_seconds,
+            silence=settings.llm_silence_seconds,
+            first_token=settings.llm_first_token_seconds,
+            total=settings.llm_total_seconds,
+        ),
+        stream=settings.model_stream,
+        warn=log.warning,
     )
     return Model(
         provider or _provider(settings, server),
@@ -34,6 +41,7 @@ def model_of(settings: Settings, database: Database, provider: Provider | None =
         settings.model,
         dict.fromkeys(Phase, settings.most_output_tokens) | settings.most_output_tokens_of_phase,
         Embedder(server, _tell_unembedded) if settings.embedding_model else None,
+        requires_tools=settings.model_tool_choice == "auto",
     )
 
 
@@ -48,14 +56,9 @@ def _tell_unembedded(error: VigilError) -> None:
     log.warning("no vectors for now: what is searched is searched by words alone", error=str(error))
 
 
-def prices_of(settings: Settings) -> Prices:
-    """Raises PermanentError where the file of prices cannot be read, or is none."""
-    return read_prices(settings.prices_file or SHIPPED).overridden(settings.prices)
-
-
 def _provider(settings: Settings, server: ModelServer) -> Provider:
     match settings.model_api:
         case "chat":
-            return ChatProvider(server)
+            return OptionalToolChoice(ChatProvider(server))
         case "background":
-            return BackgroundProvider(server)
+            return OptionalToolChoice(BackgroundProvider(server))

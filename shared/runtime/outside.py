@@ -1,5 +1,6 @@
 """What is common to the services outside that cost money."""
 
+from shared.llm.prices import SHIPPED, Prices, read_prices
 from shared.runtime.logs import logger
 from shared.runtime.settings import Settings
 
@@ -7,6 +8,13 @@ from shared.runtime.settings import Settings
 NO_KEY = "no-key-set"
 
 log = logger(__name__)
+
+
+def prices_of(settings: Settings) -> Prices:
+    """What calls cost; nothing where the sandbox answers. Raises PermanentError where the list cannot be read."""
+    listed = read_prices(settings.prices_file or SHIPPED)
+    free = listed.of_sandbox(model=settings.model_is_sandbox, search=settings.search_is_sandbox)
+    return free.overridden(settings.prices)
 
 
 def say_who_answers(settings: Settings, of: str) -> None:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared.runtime import logs
+from shared.runtime import connections, logs
 from shared.runtime.settings import Settings
 
 READY_CHECK_SECONDS = 3.0
@@ -43,11 +43,20 @@ def run(name: str, build: Callable[[Settings], Service]) -> None:
 
 
 def begin(name: str) -> Settings:
-    """Makes this process the one of that name: its title, its logs; returns its settings."""
+    """Makes this process the one of that name: its title, its signals, its logs; returns its settings."""
+    ignore_sigpipe()
     settings = Settings()
     setproctitle.setproctitle(f"vigil {name}")
     logs.configure(actor=name, log_format=settings.log_format, level=settings.log_level)
     return settings
+
+
+def ignore_sigpipe() -> None:
+    """Turns a write to a closed connection into BrokenPipeError; by the signal's default action it ends the process.
+
+    Python does so at its start, but a parent can set the default action again in a child that it forks.
+    """
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def health_app(service: Service) -> Starlette:
@@ -95,10 +104,18 @@ def lifespan_of(
 
 def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None = None) -> None:
     """Until SIGTERM or SIGINT. `at_stop` is called when it comes, before answers that go on are waited for."""
+    files = connections.raise_file_limit()
+    limits = connections.ConnectionLimits.within(
+        files, settings.connections, settings.connections_per_address, settings.proxies
+    )
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # any ASGI application
         host=settings.host,
         port=settings.port,
+        http=connections.protocol_of(limits),
+        ws="none",
+        backlog=connections.ACCEPTED_AT_ONCE,
+        timeout_keep_alive=connections.IDLE_SECONDS,
         log_config=None,
         access_log=False,
         proxy_headers=bool(settings.proxies),
@@ -123,6 +140,11 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, at_stop: Callable[[], None] | None) -> None:
         super().__init__(config)
         self._at_stop = at_stop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for server in self.servers:
+            connections.lengthen_queues(server.sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._at_stop is not None:

@@ -6,7 +6,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, Field, PrivateAttr, SecretStr, field_validator, model_validator
+from pydantic import (
+    AliasChoices,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -21,7 +29,20 @@ from shared.store.words import Phase
 SANDBOX_MODEL = "sandbox-reader"
 SANDBOX_EMBEDDER = "sandbox-embedder"
 SANDBOX_KEY = "sandbox"
+"""Keys of the built-in sandbox are this, or begin with it and a hyphen. By that its calls are known to cost nothing."""
 SECRETS_DIRECTORIES = "VIGIL_SECRETS_DIR"
+LONGEST_SECONDS = 10 * 366 * 86_400.0
+"""Of any time that is set."""
+LARGEST = 10**15
+"""Of any other number."""
+LARGEST_OF_FIELD = {"port": 65_535}
+SMALLEST_OF_FIELD = {"stream_max_bytes": -1}
+"""Where NATS has it mean that there is no limit."""
+MOST_USD_PER_DAY = 100_000
+MOST_CALLS_PER_DAY = 1_000_000_000
+"""Of a budget."""
+
+Price = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
 
 
 class Settings(BaseSettings):
@@ -75,12 +96,15 @@ class Settings(BaseSettings):
     process dies is lost, and paid for again. `background`: OpenAI's Responses API, where whoever resumes the step
     picks that answer up; OpenAI stores the answers for it, at this writing for 30 days, which rules out Zero Data Retention.
     """
+    model_tool_choice: Literal["auto", "never"] = "auto"
+    """Whether a phase that must act demands a tool call of the model. `auto`: it sends `tool_choice: "required"`, and
+    leaves it out for a server that refuses it. `never`: it asks in words alone."""
     embedding_model: str | None = None
     """By which nodes and questions become vectors, so that a search finds what is near in meaning: a model of the same
     server that takes `dimensions`, as text-embedding-3-small. None: no search by meaning, and no such call."""
     embedding_likeness: float = Field(0.3, gt=0, le=1)
     """From which cosine on a node counts as near to what is asked; another model may need another."""
-    prices: dict[str, tuple[float, float]] = {}
+    prices: dict[str, tuple[Price, Price]] = {}
     """Model to (input, output) price in USD for a million tokens, in place of what the file of prices says."""
     prices_file: Path | None = None
     """What calls cost; None is `shared/llm/prices.toml`, whose figures are to be checked. What neither names is counted
@@ -89,12 +113,21 @@ class Settings(BaseSettings):
     """Of one answer, thoughts included: sent with each request, so that what it can cost is known before."""
     most_output_tokens_of_phase: dict[Phase, Annotated[int, Field(ge=1)]] = {}
     """Where a phase needs another limit, as JSON: `{"graph_construction": 32000}`."""
-    budget_usd_per_day: Decimal | None = Field(None, ge=0)
-    """What an agent that is made from now on may spend in a day (UTC), until somebody says otherwise; None is no cap."""
-    budget_calls_per_day: int | None = Field(None, ge=0)
+    budget_usd_per_day: Decimal | None = Field(Decimal(5), ge=0, le=MOST_USD_PER_DAY)
+    """The daily cap (UTC) in USD of agents that are created from now on; `vigil budget` changes an agent's own. `none` is
+    no cap."""
+    budget_calls_per_day: int | None = Field(None, ge=0, le=MOST_CALLS_PER_DAY)
     """The same in calls of the model and the search service."""
-    llm_timeout_seconds: float = 180.0
-    """Of one HTTP request: by `chat` that is the whole answer."""
+    model_stream: Literal["auto", "always", "never"] = "auto"
+    """Whether answers of chat completions are streamed. `auto`: until the server refuses that."""
+    llm_silence_seconds: float = Field(60.0, gt=0)
+    """How long a streamed answer may pause once it has begun. A server that sends keep-alives does not pause."""
+    llm_first_token_seconds: float = Field(600.0, gt=0)
+    """How long a server may be silent before a streamed answer begins: slow ones send nothing while they read a prompt."""
+    llm_total_seconds: float = Field(7200.0, gt=0)
+    """How long a streamed answer may take in all."""
+    llm_timeout_seconds: float = Field(180.0, gt=0)
+    """How long the whole answer may take where it is not streamed, and each HTTP request of `background`."""
     search_timeout_seconds: float = 60.0
     context_tokens: int = 6000
     """Budget of the graph context that a phase is shown."""
@@ -121,7 +154,9 @@ class Settings(BaseSettings):
     """Tries of a step that may end in an error before the step fails for good."""
     drain_seconds: float = 20.0
     """How long a stopping actor lets its handlers finish before it hands their work over."""
-    iteration_deadline_seconds: float = 1800.0
+    iteration_deadline_seconds: float = Field(1800.0, gt=0)
+    """How long an iteration may be without progress before it fails: no step was begun or ended, no call was answered, and
+    no answer grew. However long it takes in all, and while a step waits for a provider that is away, it goes on."""
     scheduler_tick_seconds: float = Field(1.0, gt=0)
     resend_after_seconds: float = 10.0
     """How long a step may lie unclaimed before the reconciler asks for it again."""
@@ -147,6 +182,10 @@ class Settings(BaseSettings):
     """How fast one caller may ask one api process for long."""
     requests_burst: int = Field(1000, ge=1)
     """How many requests one caller may make at once."""
+    connections: int = Field(2000, ge=1)
+    """Connections that may be open to one process at once; fewer where its limit of open files is too low for them."""
+    connections_per_address: int = Field(500, ge=1)
+    """How many of them may come from one address, of IPv6 from one /64 network; those in `proxies` may have any number."""
     public_url: str | None = None
     """By which people reach the api, as sign-in links have it: `https://vigil.example`. None: `http://` and its own
     address. With `https` a browser's session goes over TLS alone. Its host is one of the allowed."""
@@ -175,6 +214,26 @@ class Settings(BaseSettings):
     def _nothing_is_none(cls, given: Any) -> Any:
         """An empty file of secrets says that there is none."""
         return None if isinstance(given, str) and not given.strip() else given
+
+    @field_validator("budget_usd_per_day", "budget_calls_per_day", mode="before")
+    @classmethod
+    def _none_is_no_cap(cls, given: Any) -> Any:
+        is_none = isinstance(given, str) and given.strip().lower() == "none"
+        return None if is_none else given
+
+    @field_validator("*")
+    @classmethod
+    def _within_bounds(cls, given: Any, field: ValidationInfo) -> Any:
+        """NaN, infinity and numbers that no clock, port or column can hold."""
+        if isinstance(given, int | float | Decimal) and not isinstance(given, bool):
+            name = field.field_name or ""
+            most = LARGEST_OF_FIELD.get(
+                name, LONGEST_SECONDS if name.endswith("_seconds") else LARGEST
+            )
+            least = SMALLEST_OF_FIELD.get(name, 0)
+            if not least <= given <= most:
+                raise ValueError(f"give a number from {least} to {most:g}")
+        return given
 
     @field_validator("allowed_hosts", "proxies", mode="before")
     @classmethod
@@ -221,6 +280,16 @@ class Settings(BaseSettings):
         return self._sandboxed
 
     @property
+    def model_is_sandbox(self) -> bool:
+        """Whether the built-in sandbox answers in place of a model."""
+        return _is_of_sandbox(self.openai_api_key)
+
+    @property
+    def search_is_sandbox(self) -> bool:
+        """Whether the built-in sandbox answers in place of the search service."""
+        return _is_of_sandbox(self.tavily_api_key)
+
+    @property
     def reached_at(self) -> str:
         """`public_url`, or where it is none, how this machine reaches the api. Never what a request says of itself."""
         if self.public_url is not None:
@@ -236,3 +305,8 @@ class Settings(BaseSettings):
     def worker_name(self) -> str:
         """Who holds a lease: machine and process."""
         return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _is_of_sandbox(key: SecretStr | None) -> bool:
+    text = "" if key is None else key.get_secret_value()
+    return text == SANDBOX_KEY or text.startswith(f"{SANDBOX_KEY}-")

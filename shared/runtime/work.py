@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.crash_points import CrashPoint, reach
-from shared.errors import PermanentError, TransientError
+from shared.errors import PermanentError, RetrySoonError, TransientError
 from shared.events.codec import encode
 from shared.events.envelope import Event
 from shared.events.models import StepEvent
@@ -19,14 +19,23 @@ from shared.store import dead_letters, leases, steps, telling
 from shared.store.budgets.resting import BudgetUsedUpError
 from shared.store.database import Database
 from shared.store.leases import Lease, LeaseLostError
+from shared.store.steps import Pauses
 from shared.store.tables import Step
 from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import StepKind
 
 FIRST_REST_SECONDS = 2.0
 LONGEST_REST_SECONDS = 60.0
+PAUSES = Pauses()
+"""Between two looks at a provider that is away or limits requests."""
+LONGEST_RETRY_AFTER_SECONDS = 3600.0
+"""What a provider asks for beyond this is not heeded: it may work again much earlier."""
+HANDED_OVER = "handed over at shutdown, when the time of VIGIL_DRAIN_SECONDS was over"
 MAX_CLAIMS = 50
-"""A step that so many workers began and none ended kills them; it fails instead of being claimed for ever."""
+"""A step that so many workers began and none ended kills them; it fails instead of being claimed for ever.
+
+Claims that ended in waiting for a provider are not counted.
+"""
 
 log = logger(__name__)
 
@@ -134,7 +143,7 @@ class StepHandler:
 
     async def _run(self, event: Event, lease: Lease, step: Step) -> Sequence[Event]:
         try:
-            if lease.epoch - step.retried_epoch > MAX_CLAIMS:
+            if lease.epoch - step.retried_epoch - step.waits > MAX_CLAIMS:
                 raise PermanentError(
                     "claimed_too_often",
                     f"{MAX_CLAIMS} workers began this step and none lived to end it",
@@ -145,14 +154,17 @@ class StepHandler:
         except LeaseLostError:
             raise
         except asyncio.CancelledError:
-            await asyncio.shield(self._rest(lease, step, "handed over at shutdown", 0, 0.0))
+            said = step.error if step.waiting_since is not None else None
+            await asyncio.shield(self._rest(lease, step, said or HANDED_OVER, 0, 0.0))
             raise
         except PermanentError as error:
             return await self._fail(event, lease, step, error)
+        except RetrySoonError as error:
+            await self._rest(lease, step, str(error), 0, 0.0)
+            raise
         except TransientError as error:
             if not error.counts:
-                await self._rest(lease, step, str(error), 0, 0.0)
-                raise
+                return await self._wait(lease, error)
             return await self._retry_or_fail(event, lease, step, error)
         except Exception as error:
             log.exception("unexpected error")
@@ -179,12 +191,21 @@ class StepHandler:
         self, event: Event, lease: Lease, step: Step, error: TransientError
     ) -> Sequence[Event]:
         if step.attempts + 1 >= self._max_attempts:
-            tried = f"{error} (gave up after {self._max_attempts} attempts)"
+            tried = f"{error} (gave up after {self._max_attempts} attempts; VIGIL_MAX_ATTEMPTS sets how many)"
             return await self._fail(event, lease, step, PermanentError("attempts_used_up", tried))
         growing = min(FIRST_REST_SECONDS * 2.0**step.attempts, LONGEST_REST_SECONDS)
         rest_seconds = max(growing, error.retry_in_seconds or 0.0)
         await self._rest(lease, step, str(error), 1, rest_seconds)
         raise TransientError(str(error), retry_in_seconds=rest_seconds) from error
+
+    async def _wait(self, lease: Lease, error: TransientError) -> NoReturn:
+        """A provider is away, or limits requests: the step goes on by itself when it answers again, however late."""
+        asked_seconds = min(error.retry_in_seconds or 0.0, LONGEST_RETRY_AFTER_SECONDS)
+        async with self._last_transaction(lease) as session:
+            pause_seconds = await steps.wait(
+                session, lease, str(error), pauses=PAUSES, least_seconds=asked_seconds
+            )
+        raise TransientError(str(error), retry_in_seconds=pause_seconds, counts=False) from error
 
     async def _rest(
         self, lease: Lease, step: Step, error: str, attempts: int, rest_seconds: float
@@ -196,6 +217,7 @@ class StepHandler:
                 error,
                 attempts=step.attempts + attempts,
                 rest_seconds=rest_seconds,
+                keeps_waiting=not attempts,
             )
 
     async def _fail(

@@ -10,7 +10,7 @@ from sqlalchemy import delete as sql_delete
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.errors import TransientError
+from shared.errors import RetrySoonError
 from shared.store.budgets import books
 from shared.store.direct import Direct
 from shared.store.tables import Agent, Iteration, Step, User
@@ -48,7 +48,7 @@ async def create(
 
 
 async def locked(session: AsyncSession, agent_id: UUID) -> Agent:
-    """The agent, its row locked until the transaction ends. Raises TransientError where it was deleted."""
+    """The agent, its row locked until the transaction ends. Raises RetrySoonError where it was deleted."""
     agent = await session.scalar(
         select(Agent)
         .where(Agent.id == agent_id)
@@ -122,7 +122,7 @@ async def delete(session: AsyncSession, agent_id: UUID) -> None:
 
 
 async def get(session: AsyncSession, agent_id: UUID) -> Agent:
-    """Raises TransientError where the agent was deleted; whoever tries again finds its step gone too."""
+    """Raises RetrySoonError where the agent was deleted; the next try finds its step deleted too."""
     return _there(await session.get(Agent, agent_id), agent_id)
 
 
@@ -134,7 +134,7 @@ async def read(session: AsyncSession, agent_id: UUID) -> Agent:
 
 def _there(agent: Agent | None, agent_id: UUID) -> Agent:
     if agent is None:
-        raise TransientError(f"agent {agent_id} was deleted", counts=False)
+        raise RetrySoonError(f"agent {agent_id} was deleted")
     return agent
 
 

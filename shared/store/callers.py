@@ -1,5 +1,6 @@
 """Who is behind a credential that was shown."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -8,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.sign_in import is_alive
+from shared.store.sign_in import any_of, is_alive
 from shared.store.tables import ApiToken, BrowserSession, User
 from shared.store.words import AccessScope, CredentialKind
 
@@ -46,6 +47,19 @@ async def recognise(session: AsyncSession, kind: CredentialKind, digest: bytes) 
     return Caller(
         found.user_id, found.name, kind, found.id, allowed, found.ends_at, found.is_unnoted
     )
+
+
+async def find_valid(
+    session: AsyncSession, kind: CredentialKind, digests: Collection[bytes]
+) -> set[bytes]:
+    """Of these digests, those of credentials that are valid now."""
+    credential = _table_of(kind)
+    found = await session.scalars(
+        select(credential.digest)
+        .select_from(User)
+        .where(credential.digest == any_of(digests), *_alive(credential))
+    )
+    return set(found)
 
 
 async def note_use(session: AsyncSession, caller: Caller) -> None:

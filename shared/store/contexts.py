@@ -53,7 +53,7 @@ def apart(request: _Json, context: str) -> tuple[_Json, bytes | None]:
     before, found, after = message["content"].partition(context)
     if not found:
         return request, None
-    return {_TOLD: [before, after], "tools": request["tools"]}, sha256(context.encode()).digest()
+    return {**_others(request), _TOLD: [before, after]}, sha256(context.encode()).digest()
 
 
 def is_apart(request: _Json) -> bool:
@@ -64,7 +64,12 @@ def whole(request: _Json, context: str) -> _Json:
     """What `apart` was given."""
     before, after = request[_TOLD]
     content = f"{before}{context}{after}"
-    return {"messages": [{"role": "user", "content": content}], "tools": request["tools"]}
+    return {**_others(request), "messages": [{"role": "user", "content": content}]}
+
+
+def _others(request: _Json) -> _Json:
+    """All that a request says beside its messages."""
+    return {key: value for key, value in request.items() if key not in ("messages", _TOLD)}
 
 
 async def requests(session: AsyncSession, runs: Iterable[Interaction]) -> dict[UUID, _Json]:

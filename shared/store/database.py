@@ -10,7 +10,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
-from shared.errors import TransientError
+from shared.errors import RetrySoonError
 from shared.store import pinging
 
 CONNECT_TIMEOUT_SECONDS = 5
@@ -54,7 +54,7 @@ class Database:
     async def transaction(self) -> AsyncIterator[AsyncSession]:
         """A session whose work is committed when the block ends, or undone when it raises.
 
-        Raises TransientError, which uses up no attempt, when Postgres is away or asks for another try; CancelledError where
+        Raises RetrySoonError, which uses up no attempt, when Postgres is away or asks for another try; CancelledError where
         that comes to a task that is cancelled meanwhile.
         """
         before = _cancellations()
@@ -86,7 +86,7 @@ class Database:
             yield session
 
     async def ping(self) -> None:
-        """Raises TransientError unless Postgres answers."""
+        """Raises RetrySoonError unless Postgres answers."""
         async with self.transaction() as session:
             await session.execute(text("select 1"))
 
@@ -118,7 +118,9 @@ def with_login(url: str, *, role: str | None, password: str | None) -> str:
         whole = whole.set(username=role)
     if password is not None:
         whole = whole.set(password=password)
-    return whole.render_as_string(hide_password=False)
+    address, mark, options = whole.render_as_string(hide_password=False).partition("?")
+    # SQLAlchemy writes a space as +, which libpq takes for a plus: of a socket's path, for instance.
+    return address + mark + options.replace("+", "%20")
 
 
 def _away(said: str, cancellations: int) -> BaseException:
@@ -127,7 +129,7 @@ def _away(said: str, cancellations: int) -> BaseException:
     # alone. Whoever tries again what fails would go on for ever.
     if _cancellations() > cancellations:
         return asyncio.CancelledError()
-    return TransientError(f"PostgreSQL: {said}", counts=False)
+    return RetrySoonError(f"PostgreSQL: {said}")
 
 
 def _cancellations() -> int:

@@ -27,6 +27,8 @@ _WORKED_ON: Final = (
     "lease_owner",
     "lease_until",
     "retry_at",
+    "waiting_since",
+    "waits",
     "started_at",
     "ended_at",
 )
@@ -59,7 +61,17 @@ _PAYS: Final = {
 _GIVES_UP: Final = {
     "budget_days": Grant(ALL, update=(*_HELD, *_SPENT)),
     "calls": Grant(
-        ("id", "agent_id", "iteration_id", "step_id", "cost_usd", *_RESERVED), update=_RESERVED
+        (
+            "id",
+            "agent_id",
+            "iteration_id",
+            "step_id",
+            "cost_usd",
+            "answered_at",
+            "progressed_at",
+            *_RESERVED,
+        ),
+        update=_RESERVED,
     ),
 }
 
@@ -91,6 +103,9 @@ def _asks(*phases: Phase) -> dict[str, Grant]:
     begun_anew = ("model", "system_prompt", "request", "context_sha256")
     went_on = (*begun_anew, "events", "completed_at")
     answered = (
+        "sent_at",
+        "received_chars",
+        "progressed_at",
         "provider_ref",
         "answer",
         "input_tokens",
@@ -98,6 +113,7 @@ def _asks(*phases: Phase) -> dict[str, Grant]:
         "cost_usd",
         "answered_at",
         "sendings",
+        "failures",
         *_RESERVED,
     )
     return {
@@ -190,7 +206,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "agents": Grant(("id", "feedback_rounds", "resting_until")),
         "investigation_requests": READ,
         "iterations": Grant(
-            ALL, update=("stage", "stage_changed_at", "status", "errors", "ended_at")
+            ALL,
+            update=("stage", "stage_changed_at", "deadline_at", "status", "errors", "ended_at"),
         ),
         "steps": Grant(
             ALL,

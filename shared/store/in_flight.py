@@ -39,6 +39,8 @@ class InFlight:
 
     Raises BudgetUsedUpError. An error that leaves it and is not `unbilled` may have cost what the call can cost.
     """
+    progressed: Callable[[int], Awaitable[None]] | None = None
+    """Is told how many characters of a streamed answer have come, every few seconds while it grows."""
 
     async def found_or_ordered(
         self, order: Callable[[str], Awaitable[str]], collect: Callable[[str], Awaitable[T]]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Table, Uuid, any_, bindparam, func, select, update
+from sqlalchemy import ARRAY, Table, Uuid, any_, bindparam, func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import ids
@@ -22,15 +22,40 @@ CLOCK: Final[Asked[datetime]] = Asked(
     Direct("select clock_timestamp()"), {}, lambda rows: rows[0][0]
 )
 """The database's time (UTC), the only clock that all processes share."""
-_OVERDUE: Final = Direct(
-    select(Iteration.id)
-    .where(
-        Iteration.status == IterationStatus.RUNNING,
-        Iteration.deadline_at < func.statement_timestamp(),
-    )
-    .order_by(Iteration.deadline_at)
-    .limit(bindparam("most"))
+_STALLED: Final = Direct(f"""
+with due as (
+  select id, greatest(started_at, stage_changed_at) as at from iterations
+  where status = '{IterationStatus.RUNNING}' and deadline_at < statement_timestamp()
+  order by deadline_at limit :most
+),
+seen as (
+  select due.id, coalesce(of_steps.waits, false) as waits,
+    greatest(due.at, of_steps.at, of_calls.at) + make_interval(secs => :patience) as deadline_at
+  from due
+  cross join lateral (
+    select max(greatest(first_requested_at, started_at, ended_at)) as at,
+      bool_or(waiting_since is not null and status in
+        ('{StepStatus.PENDING}', '{StepStatus.RUNNING}')) as waits
+    from steps where iteration_id = due.id
+  ) as of_steps
+  cross join lateral (
+    select max(greatest(answered_at, progressed_at)) as at
+    from calls where iteration_id = due.id
+  ) as of_calls
+),
+put_off as (
+  update iterations
+  set deadline_at = case when seen.waits
+    then greatest(seen.deadline_at, statement_timestamp() + make_interval(secs => :look_again))
+    else seen.deadline_at end
+  from seen
+  where iterations.id = seen.id and (seen.waits or seen.deadline_at >= statement_timestamp())
+  returning iterations.id
 )
+select id from seen where id not in (select id from put_off)
+""")
+"""Only iterations whose deadline has passed are looked at: to keep a time of progress in the row would be another write
+with every step and call."""
 _PLAN: Final = Direct(f"""
 with planned as (
   update iterations
@@ -159,9 +184,21 @@ async def plan_steps(
     await _PLAN.run(session, values)
 
 
-async def overdue(session: AsyncSession, limit: int = 100) -> list[UUID]:
-    """Running iterations whose deadline has passed."""
-    return [row.id for row in await _OVERDUE.rows(session, {"most": limit})]
+async def stalled(
+    session: AsyncSession, patience_seconds: float, *, look_again_seconds: float, limit: int = 100
+) -> list[UUID]:
+    """Running iterations in which nothing has progressed for so long, though no step waits for a provider.
+
+    Progress is a step that was asked for, begun or ended, a call that was answered, or a part of an answer that was
+    streamed. What has progressed is looked at again when its new deadline has passed; where a step waits, after
+    `look_again_seconds`.
+    """
+    given = {
+        "most": limit,
+        "patience": patience_seconds,
+        "look_again": look_again_seconds,
+    }
+    return [row.id for row in await _STALLED.rows(session, given)]
 
 
 async def ends_were_heard(session: AsyncSession, iteration_ids: Iterable[UUID]) -> None:

@@ -62,6 +62,8 @@ class Lease:
     """How long it lasts without being renewed."""
     unit: UnitOfWork | None = field(default=None, compare=False, repr=False)
     """What its holder writes in; None where every transaction is one of its own."""
+    is_after_wait: bool = field(default=False, compare=False)
+    """Whether the step waited for a provider that was away, and none has answered since."""
 
 
 _STEPS: Final = cast(Table, Step.__table__)
@@ -161,7 +163,13 @@ async def claim(
         step = await _take(session, step_id, kinds, owner, seconds)
     if step is not None:
         lease = Lease(
-            step.id, step.iteration_id, step.agent_id, step.epoch, owner=owner, seconds=seconds
+            step.id,
+            step.iteration_id,
+            step.agent_id,
+            step.epoch,
+            owner=owner,
+            seconds=seconds,
+            is_after_wait=step.waiting_since is not None,
         )
         return Claimed(lease, step)
     return await _why_not(session, step_id, kinds)
@@ -200,6 +208,7 @@ async def _reopen(session: AsyncSession, step_id: UUID, kinds: Collection[StepKi
             attempts=0,
             error=None,
             retry_at=None,
+            waits=0,
             ended_at=None,
             retried_epoch=Step.epoch,
         )
@@ -229,6 +238,11 @@ async def _why_not(
         select(func.extract("epoch", free_at - func.clock_timestamp())).where(Step.id == step_id)
     )
     return NotYet(step.lease_owner, max(float(left or 0), 0.0))
+
+
+async def retried_epoch(session: AsyncSession, step_id: UUID) -> int:
+    """The step's epoch at the last manual retry request; 0 if there was none."""
+    return await session.scalar(select(Step.retried_epoch).where(Step.id == step_id)) or 0
 
 
 async def ensure_held(session: AsyncSession, lease: Lease) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -13,7 +14,9 @@ from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.errors import TransientError
 from shared.store import ids
+from shared.store.database import Database
 from shared.store.direct import Direct
 from shared.store.leases import Lease
 from shared.store.tables import Call
@@ -34,6 +37,12 @@ _ANSWER: Final = Direct(
     .where(_OF_CALL, _CALLS.c.answered_at.is_(None))
     .values(answered_at=func.clock_timestamp()),
     columns=("answer", "input_tokens", "output_tokens", "cost_usd"),
+)
+_PROGRESS: Final = Direct(
+    update(_CALLS)
+    .where(_OF_CALL, _CALLS.c.answered_at.is_(None))
+    .values(progressed_at=func.clock_timestamp()),
+    columns=("received_chars",),
 )
 
 
@@ -106,6 +115,16 @@ async def refer_call(session: AsyncSession, call_id: UUID, reference: str) -> No
         .where(Call.id == call_id, Call.answered_at.is_(None))
         .values(provider_ref=reference)
     )
+
+
+async def report_progress(database: Database, call_id: UUID, received_chars: int) -> None:
+    """Records at once how many characters of the answer have come so far, unless it was answered meanwhile.
+
+    Where PostgreSQL is away, nothing is recorded: the next report says the same and more, and the answer goes on.
+    """
+    with suppress(TransientError):
+        async with database.transaction() as session:
+            await _PROGRESS.run(session, {"of_call": call_id, "received_chars": received_chars})
 
 
 async def answer_call(session: AsyncSession, call_id: UUID, answer: CallAnswer) -> None:

@@ -8,13 +8,16 @@ from typing import Final
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import Connection, NullPool, create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from shared.errors import TransientError
+from shared.errors import PermanentError, TransientError
 from shared.store import nearness
 from shared.store.database import driver_url
+from shared.version import vigil_version
 
 SCRIPTS: Final = Path(__file__).parent / "migrations"
 LOCK_TIMEOUT_SECONDS: Final = 0.5
@@ -36,9 +39,11 @@ def upgrade(url: str, scripts: Path = SCRIPTS) -> str | None:
     not be made, in words: all else works without it.
 
     Raises TransientError where somebody has had a table in use for all of PATIENCE_SECONDS; what was applied until then
-    stays, and the next call goes on from there.
+    stays, and the next call goes on from there. Raises PermanentError, and changes nothing, where a newer version of
+    Vigil has migrated the database.
     """
     with _alone(url) as connection:
+        _refuse_newer(connection, scripts)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while (busy := _try(connection, scripts)) is not None:
             if time.monotonic() > deadline:
@@ -63,6 +68,24 @@ def config_for(connection: Connection, scripts: Path = SCRIPTS) -> Config:
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     return config
+
+
+def _refuse_newer(connection: Connection, scripts: Path) -> None:
+    history = ScriptDirectory.from_config(config_for(connection, scripts))
+    known = {script.revision for script in history.walk_revisions()}
+    unknown = [
+        revision
+        for revision in MigrationContext.configure(connection).get_current_heads()
+        if revision not in known
+    ]
+    connection.rollback()
+    if unknown:
+        raise PermanentError(
+            "newer_data",
+            f"the database is at revision {', '.join(unknown)}, but Vigil {vigil_version()} knows revisions up to "
+            f"{history.get_current_head()}: a newer version has used it. Nothing was changed; run that version or a "
+            "later one, or restore a backup made by this version",
+        )
 
 
 def _try(connection: Connection, scripts: Path) -> OperationalError | None:

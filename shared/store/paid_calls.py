@@ -1,13 +1,16 @@
 """Calls with what they cost, each step in one statement: asked and reserved for, answered and settled.
 
 A call's row stands in six indexes, and each of its versions in all of them: so it is written when it is asked, and when it
-is answered, and at no other time. Both come at the end of a transaction, because the days' rows do: see `books`.
+is answered; besides, while a long answer comes in, every few seconds (`ledger.report_progress`), in columns that no index
+has. Both come at the end of a transaction, because the days' rows do: see `books`.
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -20,6 +23,9 @@ from shared.store.ledger import CallAnswer, NewRow
 from shared.store.round_trip import Asked, RoundTrip
 from shared.store.tables import Call
 from shared.store.unit_of_work import Write
+
+MAX_FAILURES: Final = 50
+"""How many failed sendings of one call are described; later ones are booked all the same."""
 
 Bounds = Mapping[UUID, Decimal]
 """The most that one sending of a call can cost (USD), by its id."""
@@ -80,6 +86,37 @@ def answer_call(
     return each
 
 
+@dataclass(frozen=True)
+class Failure:
+    """What is recorded of a sending that brought no usable answer."""
+
+    kind: str
+    error: str
+    said: str
+    """The beginning of what the server said."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: Decimal | None = None
+    """None where the server did not say what it took."""
+
+
+async def fail_sending(
+    session: AsyncSession, sending: Sending, epoch: int, failure: Failure
+) -> dict[str, Any] | None:
+    """Records that a sending is over and has cost what it says, without an answer: the call may be sent again.
+
+    Returns the record; None where the sending was settled before. `epoch` is that of the step's lease.
+    """
+    failed = {
+        "at": datetime.now(UTC).isoformat(),
+        "epoch": epoch,
+        **{name: value for name, value in vars(failure).items() if name != "cost_usd"},
+        "cost_usd": None if failure.cost_usd is None else str(failure.cost_usd),
+    }
+    given = {**books.failed(sending, failure.cost_usd), "failure": json.dumps([failed])}
+    return failed if await _FAIL.rows(session, given) else None
+
+
 def was_never_sent(call: Call) -> bool:
     """Then what is reserved for it now is for its first sending."""
     return call.answered_at is None and call.sendings == 0
@@ -99,11 +136,12 @@ with {days.budget_where("not exists (select from calls where id = any(cast(:ids 
 {days.RESERVING},
 opened as (
   insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
-    request_hash, request, sendings, reserved_usd, reserved_on)
+    request_hash, request, sendings, reserved_usd, reserved_on, sent_at)
   select told.id, told.agent_id, told.iteration_id, told.step_id, told.interaction_id, told.kind,
     told.phase, told.model, told.request_hash, told.request,
     case when of_installation.day is null then 0 else 1 end,
-    case when of_installation.day is null then null else told.usd end, of_installation.day
+    case when of_installation.day is null then null else told.usd end, of_installation.day,
+    case when of_installation.day is not null then clock_timestamp() end
   from budget cross join jsonb_to_recordset(cast(:rows as jsonb)) as told (
     id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
     phase text, model text, request_hash text, request jsonb, usd numeric)
@@ -112,6 +150,19 @@ opened as (
 )
 select of_agent.day as agent_day, of_installation.day as installation_day
 from opened left join of_agent on true left join of_installation on true
+""")
+
+_FAIL: Final = Direct(f"""
+with closed as (
+  update calls
+  set failures = case when jsonb_array_length(failures) < {MAX_FAILURES}
+      then failures || cast(:failure as jsonb) else failures end,
+    reserved_usd = null, reserved_on = null, presumed_usd = presumed_usd + :presumed_usd
+  where id = :call and sendings = :number and reserved_on is not null
+  returning id
+),
+{days.SETTLING}
+select id from closed
 """)
 
 _ANSWER: Final = Direct(f"""

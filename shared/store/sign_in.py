@@ -1,19 +1,33 @@
 """Browsers: a link that works once begins a session."""
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, and_, delete, func, select, update
+from sqlalchemy import (
+    ARRAY,
+    CollectionAggregate,
+    ColumnElement,
+    LargeBinary,
+    and_,
+    any_,
+    bindparam,
+    delete,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store.secrets import digest_of, new_secret
 from shared.store.tables import BrowserSession, SignInLink, User
 
 LINK_LIFETIME: Final = timedelta(minutes=15)
-MOST_LINKS: Final = 5
-"""Of one user that can be used at the same time, so that nobody is sent mail without end. Those that were sent go on
-working: who asks in another's name keeps nobody out."""
+MOST_LINKS: Final = 100
+"""Of one user that can be used at the same time; a new one replaces the oldest. The api limits how many are mailed to
+fewer than this within a link's lifetime, so no request in another's name ends a link that its user waits for."""
 IDLE_LIFETIME: Final = timedelta(days=7)
 """Of a session that is not used."""
 LONGEST_LIFETIME: Final = timedelta(days=30)
@@ -27,18 +41,22 @@ def link_url(base: str, secret: str) -> str:
     return f"{base}{LINK_PATH}?secret={secret}"
 
 
-async def create_link(session: AsyncSession, user_id: UUID) -> tuple[SignInLink, str] | None:
-    """The row and its secret, which is known here and now only; None where the user has as many as may be."""
+async def create_link(session: AsyncSession, user_id: UUID) -> tuple[SignInLink, str]:
+    """The row and its secret, which is known here and now only."""
     # Links of one user are made one after the other, or several could each be the last that may be.
     await session.execute(select(User.id).where(User.id == user_id).with_for_update(key_share=True))
-    await session.execute(
-        delete(SignInLink).where(
-            SignInLink.user_id == user_id, SignInLink.expires_at <= func.clock_timestamp()
-        )
+    replaced = (
+        select(SignInLink.id)
+        .where(SignInLink.user_id == user_id)
+        .order_by(SignInLink.created_at.desc())
+        .offset(MOST_LINKS - 1)
     )
-    count = select(func.count()).where(SignInLink.user_id == user_id)
-    if (await session.execute(count)).scalar_one() >= MOST_LINKS:
-        return None
+    expired = SignInLink.expires_at <= func.clock_timestamp()
+    await session.execute(
+        delete(SignInLink)
+        .where(SignInLink.user_id == user_id, or_(expired, SignInLink.id.in_(replaced)))
+        .execution_options(synchronize_session=False)
+    )
     secret = new_secret()
     row = SignInLink(
         id=uuid4(),
@@ -87,6 +105,21 @@ async def open_session(session: AsyncSession, link_secret: str, browser: str) ->
     )
     await session.flush()
     return secret
+
+
+async def find_valid_links(session: AsyncSession, digests: Collection[bytes]) -> set[bytes]:
+    """Of these digests those of links that can be used now."""
+    found = await session.scalars(
+        select(SignInLink.digest).where(
+            SignInLink.digest == any_of(digests), SignInLink.expires_at > func.clock_timestamp()
+        )
+    )
+    return set(found)
+
+
+def any_of(digests: Collection[bytes]) -> CollectionAggregate[bool]:
+    """To compare a digest with: one array, so that any number is one prepared statement."""
+    return any_(bindparam(None, list(digests), ARRAY(LargeBinary)))
 
 
 async def end_session(session: AsyncSession, user_id: UUID, session_id: UUID) -> bool:

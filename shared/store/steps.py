@@ -1,5 +1,6 @@
 """Steps: asked for, ended, failed, given back."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, cast
 from uuid import UUID
@@ -7,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.errors import TransientError
+from shared.errors import RetrySoonError
 from shared.store.budgets import books
 from shared.store.direct import Direct
 from shared.store.joining import IterationRow, StepRow
@@ -39,11 +40,39 @@ _END: Final = Direct(
         lease_until=None,
         status=StepStatus.COMPLETED,
         error=None,
+        waiting_since=None,
         ended_at=func.clock_timestamp(),
     )
     .returning(_STEPS),
     columns=["result"],
 )
+_WAIT: Final = Direct(f"""
+update steps
+set status = '{StepStatus.PENDING}', lease_owner = null, lease_until = null, error = :error,
+  waits = waits + 1, waiting_since = coalesce(waiting_since, now.at),
+  retry_at = now.at + make_interval(secs => greatest(
+    least(:first + coalesce(extract(epoch from now.at - waiting_since), 0), :longest)
+      * (1 - :jitter * random()),
+    :least))
+from (select clock_timestamp() as at) as now
+where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+returning extract(epoch from retry_at - now.at)
+""")
+_END_WAIT: Final = Direct("""
+update steps set waiting_since = null, error = null, retry_at = null
+where id = :of_step and epoch = :of_epoch and waiting_since is not null
+""")
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """How long a step waits between two looks at a provider that is away: doubled from `first_seconds` up to
+    `longest_seconds`, each up to `jitter` (a part of it) shorter, so that not all steps ask at once.
+    """
+
+    first_seconds: float = 2.0
+    longest_seconds: float = 300.0
+    jitter: float = 0.2
 
 
 async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
@@ -64,6 +93,7 @@ async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int
         status=StepStatus.FAILED,
         error=error_text(error),
         attempts=attempts,
+        waiting_since=None,
         ended_at=func.clock_timestamp(),
     )
     await _close_books(session, lease)
@@ -71,9 +101,17 @@ async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int
 
 
 async def give_back(
-    session: AsyncSession, lease: Lease, error: str, *, attempts: int, rest_seconds: float
+    session: AsyncSession,
+    lease: Lease,
+    error: str,
+    *,
+    attempts: int,
+    rest_seconds: float,
+    keeps_waiting: bool = False,
 ) -> Step:
     """Lets the step be claimed again by anybody, after a rest. Raises LeaseLostError.
+
+    With `keeps_waiting` a wait for a provider goes on, where there is one.
 
     What is reserved for its calls stays so: whoever sends one again, or ends the step, settles it.
     """
@@ -84,7 +122,42 @@ async def give_back(
         error=error_text(error),
         attempts=attempts,
         retry_at=func.clock_timestamp() + timedelta(seconds=rest_seconds),
+        waiting_since=Step.waiting_since if keeps_waiting else None,
     )
+
+
+async def wait(
+    session: AsyncSession,
+    lease: Lease,
+    error: str,
+    *,
+    pauses: Pauses,
+    least_seconds: float = 0.0,
+) -> float:
+    """Gives the step back until the provider is to be asked again; returns the pause in seconds, at least
+    `least_seconds`. Raises LeaseLostError.
+
+    The pause grows with the time since the provider was first found away, which is in the row: it goes on growing
+    whichever worker asks, and over restarts.
+    """
+    given = {
+        "of_step": lease.step_id,
+        "of_epoch": lease.epoch,
+        "error": error_text(error),
+        "first": pauses.first_seconds,
+        "longest": pauses.longest_seconds,
+        "jitter": pauses.jitter,
+        "least": least_seconds,
+    }
+    seconds = await _WAIT.value(session, given)
+    if seconds is None:
+        raise LeaseLostError(lease)
+    return float(seconds)
+
+
+async def end_wait(session: AsyncSession, lease: Lease) -> None:
+    """The provider that the step waited for has answered: it waits no more."""
+    await _END_WAIT.run(session, {"of_step": lease.step_id, "of_epoch": lease.epoch})
 
 
 async def _close_books(session: AsyncSession, lease: Lease) -> None:
@@ -124,7 +197,7 @@ async def of_iteration(
 async def planned(session: AsyncSession, step: Step) -> tuple[IterationRow, list[StepRow]]:
     """The iteration that `step` is of, and all of its steps but what rounds after the plan's have added.
 
-    Raises TransientError where it was deleted with its agent.
+    Raises RetrySoonError where it was deleted with its agent.
     """
     rows = await _WITH_STEPS.rows(session, {"of_iteration": step.iteration_id})
     if not rows:
@@ -141,7 +214,7 @@ def round_of(step: Step | StepRow) -> int:
 
 
 async def iteration_of(session: AsyncSession, step: Step) -> IterationRow:
-    """Raises TransientError where it was deleted with its agent."""
+    """Raises RetrySoonError where it was deleted with its agent."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} is no iteration's"
     found = await _ITERATION.row(session, {"of_iteration": step.iteration_id})
     if found is None:
@@ -149,5 +222,5 @@ async def iteration_of(session: AsyncSession, step: Step) -> IterationRow:
     return IterationRow(*found)
 
 
-def _deleted(step: Step) -> TransientError:
-    return TransientError(f"iteration {step.iteration_id} was deleted", counts=False)
+def _deleted(step: Step) -> RetrySoonError:
+    return RetrySoonError(f"iteration {step.iteration_id} was deleted")

@@ -1,8 +1,9 @@
 """Users, as whoever looks after the installation needs them."""
 
+from collections.abc import Collection
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Text, cast, delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import agents
@@ -33,6 +34,23 @@ async def create(session: AsyncSession, *, name: str, email: str | None, operato
 async def find(session: AsyncSession, reference: str) -> User | None:
     """By name, id or mail address."""
     return await session.scalar(select(User).where(_is_named(reference)))
+
+
+async def find_existing(session: AsyncSession, references: Collection[str]) -> set[str]:
+    """Of these names, ids and mail addresses those of users that are not disabled."""
+    names, addresses = list(references), [reference.lower() for reference in references]
+    found = await session.execute(
+        select(User.id, User.name, func.lower(User.email)).where(
+            User.disabled_at.is_(None),
+            or_(
+                User.name.in_(names),
+                func.lower(User.email).in_(addresses),
+                cast(User.id, Text).in_(addresses),
+            ),
+        )
+    )
+    known = {str(each) for row in found for each in row if each is not None}
+    return {each for each in references if each in known or each.lower() in known}
 
 
 async def set_disabled(session: AsyncSession, user_id: UUID, *, disabled: bool) -> None:

@@ -7,7 +7,7 @@ the tools, services hand them to a phase, and the loop in `shared.llm` runs them
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -15,8 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.errors import VigilError
 from shared.store.embeddings import EmbeddingRequest
+from shared.tools.schemas import portable_schema
 
 Json = dict[str, Any]
+UNDERSTOOD: Final = "understood"
+"""In what a tool gives: how it read arguments that could have been meant otherwise, a sentence each."""
 Keep = Callable[[AsyncSession, Json], Awaitable[None]]
 
 
@@ -109,7 +112,6 @@ def declaration(tool: Tool) -> Json:
 @cache
 def _parameters(arguments: type[Arguments]) -> Json:
     """Takes a millisecond, and is the same for every step."""
-    schema = arguments.model_json_schema(by_alias=True)
-    schema.pop("title", None)
+    schema = portable_schema(arguments.model_json_schema(by_alias=True))
     schema.pop("description", None)
     return {"required": [], **schema}

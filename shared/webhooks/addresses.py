@@ -8,6 +8,8 @@ Address = IPv4Address | IPv6Address
 _UNICAST: Final = IPv6Network("2000::/3")
 _BROADCAST: Final = IPv4Address("255.255.255.255")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
+"""Each network decides where in such an address the IPv4 address is (RFC 8215), so what it reaches is unknown."""
 _METADATA: Final = frozenset(
     map(ip_address, ("169.254.169.254", "100.100.100.200", "192.0.0.192", "fd00:ec2::254"))
 )
@@ -26,7 +28,7 @@ def refusal(address: Address, *, private: bool) -> str | None:
     address = _meant(address)
     if address.is_link_local or address.is_multicast or address.is_unspecified:
         return _NOBODY
-    if address in _METADATA or address == _BROADCAST:
+    if address in _METADATA or address == _BROADCAST or address in _LOCAL_NAT64:
         return _NOBODY
     if private or _is_public(address):
         return None

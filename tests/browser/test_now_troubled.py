@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import LiteralString
 
+import psycopg
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -19,13 +21,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 class Troubled:
     window: Watched
     levers: Sandbox
+    database_url: str
+
+    def change(self, statement: LiteralString, *given: str) -> None:
+        """Changes rows of the running installation; fails where there are none."""
+        with psycopg.connect(self.database_url) as connection:
+            assert connection.execute(statement, given).rowcount
 
 
 @pytest.fixture(scope="module")
 def breakable(
     sandbox_server: str, browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Watched]:
-    """The owner's browser, on an installation whose model and search service a test can break."""
+) -> Iterator[tuple[Watched, str]]:
+    """The owner's browser and the database, of an installation whose model and search service a test can break."""
     environment = {
         "OPENAI_BASE_URL": f"{sandbox_server}/v1",
         "OPENAI_API_KEY": "sandbox",
@@ -41,14 +49,15 @@ def breakable(
         watched.page.goto(known.link())
         watched.page.get_by_role("button", name="Sign in").click()
         watched.page.wait_for_url("**/agents")
-        yield watched
+        yield watched, vigil.running.database_url
         context.close()
 
 
 @pytest.fixture
-def troubled(breakable: Watched, sandbox: str) -> Iterator[Troubled]:
-    yield Troubled(breakable, Sandbox(sandbox))
-    breakable.check()
+def troubled(breakable: tuple[Watched, str], sandbox: str) -> Iterator[Troubled]:
+    window, database_url = breakable
+    yield Troubled(window, Sandbox(sandbox), database_url)
+    window.check()
 
 
 def test_an_agent_that_cannot_be_configured_says_why_and_is_tried_again(troubled: Troubled) -> None:
@@ -122,3 +131,36 @@ def test_an_agent_that_has_spent_its_budget_rests_until_it_is_given_more(
     page.locator("#budget").get_by_role("button", name="Save").click()
     troubled.window.open(f"/agents/{agent_id}")
     expect(rests).to_have_count(0)
+
+
+def test_a_long_answer_is_seen_growing_and_an_absent_provider_waited_for(
+    troubled: Troubled,
+) -> None:
+    agent_id = made(troubled.window, "Watch cobalt mines and their owners")
+    slow = {"kind": "latency", "latency_seconds": 35, "phase": "knowledge_acquisition"}
+    troubled.levers.faults({**slow, "count": 1})
+    page = troubled.window.open(f"/agents/{agent_id}")
+    lane = page.locator(".lane", has_text="Waiting for the first token").first
+    expect(lane).to_contain_text("Waiting for the first token", timeout=ENDS_MS)
+    troubled.change(
+        "update calls set received_chars = 4321, progressed_at = clock_timestamp(),"
+        " sent_at = sent_at - interval '2 minutes' where reserved_on is not null and agent_id = %s",
+        agent_id,
+    )
+    expect(page.locator(".lane", has_text="The answer grows").first).to_contain_text(
+        "The answer grows: 4,321 characters after 2 min"
+    )
+    troubled.change(
+        "update steps set waiting_since = clock_timestamp() - interval '12 minutes',"
+        " retry_at = clock_timestamp() + interval '4 minutes', error = %s"
+        " where kind = 'query' and status = 'running' and agent_id = %s",
+        "no answer from the model server at http://127.0.0.1:9/v1: connection refused",
+        agent_id,
+    )
+    region = page.get_by_role("region", name="Trouble")
+    expect(region).to_contain_text("Waiting for 12 min")
+    expect(region).to_contain_text("connection refused (next try in ")
+    troubled.window.shoot("now-waiting")
+    outcome = page.locator("#flow .flow-head .pill").first
+    expect(outcome).to_have_text("completed", timeout=2 * ENDS_MS)
+    expect(region).to_have_count(0)

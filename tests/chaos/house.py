@@ -16,7 +16,7 @@ from cli.local.fleet import Died, Fleet
 from cli.local.household import ACTORS, PRELOAD
 from cli.local.keeper import EngineKeeper
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port, free_ports
+from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
 from shared.crash_points import DIRECTORY, CrashPoint
 from shared.runtime.provision import provision
@@ -24,6 +24,7 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from tests.chaos import actor
 from tests.chaos.contained import ContainedPostgres
+from tests.sandbox_prices import SANDBOX_PRICES
 from tests.waiting import until
 
 DATABASE: Final = "vigil"
@@ -187,14 +188,14 @@ def _built(
     breakages: Mapping[str, str],
     postgres: EmbeddedPostgres | ContainedPostgres | None,
 ) -> House:
-    port, monitor_port = free_ports(2)
-    nats = EmbeddedNats(home / "nats", port, monitor_port, home / "nats.log")
+    nats = EmbeddedNats(home / "nats", free_port(), home / "nats.log")
     if postgres is None:
-        postgres = EmbeddedPostgres(home / "postgres", free_port(), home / "postgres.log")
+        postgres = EmbeddedPostgres(home / "postgres", home / "postgres.log")
     environment = {
         "VIGIL_DATABASE_URL": postgres.url(DATABASE),
         "VIGIL_NATS_URL": nats.url,
         "VIGIL_SANDBOX_URL": sandbox_url,
+        "VIGIL_PRICES_FILE": str(SANDBOX_PRICES),
         **settings,
     }
     return House(

@@ -16,7 +16,7 @@ from tests.waiting import waited_for
 INTERRUPTED = 130
 DEMO_KEYS = {
     *("iterations", "completed", "failed", "nodes", "edges", "analyses", "advice"),
-    *("llm_calls", "search_calls", "seconds", "corpus", "mission", "model"),
+    *("llm_calls", "search_calls", "cost_usd", "seconds", "corpus", "mission", "model"),
 }
 
 
@@ -181,6 +181,7 @@ def test_demo_learns_concludes_and_leaves_nothing_behind(tmp_path: Path) -> None
     assert (outcome["iterations"], outcome["completed"], outcome["failed"]) == (2, 2, 0)
     assert all(outcome[what] > 0 for what in ("nodes", "edges", "analyses", "llm_calls"))
     assert "plans" in told.stderr
+    assert outcome["cost_usd"] == 0
     assert os.listdir(scratch) == []
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import nats
 import pytest
 
+from cli.keys import Keys
+from shared.events.permissions import inbox_prefix
 from tests.e2e.installation import MISSION, Installation, installed
 from tests.integration.levers import Sandbox
 from tests.waiting import waited_for
@@ -31,8 +33,15 @@ def vigil(tmp_path: Path, sandbox: str) -> Iterator[Installation]:
         yield installation
 
 
-async def say(url: str, *payloads: bytes) -> None:
-    client = await nats.connect(url)
+async def say(vigil: Installation, *payloads: bytes) -> None:
+    """As the one that may publish it."""
+    shown = Keys(vigil.data.keys, private=True).login_of("observer")
+    client = await nats.connect(
+        vigil.running.nats_url,
+        user=shown["nats_user"],
+        password=shown["nats_password"],
+        inbox_prefix=inbox_prefix("observer"),
+    )
     for payload in payloads:
         await client.jetstream().publish("query.requested", payload)
     await client.close()
@@ -59,7 +68,7 @@ def test_poison_and_failed_steps_from_their_first_sight_to_their_end(
     vigil: Installation, sandbox: str
 ) -> None:
     assert "no dead letters" in told(vigil, "list")
-    asyncio.run(say(vigil.running.nats_url, UNREADABLE, FUTURE))
+    asyncio.run(say(vigil, UNREADABLE, FUTURE))
     by_code = {letter["code"]: letter for letter in letters(vigil, 2)}
     future = by_code["unknown_event"]["id"]
     assert "does not know version 2 of query.requested" in told(vigil, "show", future[:8])

@@ -14,7 +14,8 @@ from tests.receiver import Hit
 
 @pytest.fixture
 def vigil(tmp_path: Path) -> Iterator[Installation]:
-    with installed(tmp_path) as installation:
+    # The receiver of these tests is on this machine.
+    with installed(tmp_path, {"VIGIL_WEBHOOK_PRIVATE": "true"}) as installation:
         installation.up()
         yield installation
 
@@ -76,3 +77,12 @@ def test_a_webhook_is_made_tried_stopped_and_removed(vigil: Installation) -> Non
     vigil.vigil("destination", "remove", "/hook", "--yes")
     vigil.vigil("destination", "remove", "broken", "--yes")
     assert vigil.json("destination", "list") == []
+
+
+def test_by_default_no_webhook_reaches_this_machine(tmp_path: Path) -> None:
+    hits: list[Hit] = []
+    with installed(tmp_path) as vigil, receiving(hits) as url:
+        vigil.up()
+        refused = vigil.vigil("destination", "add", f"{url}/hook")
+        assert (refused.returncode, "names no receiver" in refused.stderr) == (1, True)
+    assert hits == []

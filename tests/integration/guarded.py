@@ -11,7 +11,7 @@ from psycopg import sql
 
 from cli.keys import Keys
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port, free_ports
+from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
 from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import Settings
@@ -59,26 +59,26 @@ def guarded(home: Path) -> Iterator[Guarded]:
     keys = home / "keys"
     password_file = home / "postgres_password"
     Keys(keys).make(postgres_password_file=password_file, routes=[])
-    port, monitor_port = free_ports(2)
     nats = EmbeddedNats(
         home / "nats",
-        port,
-        monitor_port,
+        free_port(),
         home / "nats.log",
         durable=False,
         include=keys / "nats" / "users.conf",
     )
-    postgres = EmbeddedPostgres(
-        home / "postgres", free_port(), home / "postgres.log", durable=False
-    )
+    postgres = EmbeddedPostgres(home / "postgres", home / "postgres.log", durable=False)
     nats.start()
     try:
         postgres.start()
         _shut(postgres, password_file.read_text())
-        yield Guarded(keys, f"postgresql://127.0.0.1:{postgres.port}/{DATABASE}", nats.url)
+        yield Guarded(keys, _without_role(postgres.url(DATABASE)), nats.url)
     finally:
         nats.stop()
         postgres.stop()
+
+
+def _without_role(url: str) -> str:
+    return url.replace(f"{SUPERUSER}@", "", 1)
 
 
 def _shut(postgres: EmbeddedPostgres, password: str) -> None:
@@ -86,5 +86,5 @@ def _shut(postgres: EmbeddedPostgres, password: str) -> None:
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("alter role postgres password {}").format(sql.Literal(password)))
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
-        (postgres.data / "pg_hba.conf").write_text("host all all 127.0.0.1/32 scram-sha-256\n")
+        (postgres.data / "pg_hba.conf").write_text("local all all scram-sha-256\n")
         connection.execute("select pg_reload_conf()")

@@ -1,13 +1,13 @@
 """Rows that many tests begin with."""
 
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import agents, iterations, prompts
 from shared.store.database import Database
 from shared.store.iterations import Started
-from shared.store.tables import Agent
+from shared.store.tables import Agent, GraphNode, GraphNodeType
 from shared.store.words import AgentStatus, Phase, PromptMaker
 
 MISSION = "Watch battery makers and their lithium supply"
@@ -46,11 +46,27 @@ async def make_agent(
         return agent
 
 
+async def wake(database: Database, agent: Agent) -> None:
+    """Makes an agent active that was not."""
+    async with database.transaction() as session:
+        (await session.get_one(Agent, agent.id)).active = True
+
+
 async def make_ready(session: AsyncSession, agent: Agent) -> None:
     """As if it had been configured, without a model."""
     await prompts.write(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
     agent.status = AgentStatus.READY
     await session.flush()
+
+
+async def make_node(database: Database, agent: Agent) -> None:
+    """Something that the agent knows: its graph is not empty, so that an Observer may plan nothing."""
+    of = {"agent_id": agent.id}
+    about = {"description": "A metal", "properties_schema": {}, "created_by": "test"}
+    async with database.transaction() as session:
+        session.add(GraphNodeType(**of, **about, name="Metal"))
+        await session.flush()
+        session.add(GraphNode(**of, id=uuid4(), type="Metal", name="Lithium", properties={}))
 
 
 async def make_iteration(database: Database, agent: Agent, *, deadline: float = 600) -> Started:

@@ -61,7 +61,13 @@ class Mission:
         return [
             _says("observer", self.agent.mission, content=plan),
             *(said for maker in MAKERS for said in self._researched(maker)),
-            _says("knowledge_acquisition", f"Objective: {self._asks(DEAD_END)}", content=""),
+            # Refused with tool_choice, and without it.
+            _says(
+                "knowledge_acquisition",
+                f"Objective: {self._asks(DEAD_END)}",
+                status=400,
+                times=2,
+            ),
             *(said for maker in MAKERS for said in self._analyzed(maker)),
             _says(
                 "analysis_generation",

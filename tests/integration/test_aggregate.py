@@ -135,10 +135,12 @@ async def test_the_deadline_ends_the_iteration_and_refuses_its_workers(
         claim = await leases.claim(session, query.id, "slow worker")
         assert isinstance(claim, Claimed)
         await session.execute(update(Iteration).values(deadline_at=Iteration.started_at))
-    await Deadlines(database, bus, Aggregate(database)).look()
+    await Deadlines(database, bus, Aggregate(database), 0.0).look()
     done = await now(database, iteration)
     assert done.status == IterationStatus.FAILED
-    assert done.errors == ["the iteration's deadline passed while researching"]
+    [error] = done.errors
+    assert error.startswith("no progress for 0 s while researching: no step ended and no call")
+    assert "VIGIL_ITERATION_DEADLINE_SECONDS" in error
     with pytest.raises(LeaseLostError):
         async with leases.leased_transaction(database, claim.lease):
             pass

@@ -178,7 +178,7 @@ async def test_a_step_that_ends_leaves_nothing_reserved(
                 await steps.fail(session, spender.lease, "broken", attempts=1)
             case _:
                 assert spender.lease.iteration_id is not None
-                await settle(session, spender.lease.iteration_id, lambda _: DeadlinePassed())
+                await settle(session, spender.lease.iteration_id, lambda _: DeadlinePassed(60))
     assert await spender.day() == await whole_day(database) == kept("0.60", 2)
     assert await whole_day(database, TOMORROW) == kept("0.40", 1)
     assert await nothing_is_reserved(database)

@@ -1,11 +1,13 @@
 """From a mission to an agent: what the model makes of it, what it may not, and what stays when it fails."""
 
+import json
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from sqlalchemy import select
 
+from services.concierge import built_in
 from services.scheduler.tick import Ticker
 from shared.graph import types
 from shared.runtime.bus import Bus
@@ -13,7 +15,7 @@ from shared.runtime.settings import Settings
 from shared.store import agents, dead_letters, prompts
 from shared.store.database import Database
 from shared.store.tables import Agent, Call, DeadLetter, Interaction
-from shared.store.words import PROMPTED
+from shared.store.words import PROMPTED, Phase
 from tests.integration.cluster import ended_iteration, running, told
 from tests.integration.configuring import (
     NAME,
@@ -27,7 +29,7 @@ from tests.integration.configuring import (
 )
 from tests.integration.levers import Sandbox
 from tests.integration.making import MISSION, make_agent
-from tests.unit.concierge.making import configuration, node_type
+from tests.unit.concierge.making import configuration, edge_type, node_type
 from tests.unit.concierge.making import types as typed
 
 
@@ -78,14 +80,13 @@ async def test_it_runs_by_itself_as_soon_as_it_is_ready(
     assert step.ended_at <= iteration.started_at
 
 
-async def test_what_does_not_fit_is_sent_back_and_mended(
+async def test_what_cannot_be_repaired_is_sent_back_once(
     database: Database, bus: Bus, levers: Sandbox, concierge: None
 ) -> None:
-    reserved = typed(nodes=[*typed()["nodeTypes"], node_type("AgentAnalysis")])
     levers.script(
-        says(content=configuration(name="Lithium")),
+        says(content="I would call it Lithium Eye."),
         says(content=configuration(name="Lithium Eye")),
-        says(content=reserved),
+        says(content=typed(nodes=[])),
         says(content=typed()),
     )
     ordered, asked = await order_agent(database)
@@ -103,41 +104,109 @@ async def test_what_does_not_fit_is_sent_back_and_mended(
     assert interaction.completed_at is not None
 
 
+async def test_what_code_can_repair_costs_no_second_answer_and_is_recorded(
+    database: Database, bus: Bus, levers: Sandbox, concierge: None
+) -> None:
+    """As a model of 1.5 billion parameters answered: capitals, a reserved name, five edge types, a broken list."""
+    nodes = [
+        node_type("lithium mine", properties=[{"name": "output_tonnes", "type": "float"}]),
+        node_type("BATTERY MAKERS"),
+        node_type("AgentAnalysis"),
+        *typed()["nodeTypes"][:4],
+    ]
+    edges = [
+        edge_type(
+            "RECYCLED BY", sourceTypes=["LithiumMine"], targetTypes=["battery maker", "Moon"]
+        ),
+        edge_type("about"),
+        *typed()["edgeTypes"][:4],
+    ]
+    written = json.dumps({"node_types": nodes, "edge_types": edges})
+    levers.script(
+        says(content=configuration(name="Lithium", observerSystemPrompt="Plan.")),
+        says(content=f"Here are the types:\n```json\n{written[:-1]},}}\n```"),
+    )
+    ordered, asked = await order_agent(database)
+    await bus.publish(asked)
+    step = await configured(database, ordered)
+    assert (step.status, levers.billed()["llm"]) == ("completed", 2)
+    agent = await reread(database, ordered)
+    assert (agent.status, agent.fault, agent.name) == ("ready", None, "Lithium")
+    assert built_in.PROMPTS[Phase.OBSERVER] in agent.observer_system_prompt
+    assert MISSION in agent.observer_system_prompt
+    made_nodes, made_edges = await types_of(database, agent)
+    assert {"LithiumMine", "BatteryMakers"} < {each.name for each in made_nodes}
+    (recycled,) = [each for each in made_edges if each.name == "recycled_by"]
+    assert (recycled.source_types, recycled.target_types) == (("LithiumMine",), ("BatteryMakers",))
+    async with database.transaction() as session:
+        (run,) = await session.scalars(select(Interaction))
+    noted = [event for event in run.events if event["type"] == "repair"]
+    assert [event["subject"] for event in noted] == ["configuration", "types"]
+    said = " ".join(each for event in noted for each in event["repairs"])
+    assert "The observer prompt was missing or too short; the built-in one is used." in said
+    assert "The node type AgentAnalysis is the system's own and was left out." in said
+    assert step.result is not None
+    assert step.result["repairs"] == sum(len(event["repairs"]) for event in noted)
+
+
 @pytest.mark.parametrize(
-    ("answers", "words"),
+    ("answers", "built", "words"),
     [
-        ([configuration(name="Lithium")] * 2, ["agent_configuration", "2 to 4", "asked twice"]),
-        (["I would rather not."] * 2, ["agent_configuration", "asked twice"]),
-        ([configuration(), typed(nodes=[]), typed(nodes=[])], ["agent_types", "0 node types"]),
+        (["I would rather not."] * 2, ["prompts"], ["agent_configuration", "asked twice"]),
+        (
+            [configuration(), typed(nodes=[]), "types " * 9],
+            ["types"],
+            ["agent_types", "no JSON"],
+        ),
+        (["No."] * 4, ["prompts", "types"], ["prompts and types", "agent_types"]),
     ],
 )
-async def test_what_cannot_be_mended_is_told_with_what_to_do(
+async def test_nonsense_leaves_an_agent_that_works_and_tells_its_owner(
     database: Database,
     bus: Bus,
     levers: Sandbox,
     concierge: None,
     answers: list[Any],
+    built: list[str],
     words: list[str],
 ) -> None:
     levers.script(*(says(content=answer) for answer in answers))
     ordered, asked = await order_agent(database, active=True)
     await bus.publish(asked)
-    assert (await configured(database, ordered)).status == "failed"
+    step = await configured(database, ordered)
+    assert (step.status, (step.result or {})["built_in"]) == ("completed", built)
     agent = await reread(database, ordered)
-    assert (agent.status, prompts.of_agent(agent)) == ("failed", {})
+    assert agent.status == "ready"
     assert agent.fault is not None
-    assert agent.fault.startswith("The agent could not be made of its mission")
+    assert "could not be used, so it uses Vigil's built-in" in agent.fault
     assert all(word in agent.fault for word in (*words, "vigil agent configure"))
-    assert await types_of(database, agent) == ([], [])
-    assert await Ticker(database, deadline_seconds=600).tick() == []
+    made = prompts.of_agent(agent)
+    assert list(made) == list(PROMPTED)
+    assert all(MISSION in prompt and agent.name in prompt for prompt in made.values())
+    nodes, edges = await types_of(database, agent)
+    assert ("Organisation" in {each.name for each in nodes}) is ("types" in built)
+    assert len(edges) > 3
     async with database.transaction() as session:
-        (letter,) = await session.scalars(select(DeadLetter))
-    assert (letter.actor, letter.code) == ("concierge", "invalid_answer")
+        assert list(await session.scalars(select(DeadLetter))) == []
+        assert (await session.scalars(select(Interaction))).one().completed_at is not None
 
     await bus.publish(await order_again(database, agent.id))
     assert (await configured(database, ordered)).status == "completed"
-    mended = await reread(database, ordered)
-    assert (mended.status, mended.fault) == ("ready", None)
+    again = await reread(database, ordered)
+    assert (again.status, again.fault) == ("ready", None)
+
+
+async def test_types_that_cannot_be_used_leave_a_ready_agent_those_it_has(
+    database: Database, bus: Bus, levers: Sandbox, concierge: None
+) -> None:
+    agent = await make_agent(database)
+    levers.script(says(content=configuration()), says(content="No.", times=2))
+    await bus.publish(await order_again(database, agent.id))
+    assert (await configured(database, agent)).status == "completed"
+    after = await reread(database, agent)
+    assert after.fault is not None
+    assert "it keeps the types it has" in after.fault
+    assert prompts.of_agent(after) != prompts.of_agent(agent)
 
 
 async def test_a_dead_letter_that_is_retried_makes_the_agent(

@@ -59,7 +59,10 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 async def overdue(database: Database, name: str) -> Iteration:
     iteration = (await make_iteration(database, await make_agent(database, name=name))).iteration
     async with database.transaction() as session:
-        await session.execute(update(Iteration).values(deadline_at=Iteration.started_at))
+        day_ago = ago(24 * 3600)
+        began = {"started_at": day_ago, "stage_changed_at": day_ago, "deadline_at": day_ago}
+        await session.execute(update(Iteration).values(began))
+        await session.execute(update(Step).values(first_requested_at=day_ago))
     return iteration
 
 
@@ -87,7 +90,7 @@ async def test_a_deadline_that_could_not_tell_is_told_by_the_reconciler(
     impatient: Settings, database: Database, bus: Bus, refused: Counter[str]
 ) -> None:
     iterations = [await overdue(database, name) for name in ("first", "second")]
-    await Deadlines(database, bus, Aggregate(database)).look()
+    await Deadlines(database, bus, Aggregate(database), 0.0).look()
     assert {(await now(database, each)).status for each in iterations} == {IterationStatus.FAILED}
     assert await ends_told(bus) == ["iteration.failed"], "one that fails holds up no other"
     async with running(impatient, ("scheduler",)):
@@ -128,10 +131,10 @@ async def test_an_end_that_was_heard_is_not_told_again(
 ) -> None:
     first, second = [await overdue(database, name) for name in ("first", "second")]
     aggregate = Aggregate(database)
-    await bus.publish_all(await aggregate.pass_deadline(first.id))
+    await bus.publish_all(await aggregate.pass_deadline(first.id, 60))
     async with running(impatient, ("scheduler",)):
         await until(lambda: heard(database, first), what="the end to be heard")
-        await aggregate.pass_deadline(second.id)
+        await aggregate.pass_deadline(second.id, 60)
         # By then the first is old enough to be told again too.
         await until(lambda: heard(database, second), what="the other's end to be told")
     assert [(await now(database, each)).end_resends for each in (first, second)] == [0, 1]
@@ -140,7 +143,7 @@ async def test_an_end_that_was_heard_is_not_told_again(
 
 async def test_what_nobody_hears_is_told_ever_more_rarely(database: Database) -> None:
     iteration = await overdue(database, "unheard")
-    await Aggregate(database).pass_deadline(iteration.id)
+    await Aggregate(database).pass_deadline(iteration.id, 60)
     assert await said_again(database) == []
     await change(database, iteration, ended_at=ago(100 * GRACE_SECONDS))
     said = [await said_again(database)]
@@ -159,6 +162,6 @@ async def test_a_deadline_that_cannot_be_carried_out_holds_up_no_other(
         values = {"status": StepStatus.COMPLETED, "result": ["not what a result is"]}
         await session.execute(update(Step).where(steps).values(**values))
     with capture_logs() as lines:
-        await Deadlines(database, bus, Aggregate(database)).look()
+        await Deadlines(database, bus, Aggregate(database), 0.0).look()
     assert (await now(database, other)).status == IterationStatus.FAILED
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["unexpected error"]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -21,7 +22,8 @@ from cli.local.engine import Engine
 from cli.local.errors import EngineError, UserNamespaceError
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
-from cli.local.postgres import EmbeddedPostgres
+from cli.local.postgres import EmbeddedPostgres, make_own_directory
+from shared.store.database import with_login
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def postgres(tmp_path: Path, running: ExitStack) -> Callable[[], EmbeddedPostgre
     """Another server on the same data at each call, not started."""
 
     def make() -> EmbeddedPostgres:
-        engine = EmbeddedPostgres(tmp_path / "postgres", free_port(), tmp_path / "postgres.log")
+        engine = EmbeddedPostgres(tmp_path / "postgres", tmp_path / "postgres.log")
         running.callback(engine.stop)
         return engine
 
@@ -48,8 +50,7 @@ def broker(tmp_path: Path, running: ExitStack) -> Callable[[], EmbeddedNats]:
     """Another server on the same data at each call, not started."""
 
     def make() -> EmbeddedNats:
-        port, monitor_port = free_ports(2)
-        engine = EmbeddedNats(tmp_path / "nats", port, monitor_port, tmp_path / "nats.log")
+        engine = EmbeddedNats(tmp_path / "nats", free_port(), tmp_path / "nats.log")
         running.callback(engine.stop)
         return engine
 
@@ -101,28 +102,30 @@ async def test_both_survive_the_kill_of_every_process(
 
 
 def test_both_promise_durability_unless_told_otherwise(
-    tmp_path: Path,
-    postgres: Callable[[], EmbeddedPostgres],
-    broker: Callable[[], EmbeddedNats],
-    running: ExitStack,
+    tmp_path: Path, postgres: Callable[[], EmbeddedPostgres], running: ExitStack
 ) -> None:
-    database, bus = postgres().start(), broker().start()
+    port, monitor = free_ports(2)
+    monitored = {"http": f"127.0.0.1:{monitor}"}
+    home, log = tmp_path / "nats", tmp_path / "nats.log"
+    database, bus = postgres().start(), EmbeddedNats(home, port, log, also=monitored).start()
+    running.callback(bus.stop)
     for setting in ("fsync", "synchronous_commit", "full_page_writes"):
         assert ask(database, f"show {setting}") == "on"
-    assert _jetstream(bus)["sync_always"] is True
+    assert _jetstream(monitor)["sync_always"] is True
     database.stop()
     bus.stop()
 
-    careless = EmbeddedPostgres(database.data, database.port, database.log, durable=False).start()
+    careless = EmbeddedPostgres(database.data, database.log, durable=False).start()
     running.callback(careless.stop)
-    quick = EmbeddedNats(bus.data, bus.port, bus.monitor_port, bus.log, durable=False).start()
+    quick = EmbeddedNats(home, port, log, durable=False, also=monitored).start()
     running.callback(quick.stop)
     assert ask(careless, "show fsync") == "off"
-    assert "sync_always" not in _jetstream(quick)
+    assert "sync_always" not in _jetstream(monitor)
 
 
-def _jetstream(bus: EmbeddedNats) -> dict[str, object]:
-    with urlopen(f"http://127.0.0.1:{bus.monitor_port}/varz") as answer:
+def _jetstream(port: int) -> dict[str, object]:
+    """As the server itself tells, whose monitoring port the test has opened."""
+    with urlopen(f"http://127.0.0.1:{port}/varz") as answer:
         config: dict[str, object] = json.load(answer)["jetstream"]["config"]
     return config
 
@@ -230,24 +233,19 @@ def test_root_is_told_of_a_folder_that_postgres_may_not_enter(tmp_path: Path) ->
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     os.chown(home, 1234, 1234)
-    database = EmbeddedPostgres(home / "data" / "postgres", free_port(), tmp_path / "log")
+    database = EmbeddedPostgres(home / "data" / "postgres", tmp_path / "log")
     with pytest.raises(EngineError, match=r"/home belongs to user 1234 .*VIGIL_DATA"):
         database.start()
 
 
 def test_a_taken_port_is_told_in_the_servers_words(
-    postgres: Callable[[], EmbeddedPostgres], broker: Callable[[], EmbeddedNats], tmp_path: Path
+    broker: Callable[[], EmbeddedNats], tmp_path: Path
 ) -> None:
     bus = broker().start()
-    refused = [
-        EmbeddedPostgres(tmp_path / "postgres", bus.port, tmp_path / "second.log"),
-        EmbeddedNats(tmp_path / "second", bus.port, free_port(), tmp_path / "third.log"),
-        EmbeddedNats(tmp_path / "third", free_port(), bus.monitor_port, tmp_path / "fourth.log"),
-    ]
-    for engine in refused:
-        with pytest.raises(EngineError, match=r"(?s)ended with 1 while .*ddress already in use"):
-            engine.start()
-        assert not engine.alive()
+    refused = EmbeddedNats(tmp_path / "second", bus.port, tmp_path / "second.log")
+    with pytest.raises(EngineError, match=r"(?s)ended with 1 while .*ddress already in use"):
+        refused.start()
+    assert not refused.alive()
 
 
 async def test_a_server_ends_with_the_thread_so_only_the_main_thread_starts_it(
@@ -255,3 +253,63 @@ async def test_a_server_ends_with_the_thread_so_only_the_main_thread_starts_it(
 ) -> None:
     with pytest.raises(EngineError, match="main thread"):
         await asyncio.to_thread(broker().start)
+
+
+def test_postgres_is_reached_by_its_user_alone_through_a_socket(
+    postgres: Callable[[], EmbeddedPostgres],
+) -> None:
+    database = postgres().start()
+    assert ask(database, "show listen_addresses") == ""
+    kinds = [each.status for each in psutil.Process(database.pid).net_connections("inet")]
+    assert kinds == []
+    for path, mode in ((database.data, 0o700), (database.data / ".s.PGSQL.5432", 0o700)):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute("create role somebody login password 'secret'")
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(database.dsn, user="somebody", password="wrong")
+
+
+def test_a_cluster_that_trusted_everybody_is_closed_and_kept(
+    postgres: Callable[[], EmbeddedPostgres],
+) -> None:
+    database = postgres().start()
+    with psycopg.connect(database.dsn) as connection:
+        connection.execute("create table kept as select 42 as answer")
+    database.stop()
+    hba = database.data / "pg_hba.conf"
+    hba.write_text("local all all trust\nhost all all 127.0.0.1/32 trust\n")
+    again = postgres().start()
+    assert ask(again, "select answer from kept") == 42
+    assert ask(again, "select count(*) from pg_hba_file_rules where type = 'host'") == 0
+    assert stat.S_IMODE(hba.stat().st_mode) == 0o600
+
+
+def test_a_path_too_long_for_a_socket_gets_a_short_one(tmp_path: Path, running: ExitStack) -> None:
+    deep = tmp_path / ('a, long "name" ' * 8) / "postgres"
+    database = EmbeddedPostgres(deep, tmp_path / "postgres.log")
+    running.callback(database.stop)
+    assert database.sockets.parent == Path("/tmp")
+    assert ask(database.start(), "select 1") == 1
+    assert stat.S_IMODE(database.sockets.stat().st_mode) == 0o700
+    database.stop()
+    assert not database.sockets.exists()
+
+
+def test_a_socket_directory_that_is_anothers_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path)
+    for planted in (tmp_path / "file", tmp_path / "link"):
+        with pytest.raises(EngineError, match="belongs to another user"):
+            make_own_directory(planted)
+
+
+@pytest.mark.parametrize("name", ['a b "c"&?#%', "with, a comma"])
+def test_a_path_with_odd_characters_can_be_connected_to(
+    tmp_path: Path, running: ExitStack, name: str
+) -> None:
+    database = EmbeddedPostgres(tmp_path / name, tmp_path / "postgres.log")
+    running.callback(database.stop)
+    assert (database.sockets == database.data) is ("," not in name)
+    assert ask(database.start(), "select 1") == 1
+    psycopg.connect(with_login(database.dsn, role="postgres", password="any")).close()

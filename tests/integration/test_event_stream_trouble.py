@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_ports
+from cli.local.ports import free_port
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
@@ -36,8 +36,7 @@ async def agent_id(database: Database) -> UUID:
 @pytest.fixture
 def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
     """A server that a test may stop; not yet started."""
-    port, monitor_port = free_ports(2)
-    server = EmbeddedNats(tmp_path / "nats", port, monitor_port, tmp_path / "nats.log")
+    server = EmbeddedNats(tmp_path / "nats", free_port(), tmp_path / "nats.log")
     yield server
     server.stop()
 

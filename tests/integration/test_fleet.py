@@ -191,7 +191,7 @@ SUPERVISOR = """
     from pathlib import Path
     from cli.local.fleet import Fleet
     from cli.local.nats import EmbeddedNats
-    from cli.local.ports import free_ports
+    from cli.local.ports import free_port
     from cli.local.postgres import EmbeddedPostgres
 
     if __name__ == "__main__":
@@ -200,9 +200,8 @@ SUPERVISOR = """
         fleet.warm_up()
         for name in ("observer", "researcher"):
             fleet.spawn(name, runpy.run_path, (str(base / "actor.py"),), {})
-        port, nats_port, monitor_port = free_ports(3)
-        bus = EmbeddedNats(base / "nats", nats_port, monitor_port, base / "nats.log").launch()
-        EmbeddedPostgres(base / "postgres", port, base / "postgres.log").start()
+        bus = EmbeddedNats(base / "nats", free_port(), base / "nats.log").launch()
+        EmbeddedPostgres(base / "postgres", base / "postgres.log").start()
         bus.wait_until_ready()
         print("up", flush=True)
         signal.pause()

@@ -203,6 +203,12 @@ class Death:
     billed: int
 
 
+PLAN = {
+    "queries": [],
+    "insights": [{"observation": "a", "relevantNodeIds": [], "synthesisDirection": "b"}],
+}
+
+
 @pytest.mark.parametrize(
     "death",
     [
@@ -227,7 +233,7 @@ async def test_a_killed_worker_costs_what_is_said_of_it(
     settings = sandbox_settings.model_copy(update=given)
     if death.keys_heeded:
         levers.heed_keys()
-    levers.script({"content": {"queries": [], "insights": []}, "times": 2})
+    levers.script({"content": PLAN, "times": 2})
     made = await make_iteration(database, await make_agent(database))
     await bus.publish(telling.request(made.iteration, made.observe))
     (tmp_path / death.point).write_text("SIGKILL")

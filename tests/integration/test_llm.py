@@ -11,17 +11,20 @@ from shared.errors import PermanentError, TransientError
 from shared.llm.phase import Model, PhaseRun
 from shared.llm.prices import read_prices
 from shared.llm.structured import structured
-from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
+from shared.llm.tool_loop import MAX_CALLS_AT_ONCE, MAX_TOOL_ROUNDS, ToolLoop
 from shared.runtime.model import model_of
 from shared.runtime.settings import Settings
 from shared.store import leases
 from shared.store.database import Database
 from shared.store.leases import Claimed, Lease
+from shared.store.reading import interactions, page
+from shared.store.reading.shapes import RepairEvent
 from shared.store.tables import Agent, Call, Interaction
 from shared.store.words import Phase
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
 from tests.integration.levers import Sandbox
 from tests.integration.making import make_agent, make_iteration
+from tests.sandbox_prices import SANDBOX_PRICES
 
 
 class Shape(BaseModel):
@@ -85,7 +88,7 @@ async def test_a_structured_answer_is_parsed_and_recorded_with_its_tokens(
     assert call.answered_at is not None
     assert (call.input_tokens or 0) > 0
     assert (call.output_tokens or 0) > 0
-    assert call.cost_usd == read_prices().tokens_usd(
+    assert call.cost_usd == read_prices(SANDBOX_PRICES).tokens_usd(
         "sandbox-reader", call.input_tokens, call.output_tokens
     )
     assert call.cost_usd
@@ -108,6 +111,33 @@ async def test_an_answer_that_does_not_fit_is_repaired_once(
     levers.script(said(content={"answer": "many"}), said(content='```json\n{"answer": 42}\n```'))
     assert await structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(answer=42)
     assert levers.billed()["llm"] == 2
+
+
+async def test_a_call_says_which_schema_it_asks_for_and_whether_it_asks_again(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+) -> None:
+    levers.script(said(content="no JSON at all"), said(content='{"answer": 42}'))
+    await structured(phase_run(model, lease, agent), Shape, name="shape")
+    first, again = [call.request for call in await recorded(database)]
+    assert (first["schema"], again["schema"]) == ("shape", "shape")
+    assert ("asks_again" in first, again["asks_again"]) == (False, True)
+
+
+async def test_a_repair_is_read_among_the_events_of_its_run(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+) -> None:
+    levers.script(said(content='{"answer": 42}'))
+    run = phase_run(model, lease, agent)
+    await structured(run, Shape, name="shape")
+    async with run.transaction() as session:
+        run.tell(session, {"type": "repair", "subject": "plan", "repairs": ["One query dropped."]})
+    async with database.transaction() as session:
+        found = await interactions.events_of(
+            session, agent.owner_id, run.interaction.id, page.Wanted(limit=9)
+        )
+    assert found is not None
+    assert [event.type for event in found.items] == ["answer", "repair"]
+    assert found.items[1] == RepairEvent(subject="plan", repairs=["One query dropped."])
 
 
 async def test_an_answer_that_never_fits_is_a_permanent_error_with_the_fault(
@@ -214,7 +244,7 @@ async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
     levers.script(
         calls(
             ("noSuchTool", {}),
-            ("writeDown", '{"value": '),
+            ("writeDown", "three of them"),
             ("writeDown", {"value": "x", "more": 1}),
             ("askOutside", {"value": -1}),
         ),
@@ -227,6 +257,27 @@ async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
     assert any("value" in error and "more" in error for error in errors)
     refused = [call.answer for call in await recorded(database) if call.kind == "search"]
     assert refused == [{"error": "value must not be below zero"}]
+
+
+async def test_of_300_calls_in_one_answer_the_later_ones_are_refused(
+    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database, bench: Bench
+) -> None:
+    levers.script(
+        calls(
+            *[("writeDown", {"value": n}) for n in range(200)],
+            *[("askOutside", {"value": 1})] * 100,
+        ),
+        said(content="done"),
+    )
+    assert await ToolLoop(phase_run(model, lease, agent), bench.tools).last_words() == "done"
+    assert await bench.written() == list(range(MAX_CALLS_AT_ONCE))
+    assert bench.paid == []
+    told = [event["result"] for event in await events_of(database) if "result" in event]
+    refused = [result["error"] for result in told if "error" in result]
+    assert len(refused) == 300 - MAX_CALLS_AT_ONCE
+    assert set(refused) == {
+        "only the first 128 tool calls of an answer are made, and this is a later one; make it again if it is still needed"
+    }
 
 
 async def test_tool_rounds_are_bounded_and_the_model_gets_the_last_word(

@@ -23,8 +23,10 @@ from tests.waiting import until
 
 AGENTS = 3
 QUERIES = 2
-CALLS = AGENTS * (1 + 2 * QUERIES + 1)
-"""The Observer's, two for each query, and the insight's."""
+LLM_CALLS = AGENTS * (1 + 4 * QUERIES + 1)
+"""The Observer's, four for each query, whose phases are asked once more where they did nothing, and the insight's."""
+CALLS = LLM_CALLS + AGENTS * QUERIES
+"""With the searches that are made where the model makes none."""
 QUERY = {"objective": "lithium", "reasoning": "why not", "searchHints": ["lithium"]}
 INSIGHT = {"observation": "it moves", "relevantNodeIds": [], "synthesisDirection": "where to"}
 NOTHING = ("knowledge_acquisition", "graph_construction", "analysis_generation")
@@ -75,7 +77,7 @@ class Watch:
             StepKind.INSIGHT: AGENTS,
         }
         assert await self.count(Call.answered_at.is_not(None)) == CALLS
-        assert self.levers.billed()["llm"] == CALLS
+        assert self.levers.billed()["llm"] == LLM_CALLS
         assert await self.count(DeadLetter.id.is_not(None)) == 0
 
 

@@ -1,10 +1,12 @@
 """The history of migrations ends exactly where the models are."""
 
+import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
+from shared.errors import PermanentError
 from shared.store import migrate
 from shared.store.database import driver_url
 from shared.store.tables import Agent, Base
@@ -60,4 +62,18 @@ def test_ends_of_older_data_count_as_told(database_url: str) -> None:
             text("select end_told_at is not null from iterations order by number")
         )
         assert told.scalars().all() == [True, True, False]
+    engine.dispose()
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(database_url: str) -> None:
+    engine = create_engine(driver_url(database_url))
+    with engine.begin() as connection:
+        connection.execute(text("update alembic_version set version_num = '9999'"))
+    with pytest.raises(
+        PermanentError, match=r"revision 9999, but Vigil \S+ knows .* newer"
+    ) as told:
+        migrate.upgrade(database_url)
+    assert (told.value.code, "\n" in str(told.value)) == ("newer_data", False)
+    with engine.connect() as connection:
+        assert connection.scalar(text("select version_num from alembic_version")) == "9999"
     engine.dispose()

@@ -78,12 +78,10 @@ async def _provisioned(jetstream: JetStreamContext) -> bool:
 
 
 def _three(home: Path) -> list[EmbeddedNats]:
-    ports = free_ports(9)
+    ports = free_ports(6)
     routes = ports[:3]
     nodes = []
-    for number, (route, port, monitor) in enumerate(
-        zip(routes, ports[3:6], ports[6:], strict=True)
-    ):
+    for number, (route, port) in enumerate(zip(routes, ports[3:], strict=True)):
         also = {
             "cluster": {
                 "name": "three",
@@ -92,5 +90,5 @@ def _three(home: Path) -> list[EmbeddedNats]:
             },
         }
         data, log = home / f"data-{number}", home / f"log-{number}"
-        nodes.append(EmbeddedNats(data, port, monitor, log, durable=False, also=also))
+        nodes.append(EmbeddedNats(data, port, log, durable=False, also=also))
     return nodes

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from cli.keys import Keys
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_ports
+from cli.local.ports import free_port
 from shared.errors import PermanentError
 from shared.runtime import actor as actor_module
 from shared.runtime import bus as bus_module
@@ -29,13 +29,11 @@ class Closed:
     """A NATS that asks for passwords, and may be told other ones."""
 
     def __init__(self, home: Path) -> None:
-        port, monitor_port = free_ports(2)
         self._keys = home / "keys"
         self.make_keys()
         self.server = EmbeddedNats(
             home / "nats",
-            port,
-            monitor_port,
+            free_port(),
             home / "nats.log",
             durable=False,
             include=self._keys / "nats" / "users.conf",

@@ -160,9 +160,11 @@ async def test_the_deadline_ends_a_round_as_it_ends_all(database: Database, bus:
     await loop.lack("much")
     async with database.transaction() as session:
         await session.execute(update(Iteration).values(deadline_at=Iteration.started_at))
-    await Deadlines(database, bus, loop.aggregate).look()
+    await Deadlines(database, bus, loop.aggregate, 0.0).look()
     done = await now(database, loop.iteration)
-    assert done.errors == ["the iteration's deadline passed while researching"]
+    [error] = done.errors
+    assert error.startswith("no progress for 0 s while researching: no step ended and no call")
+    assert "VIGIL_ITERATION_DEADLINE_SECONDS" in error
     assert await loop.open(StepKind.QUERY) == []
 
 

@@ -3,6 +3,7 @@
 import pytest
 from sqlalchemy import select
 
+from services.observer.prompts import MAX_QUERIES
 from services.scheduler import clock as clock_module
 from services.scheduler.lost import DOUBLINGS
 from shared.runtime.bus import Bus
@@ -12,7 +13,7 @@ from shared.store.tables import Step
 from shared.store.words import IterationStatus, StepKind
 from tests.integration.cluster import BUILDERS, ended_iteration, running
 from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent
+from tests.integration.making import make_agent, make_node, wake
 from tests.integration.test_reconciler import resent
 from tests.integration.test_work import subjects_told
 
@@ -37,7 +38,9 @@ async def test_a_call_that_outlasts_lease_and_patience_is_left_alone(
 ) -> None:
     levers.script({"phase": "observer", "content": EMPTY})
     levers.faults({"kind": "latency", "latency_seconds": 2 * LEASE_SECONDS})
-    agent = await make_agent(database)
+    agent = await make_agent(database, active=False)
+    await make_node(database, agent)
+    await wake(database, agent)
     short = impatient.model_copy(update={"lease_seconds": LEASE_SECONDS})
     async with running(short, ("scheduler", "aggregator", *["observer"] * 3)):
         done = await ended_iteration(database, agent, 1)
@@ -64,11 +67,12 @@ async def test_a_long_queue_is_asked_for_a_few_times_and_worked_on_once(
     impatient: Settings, database: Database, bus: Bus, levers: Sandbox
 ) -> None:
     queries = [
-        {"objective": f"lithium {n}", "reasoning": "why not", "searchHints": []} for n in range(20)
+        {"objective": f"lithium {n}", "reasoning": "why not", "searchHints": []}
+        for n in range(MAX_QUERIES)
     ]
     levers.script({"phase": "observer", "content": EMPTY | {"queries": queries}})
-    levers.script({"phase": "knowledge_acquisition", "content": "Nothing found.", "times": 20})
-    levers.script({"phase": "graph_construction", "content": "Nothing to add.", "times": 20})
+    levers.script({"phase": "knowledge_acquisition", "content": "Nothing found.", "times": None})
+    levers.script({"phase": "graph_construction", "content": "Nothing to add.", "times": None})
     levers.faults({"kind": "latency", "latency_seconds": 0.15, "always": True})
     agent = await make_agent(database)
     each = dict.fromkeys(BUILDERS, impatient)
@@ -78,7 +82,8 @@ async def test_a_long_queue_is_asked_for_a_few_times_and_worked_on_once(
     assert (done.status, done.errors) == (IterationStatus.COMPLETED, [])
     waited = await steps_of(database, StepKind.QUERY)
     assert {step.epoch for step in waited} == {1}
-    assert (levers.billed()["llm"], levers.repeated()) == (41, 0)
+    # Both phases did nothing, and were asked once more.
+    assert (levers.billed()["llm"], levers.repeated()) == (1 + 4 * MAX_QUERIES, 0)
     assert max(step.resends for step in waited) > 1, "the queue was long"
     for step in waited:
         assert step.started_at is not None

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_ports
+from cli.local.ports import free_port, free_ports
 from shared.errors import PermanentError, TransientError
 from shared.events.models import QueryCompleted, QueryFailed
 from shared.events.tail import Told, follow, listening
@@ -23,8 +23,7 @@ from tests.waiting import until
 @pytest.fixture
 def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
     """A server that a test may stop."""
-    port, monitor_port = free_ports(2)
-    server = EmbeddedNats(tmp_path / "nats", port, monitor_port, tmp_path / "nats.log")
+    server = EmbeddedNats(tmp_path / "nats", free_port(), tmp_path / "nats.log")
     server.start()
     yield server
     server.stop()

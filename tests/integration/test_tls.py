@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_ports
+from cli.local.ports import free_port
 from shared.errors import TransientError
 from shared.events.models import QueryFailed
 from shared.events.tail import listening, stored
@@ -59,10 +59,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "verify": True,
         "handshake_first": "500ms",
     }
-    port, monitor_port = free_ports(2)
-    nats = EmbeddedNats(
-        home / "data", port, monitor_port, home / "log", durable=False, also={"tls": tls}
-    )
+    nats = EmbeddedNats(home / "data", free_port(), home / "log", durable=False, also={"tls": tls})
     nats.start()
     yield Secured(nats.url, ca, client)
     nats.stop()

@@ -17,7 +17,8 @@ import pytest
 from sqlalchemy import func, select
 
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port, free_ports
+from cli.local.ports import free_port
+from services.observer.prompts import MAX_QUERIES
 from shared.events.codec import encode
 from shared.events.models import PlanProduced
 from shared.events.topology import STREAM
@@ -45,8 +46,7 @@ EVERYBODY = tuple(BUILDERS)
 @pytest.fixture
 def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
     """A server that the test may kill."""
-    port, monitor_port = free_ports(2)
-    server = EmbeddedNats(tmp_path / "data", port, monitor_port, tmp_path / "nats.log")
+    server = EmbeddedNats(tmp_path / "data", free_port(), tmp_path / "nats.log")
     server.start()
     yield server
     server.stop()
@@ -154,10 +154,13 @@ async def test_many_schedulers_aggregators_and_workers_make_one_iteration_once(
     sandbox_settings: Settings, database: Database, bus: Bus, levers: Sandbox
 ) -> None:
     query = {"objective": "lithium", "reasoning": "why not", "searchHints": ["lithium"]}
-    plan = {"queries": [query | {"objective": f"lithium {n}"} for n in range(20)], "insights": []}
+    plan = {
+        "queries": [query | {"objective": f"lithium {n}"} for n in range(MAX_QUERIES)],
+        "insights": [],
+    }
     levers.script({"phase": "observer", "content": plan})
-    levers.script({"phase": "knowledge_acquisition", "content": "Nothing found.", "times": 20})
-    levers.script({"phase": "graph_construction", "content": "Nothing to add.", "times": 20})
+    levers.script({"phase": "knowledge_acquisition", "content": "Nothing found.", "times": None})
+    levers.script({"phase": "graph_construction", "content": "Nothing to add.", "times": None})
     agent = await make_agent(database)
     crowd = ("scheduler",) * 3 + ("aggregator",) * 2 + ("researcher",) * 2 + ("observer",)
     async with running(sandbox_settings, crowd):
@@ -168,14 +171,14 @@ async def test_many_schedulers_aggregators_and_workers_make_one_iteration_once(
     assert Counter(event.subject for event in await told(bus)) == {
         "iteration.started": 1,
         "plan.produced": 1,
-        "query.requested": 20,
-        "query.completed": 20,
+        "query.requested": MAX_QUERIES,
+        "query.completed": MAX_QUERIES,
         "iteration.completed": 1,
     }
     async with database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(Iteration)) == 1
         assert set(await session.scalars(select(Step.epoch))) == {1}
-    assert (levers.billed()["llm"], levers.repeated()) == (41, 0)
+    assert (levers.billed()["llm"], levers.repeated("llm")) == (1 + 4 * MAX_QUERIES, 0)
 
 
 @pytest.fixture

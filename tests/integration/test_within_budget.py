@@ -178,6 +178,8 @@ async def test_a_refusal_costs_nothing_and_its_retry_uses_what_was_reserved(
     [
         ({"status": 401}, PermanentError),
         ({"status": 429, "retry_after_seconds": 600}, TransientError),
+        ({"status": 500, "retry_after_seconds": 600}, TransientError),
+        ({"status": 503, "retry_after_seconds": 600}, TransientError),
     ],
 )
 async def test_what_is_refused_for_good_or_for_long_is_released(
@@ -223,7 +225,7 @@ async def test_an_answer_that_is_lost_on_the_way_counts_and_so_does_the_next(
 async def test_a_sending_again_is_refused_where_the_first_may_have_used_the_budget_up(
     payer: Payer, levers: Sandbox, database: Database
 ) -> None:
-    levers.faults({"kind": "status", "status": 500})
+    levers.faults({"kind": "status", "status": 504})
     await payer.spender.cap(CALL_USD)
     with pytest.raises(BudgetUsedUpError):
         await payer.words()
@@ -236,7 +238,7 @@ async def test_a_sending_again_is_refused_where_the_first_may_have_used_the_budg
 async def test_a_worker_that_resumes_presumes_what_the_one_before_has_sent(
     payer: Payer, levers: Sandbox, database: Database
 ) -> None:
-    levers.faults({"kind": "status", "status": 500, "retry_after_seconds": 600})
+    levers.faults({"kind": "status", "status": 504, "retry_after_seconds": 600})
     levers.script({"content": "done"})
     with pytest.raises(TransientError):
         await payer.words()

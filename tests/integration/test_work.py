@@ -9,7 +9,7 @@ import pytest
 from nats.js.api import ConsumerInfo
 from sqlalchemy import select, update
 
-from shared.errors import PermanentError, TransientError
+from shared.errors import PermanentError, RetrySoonError, TransientError
 from shared.events.topology import STREAM
 from shared.runtime import work as work_module
 from shared.runtime.actor import Actor
@@ -165,7 +165,9 @@ async def test_a_transient_error_is_tried_again_until_attempts_are_used_up(
         await until(lambda: status_is(database, step, StepStatus.FAILED), what="the step to fail")
     failed = await step_now(database, step)
     assert tries == 3
-    assert failed.error == "the server is away (gave up after 3 attempts)"
+    assert failed.error == (
+        "the server is away (gave up after 3 attempts; VIGIL_MAX_ATTEMPTS sets how many)"
+    )
 
 
 async def test_what_is_merely_away_uses_up_no_attempt(
@@ -177,7 +179,7 @@ async def test_what_is_merely_away_uses_up_no_attempt(
         nonlocal tries
         tries += 1
         if tries < 3:
-            raise TransientError("Postgres is away", counts=False)
+            raise RetrySoonError("Postgres is away")
         return Outcome({"queries": 0, "insights": 0})
 
     step = await started(database, bus)

@@ -218,7 +218,7 @@ def in_some_order(random: Random, world: World) -> list[Tick]:
 
 def with_deadline(random: Random, ticks: Sequence[Tick]) -> list[Tick]:
     passed = random.randrange(len(ticks) + 1)
-    return [*ticks[:passed], DeadlinePassed(), *ticks[passed:]]
+    return [*ticks[:passed], DeadlinePassed(60), *ticks[passed:]]
 
 
 def disturbed(random: Random, ticks: Sequence[Tick]) -> list[Tick]:

@@ -24,7 +24,7 @@ def running(pid: int | None = None) -> Running:
         pid=pid or os.getpid(),
         api_url="http://127.0.0.1:8300",
         nats_url="nats://127.0.0.1:4222",
-        database_url="postgresql://postgres@127.0.0.1:5432/vigil",
+        database_url="postgresql://postgres@/vigil?host=/data/postgres&port=5432",
         ports={"api": 8300},
         started_at=datetime(2026, 1, 2, tzinfo=UTC),
     )
@@ -146,3 +146,24 @@ def test_the_default_place(
     for name, value in {"HOME": "/home/me", **environment}.items():
         monkeypatch.setenv(name, value)
     assert default_data_directory() == Path(expected)
+
+
+def test_one_that_was_open_to_others_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "vigil" / "logs").mkdir(parents=True)
+    for path in (tmp_path / "vigil", tmp_path / "vigil" / "logs"):
+        path.chmod(0o755)
+    made = DataDirectory(tmp_path / "vigil")
+    made.create()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (made.root, made.logs)} == {0o700}
+
+
+def test_another_users_is_told_as_such(directory: DataDirectory) -> None:
+    directory.root.chmod(0o000)
+    try:
+        with (
+            without_roots_rights(),
+            pytest.raises(DataDirectoryError, match=r"another user.*--url and --token"),
+        ):
+            directory.running()
+    finally:
+        directory.root.chmod(0o700)

@@ -58,6 +58,10 @@ def again(index: int, number: int, of: UUID, *lacks: Lack) -> NewInsight:
     return NewInsight(part, index, tuple(lack.request_id for lack in lacks))
 
 
+STALLED = (
+    "no progress for 60 s while researching: no step ended and no call was answered"
+    " (VIGIL_ITERATION_DEADLINE_SECONDS sets this limit)"
+)
 CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
     "without rounds nothing is looked for": (
         0,
@@ -164,12 +168,12 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
     ),
     "the deadline abandons a round": (
         1,
-        [plan(), lacking(I1, L1, L2), found(Q1), DeadlinePassed()],
+        [plan(), lacking(I1, L1, L2), found(Q1), DeadlinePassed(60)],
         Stage.ENDED,
         [
             RequestQueries((asks(0, 1, L1), asks(1, 1, L2))),
-            AbandonSteps((Q2,), "the iteration's deadline passed while researching"),
-            Fail(("the iteration's deadline passed while researching",)),
+            AbandonSteps((Q2,), STALLED),
+            Fail((STALLED,)),
         ],
     ),
 }

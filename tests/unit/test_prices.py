@@ -14,7 +14,11 @@ from sandbox.http.openai_shapes import usage_of, within
 from sandbox.reader.answer import Answer
 from shared.errors import PermanentError
 from shared.llm.chat import ChatRequest
-from shared.llm.prices import Prices, read_prices
+from shared.llm.prices import SHIPPED, Prices, read_prices
+from shared.runtime.outside import prices_of
+from shared.runtime.settings import Settings
+from tests.hostile import MANY_DIGITS
+from tests.sandbox_prices import SANDBOX_PRICES
 
 MESSAGES = st.lists(
     st.fixed_dictionaries(
@@ -27,7 +31,7 @@ MESSAGES = st.lists(
 def test_the_shipped_list_is_dated_and_has_the_models_that_are_asked() -> None:
     prices = read_prices()
     assert prices.as_of.year >= 2026
-    for model in ("gpt-5.4-mini", "gpt-5.4", "gpt-5.4-nano", "sandbox-reader"):
+    for model in ("gpt-5.4-mini", "gpt-5.4", "gpt-5.4-nano"):
         assert model in prices.models
     for model in ("text-embedding-3-small", "text-embedding-3-large", "sandbox-embedder"):
         assert prices.models[model].output == 0
@@ -74,6 +78,10 @@ def test_settings_override_the_list() -> None:
         ("as_of = ", "Invalid value"),
         ("as_of = 2026-01-01", "fallback"),
         ("as_of = 2026-01-01\n[models]\nm = { input = -1, output = 0 }", "greater than or equal"),
+        ("as_of = 2026-01-01\n[models]\nm = { input = nan, output = 0 }", "finite"),
+        ("as_of = 2026-01-01\n[models]\nm = { input = 1e999, output = 0 }", "less than or equal"),
+        (f"as_of = {MANY_DIGITS}", "limit"),
+        (f"as_of = {'[' * 5_000}", "cannot be used"),
     ],
 )
 def test_a_list_that_cannot_be_used_is_refused_with_what_is_wrong(
@@ -128,10 +136,49 @@ def test_the_sandbox_counts_no_more_tokens_than_are_reserved_for(
 
 
 def test_the_sandbox_charges_what_is_listed() -> None:
-    prices = read_prices()
+    prices = read_prices(SANDBOX_PRICES).of_sandbox(model=True, search=True)
     usage = {"prompt_tokens": 1234, "completion_tokens": 56}
     assert charged.tokens_usd(usage) == prices.tokens_usd("sandbox-reader", 1234, 56)
-    assert prices.operations == charged.OPERATIONS_USD
+    for name, usd in charged.OPERATIONS_USD.items():
+        assert prices.of_operation(name) == usd
+
+
+def settings_of(**given: str) -> Settings:
+    return Settings.model_validate({"sandbox_url": "http://sandbox:8080", **given})
+
+
+@pytest.mark.parametrize("model", ["sandbox-reader", "sandbox-embedder", "gpt-5.5", "unlisted"])
+def test_the_sandbox_costs_nothing_whatever_model_it_is_asked_for(model: str) -> None:
+    prices = prices_of(settings_of())
+    assert prices.tokens_usd(model, 1_000_000, 1_000_000) == 0
+    assert prices.most_usd(model, 1_000_000, 1_000_000) == 0
+    for operation in ("search", "search_advanced", "extract", "research", "dive"):
+        assert prices.of_operation(operation) == 0
+
+
+def test_beside_the_sandbox_a_real_service_costs_what_it_costs() -> None:
+    listed = read_prices()
+    searching = prices_of(settings_of(OPENAI_API_KEY="sk-real"))
+    assert searching.of_operation("search") == 0
+    assert searching.of_model("gpt-5.4-mini") == listed.of_model("gpt-5.4-mini")
+    assert searching.of_model("unlisted") == listed.of_model("unlisted")
+    reading = prices_of(settings_of(TAVILY_API_KEY="tvly-real"))
+    assert reading.of_operation("search") == listed.of_operation("search") > 0
+    assert reading.of_operation("dive") == listed.fallback.operation
+    assert reading.tokens_usd("unlisted", 1_000, 1_000) == 0
+
+
+def test_prices_of_ones_own_make_the_sandbox_free_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(SHIPPED.read_text().replace('"sandbox-', '"another-'))
+    prices = prices_of(settings_of(prices_file=str(file)))
+    assert prices.tokens_usd("sandbox-reader", 1_000, 1_000) == 0
+    assert prices.of_operation("search") == 0
+
+
+def test_a_price_that_is_given_for_the_sandbox_counts() -> None:
+    named = settings_of().model_copy(update={"prices": {"sandbox-reader": (2.0, 8.0)}})
+    assert prices_of(named).tokens_usd("sandbox-reader", 1_000_000, 0) == 2
 
 
 def test_the_limit_of_an_answer_is_sent_and_no_part_of_what_is_asked() -> None:

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from openai.types.responses import Response
 
 from sandbox.http.responses_shapes import as_chat
-from shared.llm.chat import ChatRequest, assistant_message
+from shared.llm.answers import AnswerError
+from shared.llm.chat import ChatAnswer, ChatRequest, assistant_message
 from shared.llm.chat import ToolCall as Call
 from shared.llm.responses import answer_of, body_of
 
@@ -33,8 +33,9 @@ REPLIES = [
 ]
 
 
-def response(*output: dict[str, Any], status: str = "completed", **more: Any) -> Response:
-    return Response.model_validate(
+def response(*output: dict[str, Any], status: str = "completed", **more: Any) -> ChatAnswer:
+    return answer_of(
+        "the server",
         {
             "id": "resp_1",
             "object": "response",
@@ -47,7 +48,7 @@ def response(*output: dict[str, Any], status: str = "completed", **more: Any) ->
             "tools": [],
             "usage": USAGE,
             **more,
-        }
+        },
     )
 
 
@@ -114,14 +115,14 @@ def test_tools_may_leave_arguments_out() -> None:
 
 
 def test_an_answer_has_its_text_and_tokens() -> None:
-    answer = answer_of(response(THOUGHT, said("Done.\x00")))
+    answer = response(THOUGHT, said("Done.\x00"))
     assert (answer.text, answer.finish_reason) == ("Done.", "stop")
     assert (answer.input_tokens, answer.output_tokens) == (7, 5)
     assert answer.tool_calls == []
 
 
 def test_calls_with_the_same_id_are_told_apart() -> None:
-    answer = answer_of(response(THOUGHT, said("I look."), called("c"), called("c", "read")))
+    answer = response(THOUGHT, said("I look."), called("c"), called("c", "read"))
     assert [(call.id, call.name) for call in answer.tool_calls] == [
         ("c_0", "find"),
         ("c_1", "read"),
@@ -131,22 +132,42 @@ def test_calls_with_the_same_id_are_told_apart() -> None:
 
 def test_last_words_come_without_the_thoughts_before_them() -> None:
     thinking = said("I will now write JSON. ", phase="commentary")
-    assert answer_of(response(thinking, said("{}", phase="final_answer"))).text == "{}"
-    assert answer_of(response(thinking)).text == "I will now write JSON. "
+    assert response(thinking, said("{}", phase="final_answer")).text == "{}"
+    assert response(thinking).text == "I will now write JSON. "
 
 
-@pytest.mark.parametrize(
-    ("reason", "finish_reason"),
-    [("max_output_tokens", "length"), ("content_filter", "content_filter"), (None, "length")],
-)
-def test_an_answer_that_was_cut_short_says_why(reason: str | None, finish_reason: str) -> None:
+@pytest.mark.parametrize("reason", ["max_output_tokens", None])
+def test_an_answer_that_was_cut_short_says_why(reason: str | None) -> None:
     details = {"reason": reason} if reason else None
     cut = response(said("Half"), status="incomplete", incomplete_details=details)
-    assert (answer_of(cut).text, answer_of(cut).finish_reason) == ("Half", finish_reason)
+    assert (cut.text, cut.finish_reason) == ("Half", "length")
 
 
 def test_nothing_said_is_an_empty_text() -> None:
-    refused = said("")
-    refused["content"] = [{"type": "refusal", "refusal": "No."}]
-    assert answer_of(response(refused)).text == ""
-    assert answer_of(response(usage=None)).input_tokens is None
+    assert response(said("")).text == ""
+    assert response(said("Hi"), usage=None).input_tokens is None
+
+
+REFUSED = {**said(""), "content": [{"type": "refusal", "refusal": "I would rather not."}]}
+FILTERED: dict[str, Any] = {
+    "status": "incomplete",
+    "incomplete_details": {"reason": "content_filter"},
+}
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "words"),
+    [
+        ([REFUSED], {}, "refused: I would rather not"),
+        ([said("Half")], FILTERED, "content filter withheld the answer: Half"),
+        (None, {}, "its output is no list"),
+        ([{"type": "function_call", "call_id": "a", "name": None}], {}, "has no name"),
+    ],
+)
+def test_what_is_no_answer_says_what_the_server_said(
+    output: list[dict[str, Any]] | None, more: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(AnswerError, match=words) as error:
+        response(**{"output": output, **more})
+    assert (error.value.usage.input_tokens, error.value.usage.output_tokens) == (7, 5)
+    assert "the server" in str(error.value)

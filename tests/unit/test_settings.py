@@ -1,13 +1,20 @@
 """Settings: secrets from files, the sandbox where nobody else is named, and how the engines are reached."""
 
 import os
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
+from typing import get_args
 
 import pytest
+from pydantic import ValidationError
 
+from cli.errors import BadInputError
+from cli.outside import read_settings
 from shared.runtime.credentials import credentials_of
 from shared.runtime.database_url import database_url_of
-from shared.runtime.settings import Settings
+from shared.runtime.settings import LARGEST, Settings
+from tests.hostile import DATES, MANY_DIGITS, NUMBERS
 
 
 def test_secrets_are_read_from_files_of_several_directories(
@@ -113,3 +120,82 @@ def test_nats_is_reached_as_the_actor_itself() -> None:
     }
     assert "hidden" not in repr(credentials)
     assert "password" not in credentials_of(Settings(), "researcher").options()
+
+
+@pytest.mark.parametrize(
+    ("given", "cap"),
+    [
+        (None, Decimal(5)),
+        ("", Decimal(5)),
+        ("none", None),
+        ("None", None),
+        ("0", Decimal(0)),
+        ("2.5", Decimal("2.5")),
+    ],
+)
+def test_agents_have_a_daily_cap_unless_none_is_wanted(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, cap: Decimal | None
+) -> None:
+    if given is not None:
+        monkeypatch.setenv("VIGIL_BUDGET_USD_PER_DAY", given)
+    assert Settings().budget_usd_per_day == cap
+
+
+@pytest.mark.parametrize("given", ["NaN", "-1", "much"])
+def test_a_cap_that_is_no_amount_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.setenv("VIGIL_BUDGET_USD_PER_DAY", given)
+    with pytest.raises(ValidationError, match="budget_usd_per_day"):
+        Settings()
+
+
+def numbers() -> list[str]:
+    """Names of the settings that are numbers."""
+    kinds = (int, float, Decimal)
+    found = Settings.model_fields.items()
+    return [
+        name
+        for name, field in found
+        if field.annotation in kinds or set(get_args(field.annotation)) & set(kinds)
+    ]
+
+
+@pytest.mark.parametrize("name", numbers())
+def test_a_number_is_within_what_clocks_and_columns_hold(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in (*NUMBERS, *DATES):
+        monkeypatch.setenv(f"VIGIL_{name.upper()}", text)
+        try:
+            value = getattr(Settings(), name)
+        except ValidationError:
+            continue
+        if value is not None:
+            assert -1 <= value <= LARGEST, text
+        if name.endswith("_seconds"):
+            timedelta(seconds=value)
+
+
+@pytest.mark.parametrize(
+    "prices",
+    [
+        '{"a": [NaN, 1]}',
+        '{"a": [1e999, 1]}',
+        '{"a": [-1, 1]}',
+        '{"a": [1, 10001]}',
+        f'{{"a": [{MANY_DIGITS}, 1]}}',
+        '{"a":',
+        "{}x",
+    ],
+)
+def test_prices_that_are_none_are_refused_in_words(
+    prices: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIGIL_PRICES", prices)
+    with pytest.raises(BadInputError, match=r"(?i)prices"):
+        read_settings()
+
+
+def test_a_setting_that_is_too_deep_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIGIL_PRICES", "[" * 100_000)
+    with pytest.raises(BadInputError, match="recursion"):
+        read_settings()

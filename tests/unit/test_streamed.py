@@ -1,9 +1,9 @@
 """Answers put together from the chunks of servers of all kinds."""
 
+import json
 from typing import Any
 
 import pytest
-from openai.types.chat import ChatCompletionChunk
 
 from sandbox.http.openai_shapes import chunks
 from sandbox.reader.answer import Answer, ToolCall
@@ -11,17 +11,8 @@ from shared.errors import TransientError
 from shared.llm.streamed import Streamed
 
 
-def chunk(finish: str | None = None, **delta: Any) -> ChatCompletionChunk:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    return ChatCompletionChunk.model_validate(
-        {
-            "id": "c",
-            "object": "chat.completion.chunk",
-            "created": 0,
-            "model": "m",
-            "choices": [choice],
-        }
-    )
+def chunk(finish: str | None = None, **delta: Any) -> str:
+    return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
 def call(
@@ -35,10 +26,8 @@ def test_the_sandboxs_own_answer_comes_out_whole() -> None:
         "one two three four five six seven eight", (ToolCall.of("look", text="a b c d"),) * 2
     )
     usage = {"prompt_tokens": 7, "completion_tokens": 9, "total_tokens": 16}
-    streamed = Streamed()
-    grown = [
-        streamed.take(ChatCompletionChunk.model_validate(c)) for c in chunks("m", "h", said, usage)
-    ]
+    streamed = Streamed("the server")
+    grown = [streamed.take(json.dumps(each)) for each in chunks("m", "h", said, usage)]
     answer = streamed.answer()
     assert grown.count(True) > 1
     assert answer.text == said.text
@@ -49,7 +38,7 @@ def test_the_sandboxs_own_answer_comes_out_whole() -> None:
 
 
 def test_calls_in_turns_keep_apart() -> None:
-    streamed = Streamed()
+    streamed = Streamed("the server")
     for piece in (
         call(0, "a", '{"x"', "1"),
         call(1, "b", '{"y"', "2"),
@@ -63,7 +52,7 @@ def test_calls_in_turns_keep_apart() -> None:
 
 
 def test_whole_calls_under_one_index_are_told_apart_by_their_ids() -> None:
-    streamed = Streamed()
+    streamed = Streamed("the server")
     streamed.take(chunk(tool_calls=[call(0, "a", "{}", "1")]))
     streamed.take(chunk(tool_calls=[call(0, "b", "{}", "2")]))
     streamed.take(chunk("tool_calls"))
@@ -71,7 +60,7 @@ def test_whole_calls_under_one_index_are_told_apart_by_their_ids() -> None:
 
 
 def test_an_answer_that_breaks_off_is_none() -> None:
-    streamed = Streamed()
+    streamed = Streamed("the server")
     streamed.take(chunk(content="Lith"))
     with pytest.raises(TransientError, match="broke off"):
         streamed.answer()

@@ -7,6 +7,7 @@ from fastapi import APIRouter, Body
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.api.access import Operated, OwnedAgent
+from shared.runtime.settings import MOST_CALLS_PER_DAY, MOST_USD_PER_DAY
 from shared.store.budgets import capping
 from shared.store.budgets.standings import Caps
 from shared.store.reading import budgets
@@ -20,8 +21,10 @@ class NewBudget(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    usd_per_day: Annotated[Decimal, Field(ge=0, le=100_000, decimal_places=8)] | None = None
-    calls_per_day: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
+    usd_per_day: Annotated[Decimal, Field(ge=0, le=MOST_USD_PER_DAY, decimal_places=8)] | None = (
+        None
+    )
+    calls_per_day: Annotated[int, Field(ge=0, le=MOST_CALLS_PER_DAY)] | None = None
 
     @property
     def caps(self) -> Caps:

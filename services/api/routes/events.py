@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from pydantic import AfterValidator, AwareDatetime
+from pydantic import AfterValidator
 from starlette.responses import Response
 
 from services.api.access import Owned, OwnedAgent
@@ -17,6 +17,7 @@ from services.api.problems import NotFoundError
 from services.api.responses import problems
 from services.api.standing import Standing, StillAllowed
 from shared.errors import TransientError
+from shared.events.envelope import Utc
 from shared.events.subjects import pattern_of
 from shared.store.reading import agents
 
@@ -52,7 +53,7 @@ def _begin(
         Sequence, Query(description="As the header Last-Event-ID, which comes before it.")
     ] = None,
     since: Annotated[
-        AwareDatetime | None, Query(description="Where neither is given: from that moment on.")
+        Utc | None, Query(description="Where neither is given: from that moment on.")
     ] = None,
 ) -> From:
     given: tuple[int | datetime | None, ...] = (last_event_id, after, since)

@@ -13,6 +13,7 @@ from services.api.credential import cookie_name
 from services.api.door import demand
 from services.api.invitation import Invitations
 from services.api.once import AskedOnce
+from services.api.owner import Owner
 from services.api.pages import Page, Paging
 from services.api.problems import ConflictError, ForbiddenError, NotFoundError
 from services.api.responses import problems
@@ -157,6 +158,6 @@ async def leave(request: Request, response: Response, access: Owned) -> None:
         )
     await sign_in.end_session(access.session, access.owner_id, access.caller.credential_id)
     settings: Settings = request.app.state.settings
-    response.delete_cookie(
-        cookie_name(settings), httponly=True, samesite="lax", secure=settings.is_public_over_tls
-    )
+    owner: Owner = request.app.state.owner
+    name = cookie_name(settings, await owner.id())
+    response.delete_cookie(name, httponly=True, samesite="lax", secure=settings.is_public_over_tls)

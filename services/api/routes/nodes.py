@@ -4,13 +4,13 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request
-from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from services.api.access import OwnedAgent
 from services.api.etags import UNCHANGED, tagged
 from services.api.pages import Page, Paging
 from services.api.problems import NotFoundError
+from shared.events.envelope import Utc
 from shared.graph import evidence, neighbourhood, pages
 from shared.graph.moves import followed
 from shared.graph.pages import EdgesWanted, NodesWanted
@@ -30,7 +30,7 @@ async def _node_id(access: OwnedAgent, node_id: UUID) -> UUID:
 NodeId = Annotated[UUID, Depends(_node_id, scope="function")]
 
 OfType = Annotated[str | None, Query(alias="type", description="Of this type only")]
-Since = Annotated[AwareDatetime | None, Query(description="Touched since then only")]
+Since = Annotated[Utc | None, Query(description="Touched since then only")]
 
 
 @router.get("")

@@ -7,7 +7,7 @@ from fastapi import APIRouter, BackgroundTasks, Body, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from services.api.attempts import Attempts
+from services.api.attempts import Attempts, ValidityCheck
 from services.api.credential import cookie_name
 from services.api.door import address_of
 from services.api.invitation import Invitations
@@ -20,7 +20,7 @@ from services.api.window.rendering import Pages
 from shared.runtime.settings import Settings
 from shared.store import sign_in
 from shared.store.database import Database
-from shared.store.secrets import is_secret
+from shared.store.secrets import digest_of, is_secret
 
 router = APIRouter(tags=["sign-in"])
 
@@ -50,9 +50,9 @@ async def ask(
     The answer is the same, as soon, whether there is such a user or not.
     """
     refuse_other_pages(request.headers)
-    _count(request)
+    _count(request, wanted.user)
     invitations: Invitations = request.app.state.invitations
-    after.add_task(invitations.bring, wanted.user)
+    after.add_task(invitations.bring, wanted.user, address_of(request))
     return {"detail": "If there is such a user, a sign-in link is on its way."}
 
 
@@ -74,17 +74,19 @@ async def look(request: Request, secret: Secret) -> HTMLResponse:
 async def enter(request: Request, secret: Secret) -> Response:
     """Uses the link up, signs this browser in, and leads it to the first page."""
     refuse_other_pages(request.headers)
-    attempts: Attempts = request.app.state.link_attempts
-    if (wait := attempts.wait_seconds(address_of(request))) > 0:
-        raise TooManyError("Too many bad sign-in links came from this address.", wait)
     session_secret = await _opened(request, secret) if is_secret(secret) else None
     if session_secret is None:
+        attempts: Attempts = request.app.state.link_attempts
+        wait_seconds = attempts.wait_seconds(address_of(request))
         attempts.add(address_of(request))
+        if wait_seconds > 0:
+            raise TooManyError("Too many bad sign-in links came from this address.", wait_seconds)
         return _page(request, HTTPStatus.GONE, used=True)
     page = RedirectResponse(HOME, HTTPStatus.SEE_OTHER)
     settings: Settings = request.app.state.settings
+    owner: Owner = request.app.state.owner
     page.set_cookie(
-        cookie_name(settings),
+        cookie_name(settings, await owner.id()),
         session_secret,
         max_age=int(sign_in.LONGEST_LIFETIME.total_seconds()),
         httponly=True,
@@ -101,18 +103,24 @@ def _page(request: Request, status: HTTPStatus, *, used: bool) -> HTMLResponse:
     )
 
 
-def _count(request: Request) -> None:
-    """Raises TooManyError where that address has asked for many links."""
+def _count(request: Request, user: str) -> None:
+    """Raises TooManyError where that address has asked for many links of that user, whether there is one or not."""
     asked: Attempts = request.app.state.link_requests
-    if (wait := asked.wait_seconds(address_of(request))) > 0:
-        raise TooManyError("Too many sign-in links were asked for from this address.", wait)
-    asked.add(address_of(request))
+    key = digest_of(f"{address_of(request)} {user.lower()}").hex()
+    if (wait := asked.wait_seconds(key)) > 0:
+        raise TooManyError(
+            "Too many sign-in links of this user were asked for from this address.", wait
+        )
+    asked.add(key)
 
 
 async def _opened(request: Request, secret: str) -> str | None:
     owner: Owner = request.app.state.owner
     database: Database = request.app.state.database
+    check: ValidityCheck[bytes] = request.app.state.link_check
     await owner.id()
+    if not await check.is_valid(digest_of(secret)):
+        return None
     async with database.transaction() as session:
         return await sign_in.open_session(
             session, secret, request.headers.get("user-agent", "unknown")

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
 from services.api.window.formats import plural
 from shared.store.reading.progress_shapes import PhaseRunView, ProgressView
-from shared.store.reading.shapes import StepView
+from shared.store.reading.shapes import RunningCall, StepView
 from shared.store.words import Phase, StepKind, StepStatus
 
 _LEGS: Final = {
@@ -17,6 +17,7 @@ _LEGS: Final = {
 }
 """Of a query; steps of the other kinds have one phase, so that their own state says it."""
 _MOST_MISSING: Final = 3
+_LONG_CALL: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -53,14 +54,21 @@ class Lane:
     analyses: tuple[UUID, ...] = ()
     advice: tuple[tuple[str, UUID], ...] = field(default=())
     """Each with its action."""
+    calls: tuple[RunningCall, ...] = ()
+    """Under way for so long that it is shown how far they have come."""
 
     @property
     def has_ended(self) -> bool:
         return self.step.status in (StepStatus.COMPLETED, StepStatus.FAILED)
 
     @property
+    def is_waiting(self) -> bool:
+        """For a provider that is away or limits requests."""
+        return not self.has_ended and self.step.waiting_since is not None
+
+    @property
     def is_tried_again(self) -> bool:
-        return not self.has_ended and self.step.error is not None
+        return not self.has_ended and not self.is_waiting and self.step.error is not None
 
 
 def lane_of(step: StepView, progress: ProgressView, end: datetime) -> Lane:
@@ -80,6 +88,11 @@ def lane_of(step: StepView, progress: ProgressView, end: datetime) -> Lane:
         missing=tuple(result.get("missing", []))[:_MOST_MISSING],
         analyses=tuple(UUID(each) for each in result.get("analyses", [])),
         advice=tuple((each["action"], UUID(each["id"])) for each in result.get("advice", [])),
+        calls=tuple(
+            call
+            for call in progress.running_calls
+            if call.step_id == step.id and progress.now - call.sent_at >= _LONG_CALL
+        ),
     )
 
 
@@ -111,6 +124,8 @@ def _state(step: StepView) -> tuple[str, str]:
     match StepStatus(step.status):
         case StepStatus.PLANNED:
             return "waiting", ""
+        case StepStatus.PENDING | StepStatus.RUNNING if step.waiting_since is not None:
+            return "provider away", "warn"
         case StepStatus.PENDING:
             return ("waiting", "") if step.error is None else ("retrying", "warn")
         case StepStatus.RUNNING:

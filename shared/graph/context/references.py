@@ -55,9 +55,9 @@ async def resolve(
 
 
 def _as_id(text: str) -> UUID | None:
-    bare = text.strip().removeprefix("[").removesuffix("]").removeprefix("node:")
+    bare = text.strip(" \t\n\"'`<>").removeprefix("[").removesuffix("]").removeprefix("node:")
     try:
-        return UUID(bare.strip())
+        return UUID(bare.strip(" \"'`"))
     except ValueError:
         return None
 

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
 
+from shared.events.envelope import in_utc
+
 _WRITTEN_OUT: Final = ("%Y/%m/%d", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%B %Y")
 _PART_OF_A_DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?")
 _MONTHS: Final = 12
@@ -38,7 +40,10 @@ def end(text: str) -> datetime:
         return _utc(_iso(told))
     first = _utc(_iso(told))
     if named["day"]:
-        return first + timedelta(days=1)
+        try:
+            return first + timedelta(days=1)
+        except OverflowError as error:
+            raise ValueError(f"{told} is the last day that there is") from error
     year, month = int(named["year"]), int(named["month"] or _MONTHS)
     return datetime(year + month // _MONTHS, month % _MONTHS + 1, 1, tzinfo=UTC)
 
@@ -57,4 +62,4 @@ def _form(form: str) -> Callable[[str], datetime]:
 
 
 def _utc(moment: datetime) -> datetime:
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -10,7 +10,9 @@ from shared.graph import edges, nodes, types
 from shared.graph.doubles import LIKENESS
 from shared.graph.scope import Scope
 from shared.graph.tools.evidence import OF_ALL, EvidenceGiven, grounds_of
+from shared.graph.tools.references import NodeReference, node_id, with_known_type, with_understood
 from shared.graph.validation import Validators
+from shared.graph.writing import Added
 from shared.store.words import Phase
 from shared.tools import Arguments, Json, StateTool
 
@@ -82,8 +84,12 @@ class AddGraphNode(Arguments):
 
 class AddGraphEdge(Arguments):
     type: str = Field(description="The name of an existing edge type.")
-    source_id: UUID = Field(description="Id of the node that the edge starts from.")
-    target_id: UUID = Field(description="Id of the node that the edge leads to.")
+    source_id: NodeReference = Field(
+        description="Id of the node that the edge starts from, or its name."
+    )
+    target_id: NodeReference = Field(
+        description="Id of the node that the edge leads to, or its name."
+    )
     properties: dict[str, Any] = Field(
         default_factory=dict, description="Facts about the connection itself."
     )
@@ -158,19 +164,25 @@ def add_graph_node(
     """`likeness` is from which on a name like another is put to the model before it becomes a node, 0 to 1."""
 
     async def run(session: AsyncSession, given: AddGraphNode) -> Json:
-        added = await nodes.add(
-            session,
-            scope,
-            validators,
-            type_name=given.type,
-            name=given.name,
-            properties=given.properties,
-            grounds=grounds_of(given.evidence),
-            aliases=given.aliases,
-            distinct_from=given.distinct_from,
-            likeness=likeness,
-        )
-        return {"nodeId": str(added.id), **added.told}
+        understood: list[str] = []
+        grounds = grounds_of(given.evidence)
+
+        async def write(type_name: str) -> Added:
+            return await nodes.add(
+                session,
+                scope,
+                validators,
+                type_name=type_name,
+                name=given.name,
+                properties=given.properties,
+                grounds=grounds,
+                aliases=given.aliases,
+                distinct_from=given.distinct_from,
+                likeness=likeness,
+            )
+
+        added = await with_known_type(write, given.type, understood)
+        return with_understood({"nodeId": str(added.id), **added.told}, understood)
 
     return StateTool(
         "addGraphNode",
@@ -185,17 +197,25 @@ def add_graph_node(
 
 def add_graph_edge(scope: Scope, validators: Validators) -> StateTool[AddGraphEdge]:
     async def run(session: AsyncSession, given: AddGraphEdge) -> Json:
-        added = await edges.add(
-            session,
-            scope,
-            validators,
-            type_name=given.type,
-            source_id=given.source_id,
-            target_id=given.target_id,
-            properties=given.properties,
-            grounds=grounds_of(given.evidence),
-        )
-        return {"edgeId": str(added.id), **added.told}
+        understood: list[str] = []
+        source_id = await node_id(session, scope, given.source_id, "sourceId", understood)
+        target_id = await node_id(session, scope, given.target_id, "targetId", understood)
+        grounds = grounds_of(given.evidence)
+
+        async def write(type_name: str) -> Added:
+            return await edges.add(
+                session,
+                scope,
+                validators,
+                type_name=type_name,
+                source_id=source_id,
+                target_id=target_id,
+                properties=given.properties,
+                grounds=grounds,
+            )
+
+        added = await with_known_type(write, given.type, understood)
+        return with_understood({"edgeId": str(added.id), **added.told}, understood)
 
     return StateTool(
         "addGraphEdge",

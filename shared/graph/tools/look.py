@@ -2,14 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from uuid import UUID
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.events.envelope import Utc
 from shared.graph import query, types
 from shared.graph.meaning import Meaning
 from shared.graph.scope import Scope
+from shared.graph.tools.references import NodeReference, node_ids, with_understood
 from shared.store.embeddings import EmbeddingRequest
 from shared.tools import Arguments, Json, StateTool
 
@@ -34,13 +35,15 @@ class QueryGraph(Arguments):
         max_length=query.MAX_TYPES,
         description="Only nodes of one of these types.",
     )
-    node_ids: list[UUID] = Field(
-        default_factory=list, max_length=query.MAX_NODES, description="Only these nodes."
+    node_ids: list[NodeReference] = Field(
+        default_factory=list,
+        max_length=query.MAX_NODES,
+        description="Only these nodes, by their ids or names.",
     )
-    updated_since: AwareDatetime | None = Field(
+    updated_since: Utc | None = Field(
         None, description="Only nodes that were written since then, as 2026-01-31T12:00:00Z."
     )
-    as_of: AwareDatetime | None = Field(
+    as_of: Utc | None = Field(
         None,
         description="Leaves out nodes of which the evidence says that they were true at other times only.",
     )
@@ -50,10 +53,11 @@ class QueryGraph(Arguments):
         le=query.DEEPEST,
         description="Also what lies so many edges from the nodes found (0, 1 or 2), with its edges.",
     )
-    between: list[UUID] = Field(
+    between: list[NodeReference] = Field(
         default_factory=list,
         max_length=2,
-        description="Two node ids: gives the shortest paths between them, up to 4 edges, instead of a search.",
+        description="Two nodes, by their ids or names: gives the shortest paths between them, up to 4 edges, instead of "
+        "a search.",
     )
     limit: int = Field(20, ge=1, le=query.MAX_NODES, description="At most so many nodes.")
 
@@ -67,20 +71,24 @@ def query_graph(scope: Scope, meaning: Meaning | None = None) -> StateTool[Query
 
     async def run(session: AsyncSession, given: QueryGraph) -> Json:
         near = await meaning.near(session, scope, given.text) if meaning else None
-        return await query.query(
+        understood: list[str] = []
+        ids = await node_ids(session, scope, given.node_ids, "nodeIds", understood)
+        ends = await node_ids(session, scope, given.between, "between", understood)
+        found = await query.query(
             session,
             scope,
             text=given.text,
             type_name=given.node_type,
             type_names=given.node_types,
-            ids=given.node_ids,
+            ids=ids,
             updated_since=given.updated_since,
             as_of=given.as_of,
             neighbours=given.neighbours,
-            between=given.between,
+            between=ends,
             limit=given.limit,
             near=near,
         )
+        return with_understood(found, understood)
 
     def meant(given: QueryGraph) -> EmbeddingRequest | None:
         is_sought = meaning is not None and not given.between and not given.node_ids

@@ -9,6 +9,7 @@ from typing import BinaryIO, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shared.errors import VigilError
+from shared.graph.transfer.limits import Limits
 from shared.graph.transfer.lines import (
     END,
     FORMAT,
@@ -21,8 +22,10 @@ from shared.graph.transfer.lines import (
     Head,
     NodeLine,
 )
+from shared.tools import ToolRefusalError
 
 LONGEST_LINE_BYTES: Final = 64 * 1024**2
+MOST_PLACE_CHARACTERS: Final = 200
 T = TypeVar("T", bound=BaseModel)
 
 _ORDER: Final = (*KINDS, END)
@@ -51,6 +54,7 @@ class ExportedGraph:
         self._told = hashlib.sha256()
         self._number = 0
         self._counts = Counter[str]()
+        self._limits = Limits()
 
     @property
     def counts(self) -> Counts:
@@ -65,7 +69,7 @@ class ExportedGraph:
         except ValidationError as error:
             raise BadFileError(
                 f"this is no graph that `vigil export` wrote as JSON Lines: its first line should be of format {FORMAT!r}, "
-                f"version {VERSION} ({_first(error)})"
+                f"version {VERSION} ({first_fault(error)})"
             ) from error
 
     def contents(self) -> Iterator[Read]:
@@ -79,6 +83,7 @@ class ExportedGraph:
             self._told.update(text)
             place = self._placed(kind, place)
             value: Content = self._parsed(KINDS[kind], body)
+            self._refuse_beyond_limits(value)
             self._count(kind, value)
             yield Read(self._number, kind, value)
 
@@ -107,7 +112,13 @@ class ExportedGraph:
         try:
             return shape.model_validate_json(body)
         except ValidationError as error:
-            raise BadFileError(f"line {self._number}: {_first(error)}") from error
+            raise BadFileError(f"line {self._number}: {first_fault(error)}") from error
+
+    def _refuse_beyond_limits(self, value: Content) -> None:
+        try:
+            self._limits.refuse(value)
+        except ToolRefusalError as error:
+            raise BadFileError(f"line {self._number}: {str(error).rstrip('.')}") from error
 
     def _placed(self, kind: str, place: int) -> int:
         found = _ORDER.index(kind)
@@ -133,7 +144,9 @@ class ExportedGraph:
             raise BadFileError(f"there is something behind the last line, which is {self._number}")
 
 
-def _first(error: ValidationError) -> str:
+def first_fault(error: ValidationError) -> str:
+    """What is wrong first, and where."""
     fault = error.errors()[0]
-    where = ".".join(map(str, fault["loc"]))
-    return f"{where}: {fault['msg']}" if where else fault["msg"]
+    where = ".".join(map(str, fault["loc"]))[:MOST_PLACE_CHARACTERS]
+    said = fault["msg"].removeprefix("Value error, ")
+    return f"{where}: {said}" if where else said

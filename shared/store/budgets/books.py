@@ -127,6 +127,14 @@ def settled(sending: Sending, cost_usd: Decimal | None) -> Closing:
     return _closing(sending, spent_usd=spent, spent_calls=1, presumed_usd=presumed)
 
 
+def failed(sending: Sending, cost_usd: Decimal | None) -> Closing:
+    """What `days.SETTLING` is given: the call was answered, and the answer is not usable. What it cost is spent, or the most
+    that it can have cost (None).
+    """
+    spent = sending.bound_usd if cost_usd is None else cost_usd
+    return _closing(sending, spent_usd=spent, spent_calls=1, presumed_usd=spent)
+
+
 def released(sending: Sending) -> Closing:
     """What `days.SETTLING` is given: see `release`."""
     return _closing(sending, spent_usd=_NOTHING, spent_calls=0, presumed_usd=_NOTHING)
@@ -191,7 +199,8 @@ with {days.budget_where("true")},
 {days.RESERVING},
 sent as (
   update calls
-  set sendings = calls.sendings + 1, reserved_usd = wanted.usd, reserved_on = of_installation.day
+  set sendings = calls.sendings + 1, reserved_usd = wanted.usd, reserved_on = of_installation.day,
+    sent_at = clock_timestamp(), received_chars = null, progressed_at = null
   from of_installation,
     unnest(cast(:ids as uuid[]), cast(:bounds as numeric[])) as wanted (id, usd)
   where calls.id = wanted.id

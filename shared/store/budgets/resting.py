@@ -9,7 +9,7 @@ from sqlalchemy import text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.errors import PermanentError, TransientError
+from shared.errors import PermanentError, RetrySoonError
 from shared.store import ids
 from shared.store.budgets.books import INSTALLATION
 from shared.store.budgets.caps import Refusal, end_of
@@ -36,20 +36,19 @@ class BudgetUsedUpError(PermanentError):
 
 async def rest_or_wait(
     session: AsyncSession, agent_id: UUID, usd: Decimal, *, day: date | None = None
-) -> BudgetUsedUpError | TransientError:
+) -> BudgetUsedUpError | RetrySoonError:
     """What to raise, once `session` is committed, for a sending that could cost `usd` and was refused.
 
     BudgetUsedUpError where the cap stays in the way until the day ends: then the agent rests until that, and its owner
-    is told. TransientError where the call may be let through in a moment.
+    is told. RetrySoonError where the call may be let through in a moment.
     """
     await session.execute(text("select pg_advisory_xact_lock_shared(:key)"), {"key": _CAPS_LOCK})
     day = day or await today(session)
     refused = await in_the_way(session, agent_id, usd, day=day)
     if refused is None or refused.passes:
-        return TransientError(
+        return RetrySoonError(
             "what calls under way may cost leaves nothing of the budget for another just now",
             retry_in_seconds=ASK_AGAIN_SECONDS,
-            counts=False,
         )
     await _rest(session, agent_id, refused)
     return BudgetUsedUpError(refused_in_words(refused))

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
@@ -11,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, exists, func, or_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import agents, prompts
-from shared.store.reading import configurations
+from shared.store.reading import calls, configurations
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
 from shared.store.reading.shapes import AgentDetails, AgentView, IterationView, Trouble
@@ -72,6 +73,7 @@ async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDe
         prompts={phase.value: prompt for phase, prompt in prompts.of_agent(row).items()},
         prompts_version=row.prompts_version,
         configuration=await configurations.newest(session, row),
+        running_calls=await calls.running_of_agent(session, row.id),
     )
 
 
@@ -169,6 +171,7 @@ async def _troubles(
                 attempts=step.attempts,
                 error=step.error,
                 retry_at=step.retry_at,
+                waiting_since=step.waiting_since,
             )
         )
     return troubles
@@ -191,6 +194,12 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         iterations_started=agent.iterations_started,
         created_at=agent.created_at,
         updated_at=agent.updated_at,
+        budget_usd_per_day=_number(agent.budget_usd_per_day),
+        budget_calls_per_day=agent.budget_calls_per_day,
         last_iteration=None if iteration is None else IterationView.model_validate(iteration),
         trouble=trouble,
     )
+
+
+def _number(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)

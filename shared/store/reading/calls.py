@@ -9,10 +9,10 @@ from sqlalchemy.orm import defer
 
 from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
-from shared.store.reading.shapes import CallGroup, CallsView, CallTotals
+from shared.store.reading.shapes import CallGroup, CallsView, CallTotals, RunningCall
 from shared.store.reading.work_shapes import CallView
-from shared.store.tables import Agent, Call
-from shared.store.words import CallKind, Phase
+from shared.store.tables import Agent, Call, Step
+from shared.store.words import CallKind, Phase, StepStatus
 
 _NEWEST = Keyset("calls", (Call.started_at, Call.id))
 
@@ -46,6 +46,46 @@ async def page_of_agent(
 async def of_iteration(session: AsyncSession, iteration_id: UUID) -> CallsView:
     """The caller has seen to it that the iteration is the owner's."""
     return await _counted(session, Call.iteration_id == iteration_id)
+
+
+async def running_of_iteration(session: AsyncSession, iteration_id: UUID) -> list[RunningCall]:
+    """The caller has seen to it that the iteration is the owner's."""
+    return await _running(session, Call.iteration_id == iteration_id)
+
+
+async def running_of_agent(session: AsyncSession, agent_id: UUID) -> list[RunningCall]:
+    """Those of its configuration and conversation too. The caller has seen to it that the agent is the owner's."""
+    return await _running(session, Call.agent_id == agent_id)
+
+
+async def running_of_step(session: AsyncSession, step_id: UUID) -> list[RunningCall]:
+    """The caller has seen to it that the step is the owner's."""
+    return await _running(session, Call.step_id == step_id)
+
+
+async def _running(session: AsyncSession, wanted: ColumnElement[bool]) -> list[RunningCall]:
+    """What is reserved for was sent, or is about to be."""
+    rows = await session.execute(
+        select(
+            Call.step_id,
+            Call.phase,
+            Call.kind,
+            Call.model,
+            Call.sent_at,
+            Call.received_chars,
+            Call.progressed_at,
+        )
+        .join(Step, Step.id == Call.step_id)
+        .where(
+            wanted,
+            Call.answered_at.is_(None),
+            Call.reserved_on.is_not(None),
+            Call.sent_at.is_not(None),
+            Step.status == StepStatus.RUNNING,
+        )
+        .order_by(Call.sent_at)
+    )
+    return [RunningCall.model_validate(row) for row in rows]
 
 
 async def _counted(session: AsyncSession, wanted: ColumnElement[bool]) -> CallsView:

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.store import prompts
 from shared.store.configurations import Wanted, newest_id
-from shared.store.reading import interactions
+from shared.store.reading import calls, interactions
 from shared.store.reading.configuring_shapes import (
     ConfigurationDetails,
     PromptedPhase,
@@ -42,6 +42,7 @@ async def newest_details(session: AsyncSession, agent_id: UUID) -> Configuration
         mission=wanted.mission,
         keep=[phase.value for phase in wanted.keep],
         interaction=told[0] if told else None,
+        running_calls=await calls.running_of_step(session, step.id),
     )
 
 
@@ -84,6 +85,7 @@ def _view(step: Step) -> ConfigurationView:
         error=step.error,
         attempts=step.attempts,
         retry_at=step.retry_at,
+        waiting_since=step.waiting_since,
         requested_at=step.first_requested_at,
         ended_at=step.ended_at,
     )

@@ -3,8 +3,10 @@
 from datetime import datetime
 from typing import Literal
 
+from pydantic import Field
+
 from shared.store.reading.graph_shapes import EdgeTypeDetails, NodeTypeDetails
-from shared.store.reading.shapes import ConfigurationView, InteractionView, View
+from shared.store.reading.shapes import ConfigurationView, InteractionView, RunningCall, View
 
 PromptedPhase = Literal[
     "observer",
@@ -42,6 +44,7 @@ class ConfigurationDetails(ConfigurationView):
     keep: list[PromptedPhase]
     interaction: InteractionView | None
     """What was said to the model, and what it answered; None before the first word."""
+    running_calls: list[RunningCall] = Field(default_factory=list)
 
 
 class TypesView(View):

@@ -1,6 +1,6 @@
 """Phase runs, with the answers that they refer to taken from the ledger."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from sqlalchemy import Select, func, select
@@ -13,9 +13,11 @@ from shared.store.reading.keyset import Keyset, slice_of
 from shared.store.reading.page import Page, Wanted
 from shared.store.reading.shapes import (
     AnswerEvent,
+    FailedSending,
     InteractionEvent,
     InteractionView,
     Json,
+    RepairEvent,
     ToolCall,
     ToolResultEvent,
 )
@@ -162,22 +164,34 @@ def _view(row: Interaction, request: Json, answers: Mapping[UUID, Call]) -> Inte
         system_prompt=row.system_prompt,
         request=request,
         events=_events(row.events, answers),
+        failures=failures_of(call for call in answers.values() if call.interaction_id == row.id),
         created_at=row.created_at,
         completed_at=row.completed_at,
     )
 
 
+def failures_of(calls: Iterable[Call]) -> list[FailedSending]:
+    """Every sending of `calls` that brought no usable answer, the oldest first."""
+    failed = [FailedSending.model_validate(each) for call in calls for each in call.failures]
+    return sorted(failed, key=lambda each: each.at)
+
+
 def _events(stored: Sequence[Json], answers: Mapping[UUID, Call]) -> list[InteractionEvent]:
-    return [
-        _answer(UUID(event["call_id"]), answers)
-        if event["type"] == "answer"
-        else ToolResultEvent(
-            tool_call_id=event.get("tool_call_id"),
-            name=event["name"],
-            result=_result(event, answers),
-        )
-        for event in stored
-    ]
+    return [_event(event, answers) for event in stored]
+
+
+def _event(event: Json, answers: Mapping[UUID, Call]) -> InteractionEvent:
+    match event["type"]:
+        case "answer":
+            return _answer(UUID(event["call_id"]), answers)
+        case "repair":
+            return RepairEvent(subject=event["subject"], repairs=event["repairs"])
+        case _:
+            return ToolResultEvent(
+                tool_call_id=event.get("tool_call_id"),
+                name=event["name"],
+                result=_result(event, answers),
+            )
 
 
 def _answer(call_id: UUID, answers: Mapping[UUID, Call]) -> AnswerEvent:

@@ -4,7 +4,9 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from shared.store.reading.shapes import IterationView, Json, StepView, View
+from pydantic import Field
+
+from shared.store.reading.shapes import FailedSending, IterationView, Json, StepView, View
 from shared.store.reading.work_shapes import InteractionHead
 
 
@@ -84,6 +86,8 @@ class Saying(View):
     """False where the ledger has expired: what was said is not known any more."""
     text: str | None
     tool_uses: list[ToolUse]
+    failures: list[FailedSending] = Field(default_factory=list)
+    """Sendings of the same request that brought no usable answer, the oldest first."""
     spent: Spent
     started_at: datetime | None
     answered_at: datetime | None

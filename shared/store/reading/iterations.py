@@ -88,6 +88,7 @@ async def _found(
         steps=[StepView.model_validate(row) for row in rows],
         interactions=await interactions.of_iteration(session, iteration.id, order),
         calls=(await calls.of_iteration(session, iteration.id)).totals,
+        running_calls=await calls.running_of_iteration(session, iteration.id),
     )
 
 

@@ -27,6 +27,7 @@ async def of_iteration(session: AsyncSession, iteration: IterationView) -> Progr
         steps=[StepView.model_validate(row) for row in rows],
         runs=await _runs(session, _OF_ITERATION, iteration.id),
         calls=(await calls.of_iteration(session, iteration.id)).totals,
+        running_calls=await calls.running_of_iteration(session, iteration.id),
     )
 
 

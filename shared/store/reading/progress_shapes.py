@@ -3,7 +3,9 @@
 from datetime import datetime
 from uuid import UUID
 
-from shared.store.reading.shapes import CallTotals, IterationView, StepView, View
+from pydantic import Field
+
+from shared.store.reading.shapes import CallTotals, IterationView, RunningCall, StepView, View
 
 
 class PhaseRunView(View):
@@ -29,3 +31,5 @@ class ProgressView(View):
     runs: list[PhaseRunView]
     """As they began."""
     calls: CallTotals
+    running_calls: list[RunningCall] = Field(default_factory=list)
+    """The longest under way first."""

@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.store.reading.interactions import failures_of
 from shared.store.reading.iteration_shapes import PhaseRun, Saying, Spent, ToolUse
 from shared.store.reading.iteration_sums import SPENT
 from shared.store.reading.shapes import Json
@@ -50,9 +51,28 @@ def _sayings(events: Sequence[Json], calls: Mapping[str, Call]) -> list[Saying]:
     for event in events:
         if event["type"] == "answer":
             rounds.append((event["call_id"], []))
-        elif rounds:
+        elif rounds and event["type"] == "tool_result":
             rounds[-1][1].append(event)
-    return [_saying(call_id, results, calls) for call_id, results in rounds]
+    answered = {call_id for call_id, _ in rounds}
+    # What the model was asked last may have brought nothing but failures so far.
+    failing = [
+        _saying_nothing(call)
+        for call in calls.values()
+        if call.failures and str(call.id) not in answered and call.kind == CallKind.LLM
+    ]
+    return [*(_saying(call_id, results, calls) for call_id, results in rounds), *failing]
+
+
+def _saying_nothing(call: Call) -> Saying:
+    return Saying(
+        is_kept=True,
+        text=None,
+        tool_uses=[],
+        failures=failures_of([call]),
+        spent=_spent(call),
+        started_at=call.started_at,
+        answered_at=None,
+    )
 
 
 def _saying(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) -> Saying:
@@ -63,13 +83,15 @@ def _saying(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) ->
         _use(each["function"], _result_of(f"{call_id}/{index}", each, results), calls)
         for index, each in enumerate(asked)
     ]
-    if message is None:
-        # What it asked for went with the answer; what the tools gave back may stand in the run itself.
-        uses = [_use({"name": each["name"], "arguments": ""}, each, calls) for each in results]
+    if not asked:
+        # Calls that the model wrote into its text, or that the phase made itself. Or what was asked for has expired with
+        # the answer, while what the tools gave back stands in the run itself.
+        uses = [_use({"arguments": "", **each}, each, calls) for each in results]
     return Saying(
         is_kept=message is not None,
         text=(message or {}).get("content"),
         tool_uses=uses,
+        failures=[] if call is None else failures_of([call]),
         spent=_spent(call),
         started_at=call.started_at if call else None,
         answered_at=call.answered_at if call else None,

@@ -26,7 +26,7 @@ class IterationView(View):
 
 
 class Trouble(View):
-    """A step that failed and is tried again."""
+    """A step that failed and is tried again, or waits for a provider."""
 
     iteration_number: int
     step: str
@@ -34,6 +34,22 @@ class Trouble(View):
     attempts: int
     error: str
     retry_at: datetime | None
+    waiting_since: datetime | None = None
+    """Since when it waits for a provider that is away or limits requests, which uses up no attempts."""
+
+
+class RunningCall(View):
+    """A call that was sent and is not answered yet."""
+
+    step_id: UUID
+    phase: str
+    kind: str
+    model: str | None
+    sent_at: datetime
+    received_chars: int | None
+    """Characters of the answer so far; None before the first, or where the server does not stream."""
+    progressed_at: datetime | None
+    """When that number was written."""
 
 
 class ConfigurationView(View):
@@ -45,6 +61,8 @@ class ConfigurationView(View):
     """The last one; one that is pending or running with an error is being tried again."""
     attempts: int
     retry_at: datetime | None
+    waiting_since: datetime | None = None
+    """As in `Trouble`."""
     requested_at: datetime
     ended_at: datetime | None
 
@@ -70,6 +88,9 @@ class AgentView(View):
     created_at: datetime
     updated_at: datetime
     """When what people decide of it was changed last; its work changes nothing here."""
+    budget_usd_per_day: float | None = None
+    """What it may spend in a day (UTC); None is no cap."""
+    budget_calls_per_day: int | None = None
     last_iteration: IterationView | None
     trouble: list[Trouble]
 
@@ -80,6 +101,8 @@ class AgentDetails(AgentView):
     prompts_version: int
     configuration: ConfigurationView | None
     """None for an agent that is older than configurations."""
+    running_calls: list[RunningCall] = Field(default_factory=list)
+    """The longest under way first."""
 
 
 class StepView(View):
@@ -94,6 +117,8 @@ class StepView(View):
     attempts: int
     resends: int
     retry_at: datetime | None
+    waiting_since: datetime | None = None
+    """As in `Trouble`."""
     started_at: datetime | None
     ended_at: datetime | None
 
@@ -128,7 +153,33 @@ class ToolResultEvent(View):
     result: Json | None
 
 
-InteractionEvent = Annotated[AnswerEvent | ToolResultEvent, Field(discriminator="type")]
+class RepairEvent(View):
+    """What code corrected of an answer, so that it could be used."""
+
+    type: Literal["repair"] = "repair"
+    subject: str
+    """What was corrected: `configuration`, `types`, `plan`, or the name of a tool."""
+    repairs: list[str]
+    """What was done, a sentence each."""
+
+
+InteractionEvent = Annotated[
+    AnswerEvent | ToolResultEvent | RepairEvent, Field(discriminator="type")
+]
+
+
+class FailedSending(View):
+    """One sending of a call that brought no usable answer. `said` is the beginning of what the server sent."""
+
+    at: datetime
+    kind: str
+    """`unusable`, `cut_off` or `timeout`."""
+    error: str
+    said: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    """None where the server did not say what it took: then the most that it can cost counts as spent."""
 
 
 class InteractionView(View):
@@ -141,6 +192,8 @@ class InteractionView(View):
     system_prompt: str
     request: Json
     events: list[InteractionEvent]
+    failures: list[FailedSending] = Field(default_factory=list)
+    """Of its calls to the model, the oldest first."""
     created_at: datetime
     completed_at: datetime | None
 
@@ -183,6 +236,8 @@ class IterationDetails(IterationView):
     interactions: list[InteractionView]
     """In the order of the phases, and of the steps within a phase."""
     calls: CallTotals
+    running_calls: list[RunningCall] = Field(default_factory=list)
+    """The longest under way first."""
 
 
 class InboxItemView(CommitmentView):

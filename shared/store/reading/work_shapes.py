@@ -3,7 +3,9 @@
 from datetime import datetime
 from uuid import UUID
 
-from shared.store.reading.shapes import Json, View
+from pydantic import Field
+
+from shared.store.reading.shapes import FailedSending, Json, View
 
 
 class InteractionHead(View):
@@ -42,6 +44,8 @@ class CallView(View):
     output_tokens: int | None
     cost_usd: float | None
     """None where the price is not known, or the call is unanswered."""
+    failures: list[FailedSending] = Field(default_factory=list)
+    """Sendings that brought no usable answer, the oldest first."""
     started_at: datetime
     answered_at: datetime | None
 

@@ -47,6 +47,7 @@ class Iteration(Base):
     errors: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
     started_at: Mapped[Created]
     deadline_at: Mapped[datetime]
+    """The iteration is not ended for want of progress before this time; progress since then puts it off."""
     stage_changed_at: Mapped[Created]
     ended_at: Mapped[datetime | None]
     end_told_at: Mapped[datetime | None]
@@ -113,5 +114,9 @@ class Step(Base):
     """
     retried_epoch: Mapped[int] = mapped_column(server_default="0")
     """The epoch that it had when it was last tried again after it had failed; its claims are counted from there."""
+    waiting_since: Mapped[datetime | None]
+    """Since when the step waits for a provider that is away or limits requests; None once it has answered again."""
+    waits: Mapped[int] = mapped_column(server_default="0")
+    """How many claims ended in waiting for a provider. They say nothing against the step, however many they are."""
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]

@@ -32,7 +32,8 @@ class Interaction(Base):
     """One run of a phase: what it was told, and what has happened in it so far.
 
     `events` grows as they happen: `{"type": "answer", "call_id"}` for what the model said (the text stands in the
-    ledger, once), `{"type": "tool_result", "tool_call_id", "name", "result" or "call_id"}` for what a tool gave back.
+    ledger, once), `{"type": "tool_result", "tool_call_id", "name", "result" or "call_id"}` for what a tool gave back,
+    `{"type": "repair", "subject", "repairs"}` for what code repaired of an answer.
     """
 
     __tablename__ = "llm_interactions"
@@ -122,6 +123,12 @@ class Call(Base):
     output_tokens: Mapped[int | None]
     cost_usd: Mapped[Decimal | None] = mapped_column(Numeric(14, 8))
     """None where the model server did not say how many tokens it took."""
+    sent_at: Mapped[datetime | None]
+    """When the newest sending was reserved, which is just before it was sent."""
+    received_chars: Mapped[int | None]
+    """Characters of the answer that is being streamed; None before the first, or where the server does not stream."""
+    progressed_at: Mapped[datetime | None]
+    """When `received_chars` was last written: at most every few seconds."""
     sendings: Mapped[int] = mapped_column(server_default="0")
     """How often it was sent, or was about to be: each time that may be billed counts against the budgets."""
     reserved_usd: Mapped[Decimal | None] = mapped_column(USD)
@@ -129,6 +136,10 @@ class Call(Base):
     reserved_on: Mapped[date | None] = mapped_column(Date)
     """The day (UTC) whose budgets that is reserved from; None where nothing is reserved."""
     presumed_usd: Mapped[Decimal] = mapped_column(USD, server_default="0")
-    """The most that sendings can have cost whose answer never came: they count as spent, besides `cost_usd`."""
+    """What sendings have cost that brought no usable answer, or where nobody knows, the most that they can have: they
+    count as spent, besides `cost_usd`."""
+    failures: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
+    """Sendings that were answered, or given up, without a usable answer: `{"at", "epoch", "kind", "error", "said",
+    "input_tokens", "output_tokens", "cost_usd"}` of each, the oldest first."""
     started_at: Mapped[Created]
     answered_at: Mapped[datetime | None]

@@ -116,7 +116,6 @@ async def _signed_in(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
 
 async def _link(session: AsyncSession, user_id: UUID) -> str:
     made = await sign_in.create_link(session, user_id)
-    assert made is not None
     return made[1]
 
 

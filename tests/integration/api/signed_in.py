@@ -6,6 +6,7 @@ from datetime import timedelta
 import httpx
 from sqlalchemy.exc import ProgrammingError
 
+from services.api.credential import cookie_name
 from shared.errors import TransientError
 from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
@@ -45,6 +46,12 @@ async def made_token(
             session, user_id, name="test", scopes=scopes, lifetime=lifetime
         )
         return token
+
+
+async def session_cookie(settings: Settings, database: Database) -> str:
+    """The name of the cookie that sessions of this installation have."""
+    async with database.transaction() as session:
+        return cookie_name(settings, await users.ensure_owner(session, settings.owner))
 
 
 class SignedIn(httpx.Auth):

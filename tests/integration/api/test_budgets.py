@@ -27,7 +27,7 @@ async def test_an_agents_budget_is_set_and_taken_away(api: httpx.AsyncClient) ->
     agent = await created(api, name="Lithium")
     shown = (await api.get("/agents/lithium/budget")).json()
     assert (shown["agent_id"], shown["resting_until"]) == (agent["id"], None)
-    assert told(shown["allowance"]) == NO_CAPS
+    assert told(shown["allowance"]) == {**NO_CAPS, "usd_per_day": 5.0, "left_usd": 5.0}
     wanted = {"usd_per_day": 1.5, "calls_per_day": 20}
     for answer in (
         await api.put("/agents/lithium/budget", json=wanted),
@@ -78,6 +78,18 @@ async def test_new_agents_have_the_budget_that_the_settings_say(database_url: st
     assert (shown["usd_per_day"], shown["calls_per_day"]) == (2.5, 100)
 
 
+@pytest.mark.parametrize(("settings", "cap"), [({}, 5.0), ({"budget_usd_per_day": None}, None)])
+async def test_new_agents_are_capped_and_told_so_unless_the_settings_say_none(
+    database_url: str, settings: dict[str, Any], cap: float | None
+) -> None:
+    async with client_of(Settings(database_url=database_url, **settings)) as api:
+        made = await created(api, name="Lithium")
+        shown = (await api.get("/agents/lithium/budget")).json()["allowance"]
+        listed = (await api.get("/agents")).json()["items"]
+    assert made["budget_usd_per_day"] == shown["usd_per_day"] == cap
+    assert [each["budget_usd_per_day"] for each in listed] == [cap]
+
+
 async def test_an_agent_that_rests_is_not_run(api: httpx.AsyncClient, database: Database) -> None:
     await created(api, name="Lithium")
     await rest(database)
@@ -123,7 +135,7 @@ async def test_costs_are_told_by_day_agent_phase_and_model(
     whole = (await api.get("/agents/lithium/costs")).json()
     assert (whole["totals"]["cost_usd"], whole["totals"]["presumed_usd"]) == (0.758, 0.01)
     assert whole["totals"]["input_tokens"] == 20
-    assert whole["allowance"]["usd_per_day"] is None
+    assert whole["allowance"]["usd_per_day"] == 5.0
 
 
 async def test_costs_come_in_pages(api: httpx.AsyncClient, database: Database) -> None:

@@ -28,14 +28,14 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from services.api.credential import BEARER, COOKIE
+from services.api.credential import BEARER
 from services.api.origin import OWN
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from tests.integration.api.around import ADDRESS, Around, around
 from tests.integration.api.full import Full, full_agent
 from tests.integration.api.serving import served
-from tests.integration.api.signed_in import token_of
+from tests.integration.api.signed_in import session_cookie, token_of
 
 SEED: Final = 5
 EXAMPLES: Final = 6
@@ -87,11 +87,12 @@ class Credential:
     """What the caller shows: a token that allows everything, or where a browser is asked for its session."""
 
     token: str
+    cookie: str
     session_secret: str
 
     def headers(self, operation: Operation) -> dict[str, str]:
         if operation.label == OF_BROWSERS:
-            return {"Cookie": f"{COOKIE}={self.session_secret}", "Sec-Fetch-Site": OWN}
+            return {"Cookie": f"{self.cookie}={self.session_secret}", "Sec-Fetch-Site": OWN}
         return {"Authorization": f"{BEARER} {self.token}"}
 
 
@@ -104,10 +105,11 @@ class Asker:
 @pytest.fixture
 async def asker(database: Database, settings: Settings) -> Asker:
     token = await token_of(settings)
+    cookie = await session_cookie(settings, database)
     kept, doomed = await full_agent(database), await full_agent(database, DOOMED)
     by_kept = _by_parameter(kept, about := await around(database, kept.agent_id))
     by_doomed = _by_parameter(doomed, await around(database, doomed.agent_id))
-    return Asker(Known(by_kept, by_doomed), Credential(token, about.session_secret))
+    return Asker(Known(by_kept, by_doomed), Credential(token, cookie, about.session_secret))
 
 
 @pytest.fixture

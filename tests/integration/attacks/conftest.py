@@ -1,5 +1,6 @@
 """A world for the tests of a file, which none of them may change unless it makes its own."""
 
+import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -7,6 +8,12 @@ import pytest
 from tests.conftest import cloned
 from tests.engines import Postgres
 from tests.integration.attacks.world import World, made_world
+
+
+@pytest.fixture(scope="session")
+def attacks_in_full() -> bool:
+    """Whether the long forms were asked for; read before the tests hide the environment from what they test."""
+    return os.environ.get("VIGIL_TEST_ATTACKS") == "full"
 
 
 @pytest.fixture(scope="module")

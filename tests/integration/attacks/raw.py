@@ -9,6 +9,8 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
+from shared.runtime.connections import ConnectionLimits, protocol_of
+
 ANSWER_SECONDS: Final = 10.0
 
 
@@ -16,8 +18,15 @@ ANSWER_SECONDS: Final = 10.0
 async def listening(app: FastAPI) -> AsyncIterator[int]:
     """The port at which the application answers, by the server that it has in production."""
     open_socket = socket.create_server(("127.0.0.1", 0))
+    limits = ConnectionLimits(total=1000, per_address=500)
     config = uvicorn.Config(
-        app, log_config=None, access_log=False, proxy_headers=False, timeout_keep_alive=1
+        app,
+        http=protocol_of(limits),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        timeout_keep_alive=1,
     )
     server = uvicorn.Server(config)
     serving = asyncio.create_task(server.serve(sockets=[open_socket]))

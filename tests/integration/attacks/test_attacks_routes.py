@@ -161,10 +161,10 @@ async def test_a_token_is_taken_from_nowhere_but_its_header(world: World) -> Non
         {"params": {"token": token, "access_token": token, "authorization": f"Bearer {token}"}},
         {
             "headers": {
-                "cookie": f"vigil_session={token}; __Host-vigil_session={token}; token={token}"
+                "cookie": f"{world.victim.cookie_name}={token}; vigil_session={token}; token={token}"
             }
         },
-        {"headers": {"cookie": f"__Host-vigil_session={world.victim.session}"}},
+        {"headers": {"cookie": f"__Host-{world.victim.cookie_name}={world.victim.session}"}},
         {"headers": {"x-api-key": token, "proxy-authorization": f"Bearer {token}"}},
         {"headers": [("authorization", f"Bearer {token}"), ("authorization", f"Bearer {token}")]},
         {"headers": [("authorization", "Bearer x"), ("authorization", f"Bearer {token}")]},

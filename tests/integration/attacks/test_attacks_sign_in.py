@@ -8,17 +8,23 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from pydantic import SecretStr
 from sqlalchemy import func, select, update
 from structlog.testing import capture_logs
 
 from services.api.app import build
+from services.api.invitation import MOST_OF_ADDRESS, MOST_OF_STRANGERS
 from shared.runtime.settings import Settings
-from shared.store import agents, users
+from shared.store import agents, sign_in, users
 from shared.store.database import Database
 from shared.store.sign_in import IDLE_LIFETIME, MOST_LINKS
 from shared.store.tables import BrowserSession, SignInLink, User
+from shared.store.words import AccessScope
+from tests.conftest import cloned
+from tests.engines import Postgres
 from tests.integration.api.asking import assert_problem
+from tests.integration.api.signed_in import session_cookie, token_of
 from tests.integration.attacks.pages import FOREIGN, OWN_PAGE
 from tests.integration.attacks.world import SECRETS, from_anywhere, session_of
 from tests.postbox import open_postbox
@@ -181,25 +187,109 @@ async def test_over_tls_the_cookie_is_this_hosts_alone(
             browser, await link_for(browser), **{"sec-fetch-site": "same-origin"}
         )
         cookie = answer.headers["set-cookie"]
-        assert cookie.startswith("__Host-vigil_session=")
+        name = await session_cookie(app.state.settings, database)
+        assert name.startswith("__Host-vigil_session_")
+        assert cookie.startswith(f"{name}=")
         assert {"Secure", "HttpOnly", "Path=/"} <= {part.strip() for part in cookie.split(";")}
         assert "domain" not in cookie.lower()
         secret = cookie.partition("=")[2].partition(";")[0]
-        plain = await browser.get("/me", headers={"cookie": f"vigil_session={secret}"})
+        plain = await browser.get(
+            "/me", headers={"cookie": f"{name.removeprefix('__Host-')}={secret}"}
+        )
         assert plain.status_code == 401
-        own = await browser.get("/me", headers={"cookie": f"__Host-vigil_session={secret}"})
+        own = await browser.get("/me", headers={"cookie": f"{name}={secret}"})
         assert own.status_code == 200
+
+
+async def test_two_installations_on_one_host_keep_their_sessions_apart(
+    postgres: Postgres, settings: Settings, database: Database
+) -> None:
+    """A browser sends the cookies of one port to every other port of the host."""
+    with cloned(postgres) as url:
+        other_settings, other_database = Settings(database_url=url), Database(url, name="test")
+        jar = httpx.Cookies()
+        for where, of in ((settings, database), (other_settings, other_database)):
+            async with of.transaction() as session:
+                await agents.ensure_user(session, "anna")
+            async with from_anywhere(build(where), cookies=jar) as browser:
+                assert (await entered(browser, await link_for(browser))).status_code == 303
+                jar = browser.cookies
+        for where in (settings, other_settings):
+            async with from_anywhere(build(where), cookies=jar) as browser:
+                assert (await browser.get("/me")).json()["user"]["name"] == "anna"
+        async with from_anywhere(build(settings), cookies=jar, headers=OWN_PAGE) as browser:
+            assert (await browser.post("/sign-out")).status_code == 204
+            jar = browser.cookies
+        async with from_anywhere(build(other_settings), cookies=jar) as browser:
+            assert (await browser.get("/me")).status_code == 200
+        await other_database.close()
 
 
 async def test_who_asks_in_anothers_name_keeps_nobody_out(
     browser: httpx.AsyncClient, database: Database
 ) -> None:
+    app = browser._transport.app  # type: ignore[attr-defined]  # the same application
     first = await link_for(browser)
-    for _ in range(3 * MOST_LINKS):
-        async with from_anywhere(browser._transport.app) as other:  # type: ignore[attr-defined]  # the same application
-            await other.post("/sign-in", json={"user": "anna"})
-    assert await count(database, SignInLink) == MOST_LINKS
+    await strangers_ask(app, MOST_OF_STRANGERS // 2)
+    assert (await entered(browser, await link_for(browser))).status_code == 303
+    assert (await browser.get("/me")).status_code == 200
+    # From here on the browser's address is one that the user has come in from.
+    await strangers_ask(app, 2 * MOST_OF_STRANGERS)
+    links = await count(database, SignInLink)
+    assert MOST_OF_STRANGERS - 5 < links < MOST_LINKS
     assert (await entered(browser, first)).status_code == 303
+    assert (await entered(browser, await link_for(browser))).status_code == 303
+
+
+async def strangers_ask(app: FastAPI, count: int) -> None:
+    for _ in range(count):
+        async with from_anywhere(app) as stranger:
+            answer = await stranger.post("/sign-in", json={"user": "anna"})
+            assert answer.status_code == 202
+
+
+async def test_strangers_do_not_keep_a_signed_in_user_from_a_link(
+    settings: Settings, browser: httpx.AsyncClient
+) -> None:
+    app = browser._transport.app  # type: ignore[attr-defined]  # the same application
+    token = await token_of(settings, "anna", [AccessScope.READ, AccessScope.WRITE])
+    await strangers_ask(app, 2 * MOST_OF_STRANGERS)
+    async with from_anywhere(app, headers={"authorization": f"Bearer {token}"}) as anna:
+        links = [(await anna.post("/me/sign-in-links")).json()["url"] for _ in range(20)]
+    secret = parse_qs(urlsplit(links[-1]).query)["secret"][0]
+    assert (await entered(browser, secret)).status_code == 303
+
+
+async def test_one_address_is_sent_few_links_by_whatever_name_it_asks(
+    database: Database, browser: httpx.AsyncClient
+) -> None:
+    async with database.transaction() as session:
+        made = await users.create(session, name="bert", email="b@example.org", operator=False)
+    for name in ("bert", "b@example.org", "B@EXAMPLE.ORG", str(made.id), str(made.id).upper()):
+        for _ in range(MOST_OF_ADDRESS):
+            await browser.post("/sign-in", json={"user": name})
+    assert await count(database, SignInLink) == MOST_OF_ADDRESS
+
+
+async def test_requests_for_others_do_not_use_up_a_users_own(browser: httpx.AsyncClient) -> None:
+    """Of one address: many people can come from one."""
+    for number in range(200):
+        answer = await browser.post("/sign-in", json={"user": f"nobody {number}"})
+        assert answer.status_code == 202
+    assert (await entered(browser, await link_for(browser))).status_code == 303
+
+
+async def test_the_newest_links_of_a_user_are_kept(database: Database) -> None:
+    async with database.transaction() as session:
+        anna = await agents.ensure_user(session, "anna")
+    made = []
+    for _ in range(MOST_LINKS + 5):
+        async with database.transaction() as session:
+            made.append((await sign_in.create_link(session, anna))[1])
+    assert await count(database, SignInLink) == MOST_LINKS
+    async with database.transaction() as session:
+        assert await sign_in.open_session(session, made[4], "a browser") is None
+        assert await sign_in.open_session(session, made[5], "a browser") is not None
 
 
 async def test_one_address_asks_for_few_links(browser: httpx.AsyncClient) -> None:
@@ -227,8 +317,9 @@ async def test_a_page_of_others_signs_nobody_in(browser: httpx.AsyncClient, page
 async def test_an_ended_session_lets_nobody_in(
     settings: Settings, database: Database, why: str
 ) -> None:
-    cookie = {"cookie": f"vigil_session={await session_of(database, 'anna')}"}
-    other = {"cookie": f"vigil_session={await session_of(database, 'anna')}", **OWN_PAGE}
+    name = await session_cookie(settings, database)
+    cookie = {"cookie": f"{name}={await session_of(database, 'anna')}"}
+    other = {"cookie": f"{name}={await session_of(database, 'anna')}", **OWN_PAGE}
     async with from_anywhere(build(settings), headers={**cookie, **OWN_PAGE}) as client:
         assert (await client.get("/me")).status_code == 200
         if why == "signed out":

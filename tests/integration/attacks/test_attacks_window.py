@@ -93,3 +93,14 @@ async def test_every_page_says_what_a_browser_may_run(world: World, path: str) -
             assert answer.headers[name] in (value, longer.get(name, value))
         assert " style=" not in answer.text
         assert "<script>" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/costs", "/agents/{agent}/costs"])
+async def test_a_day_that_was_cleared_is_one_that_was_not_given(world: World, path: str) -> None:
+    headers = {**world.victim.cookie, **BROWSER}
+    async with from_anywhere(world.app, headers=headers) as client:
+        for query in ("since=", "until=", "since=&until=2026-01-31"):
+            answer = await client.get(f"{address(path, world.victim)}?{query}")
+            assert answer.status_code == 200, answer.text[:300]
+        beyond = await client.get(f"{address(path, world.victim)}?until=9999-12-31")
+        assert beyond.status_code == 422

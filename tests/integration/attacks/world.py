@@ -20,7 +20,7 @@ from shared.store.words import AccessScope
 from shared.webhooks.signing import new_secret
 from tests.integration.api.asking import MISSION, stranger_to
 from tests.integration.api.rows import row_of
-from tests.integration.api.signed_in import made_token
+from tests.integration.api.signed_in import made_token, session_cookie
 from tests.integration.attacks.belongings import belongings
 from tests.integration.attacks.routes import WORDS
 
@@ -39,6 +39,8 @@ class Person:
     session: str
     """The secret of a browser's session."""
     webhook_secret: str
+    cookie_name: str
+    """Of that session."""
     values: dict[str, str]
     """What the parameters of routes are to mean: ids of what is this user's, by the parameter's name."""
 
@@ -60,7 +62,7 @@ class Person:
 
     @property
     def cookie(self) -> dict[str, str]:
-        return {"cookie": f"vigil_session={self.session}"}
+        return {"cookie": f"{self.cookie_name}={self.session}"}
 
 
 @dataclass(frozen=True)
@@ -122,13 +124,13 @@ async def person(database: Database, app: FastAPI, name: str, *, iterations: int
     opened, secret = await session_of(database, name), new_secret()
     agent = await row_of(database, f"Of {name}")
     values = await belongings(database, agent, name, iterations=iterations, secret=secret)
-    return Person(name, token, opened, secret, values)
+    cookie = await session_cookie(app.state.settings, database)
+    return Person(name, token, opened, secret, cookie, values)
 
 
 async def session_of(database: Database, user: str) -> str:
     async with database.transaction() as session:
         made = await sign_in.create_link(session, await agents.ensure_user(session, user))
-        assert made is not None
         opened = await sign_in.open_session(session, made[1], "a browser")
         assert opened is not None
         return opened

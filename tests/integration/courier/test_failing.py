@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 from structlog.testing import capture_logs
 
 from cli.local.ports import free_port
 from services.courier import patience, send_webhook
+from services.courier.send_webhook import UNREACHED
 from shared.runtime.settings import Settings
 from shared.store import deliveries, destinations
 from shared.store.database import Database
@@ -41,8 +43,8 @@ COURIER = ("courier",)
         (answer(404), "404 Not Found"),
         (answer(429, "retry-after: 0"), "429 Too Many Requests"),
         (answer(302, "location: /elsewhere"), "redirects are not followed"),
-        (DROP, "no answer"),
-        (b"rubbish\r\n\r\n", "no answer"),
+        (DROP, UNREACHED),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", UNREACHED),
     ],
 )
 async def test_what_is_not_taken_comes_again_with_the_same_id(
@@ -112,10 +114,28 @@ async def _delivered(database: Database) -> list[Delivery]:
     return [each for each in found if each.status == DeliveryStatus.DELIVERED]
 
 
-async def test_the_last_attempt_is_made_when_patience_ends(
-    courier: Settings, database: Database, agent: Agent, receiver: Receiver
+@pytest.mark.parametrize("wait", ["31536000", "1e400", "9" * 5_000])
+async def test_a_receiver_can_ask_for_a_day_at_most(
+    courier: Settings, database: Database, agent: Agent, receiver: Receiver, wait: str
 ) -> None:
-    receiver.says(answer(503, "retry-after: 31536000"))
+    receiver.says(answer(503, f"retry-after: {wait}"))
+    await make_webhook(database, agent, receiver.url())
+    await make_items(database, agent)
+    async with running(courier, COURIER):
+        resting = await attempted(database)
+    waits = (resting.next_attempt_at - resting.created_at).total_seconds()
+    assert 86_400 <= waits < 86_400 * (1 + patience.JITTER) + 60
+
+
+async def test_the_last_attempt_is_made_when_patience_ends(
+    courier: Settings,
+    database: Database,
+    agent: Agent,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deliveries, "PATIENCE", timedelta(hours=1))
+    receiver.says(answer(503, "retry-after: 86400"))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
     async with running(courier, COURIER):
@@ -175,7 +195,35 @@ async def test_who_is_away_gets_it_when_back(
     await make_webhook(database, agent, f"http://127.0.0.1:{free_port()}/hook")
     await make_items(database, agent)
     async with running(courier, COURIER):
-        assert "no answer" in ((await attempted(database, 3)).error or "")
+        assert (await attempted(database, 3)).error == UNREACHED
+
+
+async def test_an_owner_cannot_tell_closed_ports_from_open_ones_or_hosts_from_none(
+    courier: Settings, database: Database, agent: Agent, receiver: Receiver
+) -> None:
+    """The operator's log says what happened; the owner is told the same of everything that gave no HTTP answer."""
+    receiver.says(b"220 mail.internal ESMTP\r\n", path="/speaks-another-protocol")
+    receiver.says(DROP, path="/hangs-up")
+    urls = (
+        f"http://127.0.0.1:{free_port()}/closed",
+        receiver.url("/speaks-another-protocol"),
+        receiver.url("/hangs-up"),
+        f"https://127.0.0.1:{receiver.port}/no-tls",
+        "http://no-such-host.invalid/",
+        f"http://{'a' * 64}.example/",
+        "http://169.254.169.254/latest/meta-data/",
+    )
+    for url in urls:
+        webhook = await make_webhook(database, agent, url)
+        async with database.transaction() as session:
+            await deliveries.make_test(session, webhook)
+    with capture_logs() as lines:
+        async with running(courier, COURIER):
+            failed = await ended(database, len(urls))
+    assert {(each.error, each.status_code) for each in failed} == {(UNREACHED, None)}
+    reasons = {line["why"] for line in lines if line["event"].startswith("not delivered")}
+    assert len(reasons) >= 5, reasons
+    assert any("169.254.169.254" in reason for reason in reasons)
 
 
 async def test_an_endless_answer_is_not_read(

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from cli.local.ports import free_port
 from services.courier.network import CheckedTransport, RefusedAddressError, Resolve, resolver
+from services.courier.send_webhook import UNREACHED
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent
@@ -145,13 +147,15 @@ async def test_what_one_receiver_sets_is_not_sent_to_another(
     assert all("cookie" not in hit.headers for hit in receiver.hits)
 
 
-async def test_a_courier_that_may_not_reach_private_networks_says_so(
+async def test_a_courier_that_may_not_reach_private_networks_tells_its_operator(
     courier: Settings, database: Database, agent: Agent, receiver: Receiver
 ) -> None:
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
     closed = courier.model_copy(update={"webhook_private": False})
-    async with running(closed, ("courier",)):
-        resting = await attempted(database)
-    assert "VIGIL_WEBHOOK_PRIVATE" in (resting.error or "")
+    with capture_logs() as lines:
+        async with running(closed, ("courier",)):
+            resting = await attempted(database)
+    assert "VIGIL_WEBHOOK_PRIVATE" in repr(lines)
+    assert resting.error == UNREACHED
     assert receiver.hits == []

@@ -20,8 +20,10 @@ from tests.integration.levers import Sandbox
 from tests.integration.meaning.seeker import Seeker, fill
 from tests.waiting import until
 
-CALLS_BEFORE = 2
-"""Of the step's two phases, each of which says one thing."""
+LLM_CALLS = 3
+"""Of the step's two phases. Acquisition searches for nothing, is searched for, and is asked once more."""
+CALLS_BEFORE = LLM_CALLS + 1
+"""With the search that is made for it."""
 SAID = [
     {"phase": "knowledge_acquisition", "content": "# Nothing new", "times": 2},
     {"phase": "graph_construction", "content": "Nothing to write.", "times": 2},
@@ -63,7 +65,7 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
     assert await seeker.vectors() == 2
     [call] = await seeker.calls()
     assert call.answered_at is not None
-    assert (levers.billed()["embedding"], levers.billed()["llm"]) == (billed, CALLS_BEFORE)
+    assert (levers.billed()["embedding"], levers.billed()["llm"]) == (billed, LLM_CALLS)
 
 
 async def _asked(seeker: Seeker, bus: Bus) -> UUID:

@@ -40,9 +40,9 @@ async def serving(settings: SandboxSettings) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def serving_app(app: Starlette) -> AsyncIterator[str]:
-    """Gives the application's address once its /health says 200."""
-    listening = socket.create_server(("127.0.0.1", 0))
+async def serving_app(app: Starlette, port: int = 0) -> AsyncIterator[str]:
+    """Gives the application's address once its /health says 200. `port` 0 is any that is free."""
+    listening = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))

@@ -1,5 +1,7 @@
 """The sandbox over HTTP, asked with the real clients of OpenAI and Tavily."""
 
+from pathlib import Path
+
 import httpx
 import openai
 import pytest
@@ -7,7 +9,8 @@ from openai import AsyncOpenAI
 from tavily import AsyncTavilyClient
 from tavily.errors import BadRequestError, InvalidAPIKeyError
 
-from tests.integration.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH
+from sandbox.settings import SandboxSettings
+from tests.integration.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, serving
 
 
 async def test_says_what_it_is(url: str) -> None:
@@ -133,3 +136,24 @@ async def test_extract_and_research_as_tavily_answers_them(tavily: AsyncTavilyCl
     assert done["status"] == "completed"
     assert "Ghana exports gold." in done["content"]
     assert {"title": "Gold", "url": "https://press.example/gold"} in done["sources"]
+
+
+async def test_a_key_of_its_own_closes_it_to_others(tmp_path: Path) -> None:
+    (tmp_path / "private.md").write_text("# Private\n\nNobody else may read this.")
+    async with (
+        serving(SandboxSettings(port=0, corpus=str(tmp_path), key="its own")) as url,
+        httpx.AsyncClient(base_url=url) as client,
+    ):
+        refused: list[dict[str, str]] = [
+            {},
+            {"authorization": "Bearer sandbox"},
+            {"authorization": "its own"},
+        ]
+        for headers in refused:
+            answer = await client.post("/search", json={"query": "private"}, headers=headers)
+            assert (answer.status_code, "Private" in answer.text) == (401, False)
+            assert (await client.get("/", headers=headers)).status_code == 401
+        own = {"authorization": "Bearer its own"}
+        found = await client.post("/search", json={"query": "private"}, headers=own)
+        assert "Nobody else" in found.text
+        assert (await client.get("/health")).status_code == 200

@@ -2,7 +2,8 @@
 
 import pytest
 
-from services.api.attempts import WINDOW_SECONDS, Attempts, counted_as
+from services.api.attempts import WINDOW_SECONDS, Attempts
+from shared.runtime.connections import counted_as
 
 
 class Clock:

@@ -2,6 +2,7 @@
 
 import io
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -9,7 +10,9 @@ from rich.console import Console
 
 from cli.budgeting import Wish
 from cli.days import day_of
+from cli.demo.account import Account
 from cli.errors import BadInputError
+from cli.show.account import show_account
 from cli.show.console import THEME
 from cli.show.costs import show_budget, show_costs
 from shared.store.reading.cost_shapes import (
@@ -19,6 +22,7 @@ from shared.store.reading.cost_shapes import (
     CostsView,
     CostTotals,
 )
+from shared.store.reading.shapes import CallTotals, CountsView, GraphView
 
 ALLOWANCE = AllowanceView(
     day=date(2026, 1, 31),
@@ -30,6 +34,9 @@ ALLOWANCE = AllowanceView(
     spent_calls=12,
     reserved_calls=1,
     left_calls=None,
+)
+FREE = CostTotals(
+    calls=1200, sendings=1200, input_tokens=34567, output_tokens=89, cost_usd=0, presumed_usd=0
 )
 SUMS = CostTotals(
     calls=1200, sendings=1201, input_tokens=34567, output_tokens=89, cost_usd=0.25, presumed_usd=0
@@ -109,6 +116,14 @@ def test_costs_are_shown_with_what_is_uncertain_and_what_is_left() -> None:
     assert "Nothing was asked from 2026-01-01 to 2026-01-31." in shown(costs())
 
 
+def test_what_is_not_billed_is_shown_so() -> None:
+    group = CostGroup(**FREE.model_dump(), key="sandbox-reader", agent_id=None)
+    free = ALLOWANCE.model_copy(update={"spent_usd": 0.0, "reserved_usd": 0.0})
+    told = shown(costs(group).model_copy(update={"totals": FREE, "allowance": free}))
+    assert told.count("not billed") == 3
+    assert "0.00 USD (not billed) and 12 calls spent" in told
+
+
 def test_a_budget_is_shown_with_the_rest_that_it_led_to() -> None:
     until = datetime.now(UTC) + timedelta(hours=5, minutes=1)
     told = shown(
@@ -118,3 +133,18 @@ def test_a_budget_is_shown_with_the_rest_that_it_led_to() -> None:
     assert "rests; it wakes in 5 h" in told
     none = ALLOWANCE.model_copy(update={"usd_per_day": None, "left_usd": None})
     assert "no budget is set" in shown(none)
+
+
+@pytest.mark.parametrize(
+    ("cost_usd", "unpriced", "said"),
+    [(0.0, 0, "not billed"), (0.0, 2, "cost unknown"), (0.25, 0, "0.2500 USD")],
+)
+def test_a_demo_says_what_it_has_cost(cost_usd: float, unpriced: int, said: str) -> None:
+    file = io.StringIO()
+    counts = CountsView(nodes=0, edges=0, analyses=0, advice=0)
+    empty = GraphView(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
+    calls = CallTotals(llm_calls=3, cost_usd=cost_usd, unpriced_calls=unpriced)
+    agent: Any = None  # nothing of it is shown
+    account = Account(agent, (), empty, (), (), calls, (), seconds=7)
+    show_account(Console(file=file, theme=THEME, width=160), account)
+    assert f"tokens, {said}, " in file.getvalue()

@@ -206,6 +206,22 @@ def test_what_failed_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out == ""
 
 
+def test_an_agent_with_built_in_prompts_is_told_of_as_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended = configuration("completed", 4)
+    ready = details(
+        prompts=dict.fromkeys("abcdef", "…"),
+        fault="The model's prompts could not be used.",
+        configuration=ended,
+    )
+    with TalkingClient(ready, ended) as client:
+        tell_made(client, details("configuring"), wait=True, as_json=False)
+    told = capsys.readouterr()
+    assert "6 prompts" in told.out
+    assert "could not be used" in told.err
+
+
 def test_who_does_not_wait_is_told_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
     with TalkingClient(details()) as client:
         tell_made(client, details("configuring"), wait=False, as_json=False)

@@ -96,3 +96,36 @@ def test_files_are_closed_to_others(tmp_path: Path) -> None:
             if os.geteuid() == 0:
                 assert (found.st_uid, found.st_gid) == (service.uid, 10000)
     assert stat.S_IMODE((tmp_path / "keys/nats/users.conf").stat().st_mode) == 0o400
+
+
+def test_keys_of_one_user_are_closed_to_everybody_else(tmp_path: Path) -> None:
+    """The services of `vigil up` are all run by that user, so no uid of a container is given anything."""
+    before = os.umask(0)
+    try:
+        keys = Keys(tmp_path / "keys", private=True)
+        keys.make(postgres_password_file=None, routes=[])
+    finally:
+        os.umask(before)
+    made = list(keys.directory.rglob("*"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made if path.is_file()} == {0o600}
+    folders = [keys.directory, *(path for path in made if path.is_dir())]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+    assert {path.stat().st_uid for path in made} == {os.geteuid()}
+    assert not any(path.name == "vigil_token" for path in made)
+
+
+def test_a_login_is_a_services_own(tmp_path: Path) -> None:
+    keys = Keys(tmp_path / "keys", private=True)
+    keys.make(postgres_password_file=None, routes=[])
+    login = keys.login_of("researcher")
+    assert (login["database_user"], login["nats_user"]) == ("vigil_researcher", "researcher")
+    own = {
+        (keys.directory / "researcher" / name).read_text()
+        for name in ("vigil_database_password", "vigil_nats_password")
+    }
+    assert {login["database_password"], login["nats_password"]} == own
+    assert set(keys.login_of("migrate")) == {"nats_user", "nats_password"}
+    assert keys.login_of("sandbox") == {}
+    (keys.directory / "researcher" / "vigil_nats_password").unlink()
+    with pytest.raises(BadInputError, match=r"missing or empty.*vigil up"):
+        keys.login_of("researcher")

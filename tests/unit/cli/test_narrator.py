@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
@@ -11,7 +12,13 @@ from cli.show.console import THEME
 from cli.show.iterations import show_iteration
 from cli.show.work import doing
 from cli.watching.narrator import Narrator
-from shared.store.reading.shapes import CitationView, ConclusionView, CountsView, StepView
+from shared.store.reading.shapes import (
+    CitationView,
+    ConclusionView,
+    CountsView,
+    RunningCall,
+    StepView,
+)
 from tests.unit.cli.story import iteration, run_of, step
 
 ANALYSIS = UUID(int=11)
@@ -174,3 +181,76 @@ def test_what_a_worker_does_is_told_from_its_last_answer(
 def test_a_step_that_nobody_has_taken_waits() -> None:
     waiting = step("query", 0, "pending")
     assert doing(iteration(waiting), waiting) == "waits for a worker"
+
+
+def test_a_step_that_waits_for_a_provider_says_so_and_when_it_looks_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = datetime.now(UTC)
+    waits = step(
+        "query",
+        0,
+        "pending",
+        input=PLANNED,
+        error="no answer from the model server at http://127.0.0.1:9/v1: connection refused",
+        waiting_since=now - timedelta(minutes=12),
+        retry_at=now + timedelta(seconds=40),
+    )
+    clock = stopped_clock(monkeypatch)
+    heard = Heard()
+    for seconds in (0, 10, 35):
+        clock[0] = seconds
+        heard.narrator.tell(iteration(waits), concluded)
+    assert heard.text.count("query 1: waiting for 12 min: no answer from the model server") == 2
+    assert "connection refused; next try in 40 s" in heard.text
+    assert "tried again" not in heard.text
+    assert doing(iteration(waits), waits).startswith("waits, next try in")
+
+
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands at its one item."""
+    clock = [0.0]
+    monkeypatch.setattr("cli.watching.narrator.time.monotonic", lambda: 1000.0 + clock[0])
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("received", "words"),
+    [
+        (None, "query 1: waiting for the first token, 90 s"),
+        (12_345, "query 1: the answer grows: 12,345 characters after 90 s"),
+    ],
+)
+def test_a_long_call_is_told_now_and_then_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, received: int | None, words: str
+) -> None:
+    works = step("query", 0, "running", input=PLANNED)
+    told = iteration(works, running_calls=[running_call(works, 90, received)])
+    clock = stopped_clock(monkeypatch)
+    heard = Heard()
+    for seconds in (0, 10, 29, 31):
+        clock[0] = seconds
+        heard.narrator.tell(told, concluded)
+    assert heard.text.count(words) == 2
+    written = io.StringIO()
+    show_iteration(Console(file=written, width=200, theme=THEME), told, said=False)
+    assert words.removeprefix("query 1: ") in written.getvalue()
+
+
+def test_a_short_call_is_not_told() -> None:
+    works = step("query", 0, "running", input=PLANNED)
+    heard = Heard()
+    heard.narrator.tell(iteration(works, running_calls=[running_call(works, 5, None)]), concluded)
+    assert heard.text == ""
+
+
+def running_call(of: StepView, seconds: float, received: int | None) -> RunningCall:
+    return RunningCall(
+        step_id=of.id,
+        phase="knowledge_acquisition",
+        kind="llm",
+        model="m",
+        sent_at=datetime.now(UTC) - timedelta(seconds=seconds),
+        received_chars=received,
+        progressed_at=None,
+    )

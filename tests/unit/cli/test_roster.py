@@ -1,15 +1,18 @@
 """Where everybody listens: known ports where they are free, and never two on one."""
 
 import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from cli.local.household import ACTORS, API, SANDBOX
 from cli.local.ports import free_port
-from cli.local.roster import DEMO_PORTS, NATS, POSTGRES, demo_ports, taken, usual_ports
+from cli.local.roster import DEMO_PORTS, NATS, demo_ports, taken, usual_ports
 
 
 def test_everybody_has_a_port_of_its_own() -> None:
     for ports in (usual_ports(8080), demo_ports()):
-        assert {*ACTORS, API, SANDBOX, NATS, POSTGRES} <= set(ports)
+        assert {*ACTORS, API, SANDBOX, NATS} <= set(ports)
         assert len(set(ports.values())) == len(ports)
 
 
@@ -29,3 +32,13 @@ def test_a_port_that_is_taken_is_left_to_its_owner_and_told() -> None:
 def test_the_port_that_a_person_asks_for_is_used() -> None:
     port = free_port()
     assert usual_ports(port)[API] == port
+
+
+def test_installations_of_two_processes_do_not_choose_the_same_ports() -> None:
+    """What only the supervisor asks: else it would take another installation's services for its own."""
+    code = "from cli.local.roster import *; print(*(usual_ports(0)[name] for name in ACTORS))"
+    with ThreadPoolExecutor() as pool:
+        chosen = pool.map(subprocess.check_output, [[sys.executable, "-c", code]] * 2)
+        first, second = ({*map(int, ports.split())} for ports in chosen)
+    assert len(first) == len(second) == len(ACTORS)
+    assert first & second == set()

@@ -1,5 +1,8 @@
 """Schemas that a model may write, and properties that satisfy them."""
 
+from contextlib import suppress
+from random import Random
+from time import process_time
 from typing import Any
 
 import pytest
@@ -8,6 +11,7 @@ from shared.graph.seed_types import NODE_TYPES
 from shared.graph.validation import Validators, refuse_bad_schema
 from shared.graph.values import normal_name
 from shared.tools import ToolRefusalError
+from tests.seeds import repeatable
 
 SCHEMA = {
     "type": "object",
@@ -140,3 +144,65 @@ def test_the_systems_types_satisfy_the_rules_that_others_must(values: dict[str, 
 )
 def test_a_name_has_one_spelling(given: str, normal: str) -> None:
     assert normal_name(given) == normal
+
+
+KEYWORDS = (
+    *(
+        "multipleOf",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "maxItems",
+        "const",
+    ),
+    *("enum", "uniqueItems", "format", "type", "required", "properties", "items", "allOf", "anyOf"),
+    *("not", "if", "contains", "propertyNames", "$schema", "$defs", "$anchor", "$recursiveRef"),
+    *("dependentSchemas", "dependentRequired", "additionalProperties", "minProperties", "pattern"),
+)
+VALUES: tuple[Any, ...] = (
+    *(0, -1, 1, 0.1, 5e-324, 1e308, float("inf"), float("nan"), 10**30, 10**400, True, None, ""),
+    *("string", "object", "x" * 5_000, "\ud800", [], {}, ["string"] * 500, [[]], "(a+)+$", "#"),
+)
+INSTANCES: tuple[Any, ...] = (
+    *(0, -1, 10**29, 10**400, 1e308, 5e-324, float("nan"), True, None, "", "a" * 5_000, "\ud800"),
+    *([], {}, [1] * 3_000, [{"b": each} for each in range(1_000)], {"a": {"a": {}}}, [[[]]]),
+)
+
+
+def random_schema(chance: Random, depth: int = 0) -> Any:
+    if depth and chance.random() < 0.3:
+        return chance.choice(VALUES)
+    inner = {
+        chance.choice(KEYWORDS): random_schema(chance, depth + 1)
+        if depth < 12
+        else chance.choice(VALUES)
+        for _ in range(chance.choice((1, 1, 2, 3)))
+    }
+    return {**inner, "type": "object"} if depth == 0 else chance.choice((inner, [inner]))
+
+
+def test_any_schema_is_refused_or_checks_anything(seed: int) -> None:
+    chance = Random(seed)
+    checkers = Validators()
+    with repeatable(seed):
+        for _ in range(400):
+            schema = random_schema(chance)
+            try:
+                refuse_bad_schema(schema)
+            except ToolRefusalError:
+                continue
+            for instance in INSTANCES:
+                with suppress(ToolRefusalError):
+                    checkers.check(schema, {"a": instance}, "Country")
+
+
+def test_items_that_must_differ_are_compared_quickly() -> None:
+    schema = {"type": "object", "properties": {"a": {"uniqueItems": True}}}
+    many = [{"b": each} for each in range(1_500)]
+    began = process_time()
+    Validators().check(schema, {"a": many}, "Country")
+    assert process_time() - began < 3
+    with pytest.raises(ToolRefusalError, match="items that are the same"):
+        Validators().check(schema, {"a": [{"b": 1, "c": 2}, {"c": 2, "b": 1}]}, "Country")

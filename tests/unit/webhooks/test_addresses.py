@@ -1,6 +1,9 @@
 """Where a webhook may go: public addresses, private ones where the installation says so, others never."""
 
-from ipaddress import ip_address
+import random
+from collections.abc import Callable
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Any, Final
 
 import pytest
 
@@ -30,6 +33,7 @@ PRIVATE = (
     "64:ff9b::7f00:1",
     "64:ff9b::a00:1",
     "4000::1",
+    "2002:a00:1::",
 )
 NEVER = (
     "169.254.169.254",
@@ -46,6 +50,8 @@ NEVER = (
     "224.0.0.1",
     "255.255.255.255",
     "ff02::1",
+    "64:ff9b:1::a9fe:a9fe",
+    "64:ff9b:1:a9fe:a9:fe00::",
 )
 
 
@@ -121,3 +127,37 @@ def test_this_machine_is_allowed_where_the_installation_says_so() -> None:
         assert checked(url, private=True) == url
     with pytest.raises(PermanentError, match=r"169\.254"):
         checked("http://169.254.169.254/", private=True)
+
+
+WRAPPINGS: Final[dict[str, Callable[[Any], str]]] = {
+    "IPv4-mapped": lambda inner: f"::ffff:{inner}",
+    "IPv4-compatible": lambda inner: f"::{inner}",
+    "NAT64": lambda inner: f"64:ff9b::{inner}",
+    "6to4": lambda inner: str(IPv6Address((0x2002 << 112) | (int(inner) << 80))),
+    "Teredo": lambda inner: str(IPv6Address((0x20010000 << 96) | (int(inner) ^ 0xFFFF_FFFF))),
+}
+REFUSED_NETWORKS = (
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.2.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+)
+
+
+@pytest.mark.parametrize("network", REFUSED_NETWORKS)
+def test_no_form_of_an_internal_address_is_reached(network: str, seed: int) -> None:
+    chance = random.Random(seed)
+    whole = ip_network(network)
+    edges = [whole.network_address, whole.broadcast_address]
+    for inner in [*edges, *(whole[chance.randrange(whole.num_addresses)] for _ in range(200))]:
+        assert refusal(inner, private=False) is not None, inner
+        for form, wrapped in WRAPPINGS.items():
+            address = ip_address(wrapped(inner))
+            assert refusal(address, private=False) is not None, f"{form} {address}"

@@ -47,8 +47,8 @@ async def list_all(
 
 
 @router.get("/new")
-async def ask_for_new(page: Answering) -> HTMLResponse:
-    return await page.answer("agents/new.html", mission="", wrong=None)
+async def ask_for_new(request: Request, page: Answering) -> HTMLResponse:
+    return await page.answer("agents/new.html", mission="", wrong=None, caps=_caps(request))
 
 
 @router.post("/new")
@@ -56,8 +56,12 @@ async def make(
     request: Request, access: Owned, wanted: Annotated[NewAgent, Form()], afterwards: Afterwards
 ) -> Response:
     """Leads to the agent's own page, where it is seen being configured."""
-    settings: Settings = request.app.state.settings
-    caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
-    ordered = await command.create(access.session, access.owner_id, wanted, caps)
+    ordered = await command.create(access.session, access.owner_id, wanted, _caps(request))
     afterwards.tell(ordered.event)
     return RedirectResponse(f"/agents/{ordered.agent.id}", HTTPStatus.SEE_OTHER)
+
+
+def _caps(request: Request) -> Caps:
+    """Of agents that are made from now on."""
+    settings: Settings = request.app.state.settings
+    return Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)

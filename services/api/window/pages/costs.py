@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.responses import HTMLResponse
 
 from services.api.access import Owned, OwnedAgent
@@ -21,10 +22,11 @@ SPANS: Final = (7, 30, 90, 365)
 """Days that are offered, today the last of them."""
 
 _Day = Annotated[
-    date | None,
+    # The bounds are the day's own: they cannot be applied to None.
+    Annotated[date, Field(ge=date(2000, 1, 1), le=date(2999, 12, 31))] | None,
     # A field that was emptied is sent as one that says nothing.
     UNLESS_BLANK,
-    Query(ge=date(2000, 1, 1), le=date(2999, 12, 31)),
+    Query(),
 ]
 
 

@@ -13,7 +13,8 @@ from services.api.routes import me
 from services.api.routes.budgets import NewBudget
 from services.api.window.rendering import Answering
 from shared.errors import PermanentError
-from shared.llm.prices import SHIPPED, Prices, read_prices
+from shared.llm.prices import Prices
+from shared.runtime.outside import prices_of
 from shared.runtime.settings import Settings
 from shared.store import sign_in
 from shared.store.reading import access as reading
@@ -74,7 +75,6 @@ async def _sessions(access: Access) -> list[SessionView]:
 def _prices(settings: Settings) -> tuple[Prices | None, str | None]:
     """What calls are counted at, or why that cannot be told."""
     try:
-        listed = read_prices(settings.prices_file or SHIPPED)
+        return prices_of(settings), None
     except PermanentError as error:
         return None, str(error)
-    return listed.overridden(settings.prices), None

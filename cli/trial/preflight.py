@@ -1,0 +1,392 @@
+"""Asks a model server a few small questions before anything is started: whether it is there, and what it can do."""
+
+import asyncio
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+
+from cli.errors import BadInputError
+from shared.runtime.outside import NO_KEY
+from shared.runtime.settings import Settings
+from shared.store.reading.view import View
+
+OPENAI_URL: Final = "https://api.openai.com/v1"
+REACH_SECONDS: Final = 10.0
+"""For the list of models and the first answer of one token, together."""
+PROBE_SECONDS: Final = 120.0
+"""For each question about what the server can do: a slow one writes 3 tokens a second."""
+PROBE_TOKENS: Final = 256
+HIDDEN: Final = "***"
+MOST_BYTES: Final = 4 * 1024**2
+_SAID_CHARACTERS: Final = 300
+_MODELS_NAMED: Final = 10
+
+_TOOL: Final[Mapping[str, Any]] = {
+    "type": "function",
+    "function": {
+        "name": "tavilySearch",
+        "description": "Searches the web.",
+        "parameters": {
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "What to search for."}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    },
+}
+_SCHEMA: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "country": {"type": "string"}},
+    "required": ["city", "country"],
+    "additionalProperties": False,
+}
+
+
+class UnreachableError(BadInputError):
+    """The model server cannot be used; nothing was started."""
+
+
+class Probe(View):
+    """Whether the server can do something, and in words what it did."""
+
+    works: bool
+    detail: str
+
+
+class Preflight(View):
+    """What the server did before the trial."""
+
+    models: list[str] | None
+    """Those that it lists; None where it has no list."""
+    streaming: Probe
+    tool_calls: Probe
+    structured_output: Probe
+    input_tokens: int
+    output_tokens: int
+    """As far as the server says how many there were."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model server, as it is asked. `model` is None where the server has to name it."""
+
+    url: str
+    model: str | None
+    key: str | None = field(repr=False, default=None)
+
+    @property
+    def shown_url(self) -> str:
+        """Without what could be a password."""
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no report may hold: the key, and what of the URL could be one."""
+        parts = urlsplit(self.url)
+        return tuple(each for each in (self.key, parts.password, parts.query) if each)
+
+    def without_secrets(self, text: str) -> str:
+        """Some servers repeat the key that they refuse."""
+        for secret in self.secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
+
+def chosen_server(
+    settings: Settings, url: str | None, model: str | None, key_env: str | None
+) -> Server | None:
+    """The server that is named, or else the one that the settings configure; None is the sandbox.
+
+    A server that is named by its URL is sent no key but the one that is named with it. Raises BadInputError.
+    """
+    key = _key_named(key_env)
+    configured = "model" in settings.model_fields_set
+    if url is not None:
+        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+            raise BadInputError(f"--url {url!r} is no URL of a server: write http://… or https://…")
+        return Server(url.rstrip("/"), model or (settings.model if configured else None), key)
+    usual = settings.openai_api_key
+    key = key or (usual.get_secret_value() if usual else None)
+    if settings.openai_base_url is None and key is None:
+        if model is not None:
+            raise BadInputError(
+                f"no server is configured that could have the model {model!r}: name one with --url, "
+                "or set OPENAI_API_KEY"
+            )
+        return None
+    return Server(
+        (settings.openai_base_url or OPENAI_URL).rstrip("/"), model or settings.model, key
+    )
+
+
+def _key_named(key_env: str | None) -> str | None:
+    if key_env is None:
+        return None
+    key = os.environ.get(key_env, "").strip()
+    if not key:
+        raise BadInputError(f"--key-env names {key_env}, which is not set in the environment")
+    return key
+
+
+@dataclass
+class _Tokens:
+    input: int = 0
+    output: int = 0
+
+    def add(self, answer: Any) -> None:
+        usage = answer.get("usage") if isinstance(answer, dict) else None
+        if not isinstance(usage, dict):
+            return
+        self.input += _count(usage.get("prompt_tokens"))
+        self.output += _count(usage.get("completion_tokens"))
+
+
+class _Asking:
+    """A connection to the server for as long as the preflight takes."""
+
+    def __init__(self, server: Server, http: httpx.AsyncClient) -> None:
+        self._server = server
+        self._http = http
+        self.model = server.model
+        self.tokens = _Tokens()
+
+    async def models(self) -> list[str] | None:
+        """Raises UnreachableError if there is no answer, or the key is refused."""
+        status, text = await self._send("GET", "/models")
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise self._error("/models", status, text, _KEY_HINT)
+        data = _field(_json(text), "data")
+        if status != HTTPStatus.OK or not isinstance(data, list):
+            return None
+        return [str(each["id"]) for each in data if isinstance(each, dict) and "id" in each]
+
+    def choose_model(self, listed: list[str] | None) -> None:
+        """The only one that there is, where none was named. Raises UnreachableError."""
+        if self.model is not None:
+            return
+        if listed is None or len(listed) != 1:
+            names = f" it has {', '.join(listed[:_MODELS_NAMED])}" if listed else " it lists none"
+            raise UnreachableError(
+                f"name the model that {self._server.shown_url} is to use, with --model:{names}"
+            )
+        self.model = listed[0]
+
+    async def first_token(self, listed: list[str] | None) -> None:
+        """Raises UnreachableError where the server gives no answer that can be used."""
+        body = self._chat("Say yes.", max_completion_tokens=1)
+        status, text = await self._send("POST", "/chat/completions", body)
+        if status == HTTPStatus.BAD_REQUEST and _is_about_length(text):
+            return  # models that think first refuse so short a limit
+        if status != HTTPStatus.OK:
+            raise self._error("/chat/completions", status, text, self._hint(status, listed))
+        answer = _json(text)
+        choices = _field(answer, "choices")
+        if not isinstance(choices, list) or not choices:
+            hint = (
+                "This is no answer of chat completions: check the URL, which mostly ends with /v1"
+            )
+            raise self._error("/chat/completions", status, text, hint)
+        self.tokens.add(answer)
+
+    async def streaming(self) -> Probe:
+        body = self._chat(
+            "Count from one to five, in words.",
+            stream=True,
+            stream_options={"include_usage": True},
+            max_completion_tokens=PROBE_TOKENS,
+        )
+        status, text = await self._send("POST", "/chat/completions", body)
+        if status != HTTPStatus.OK:
+            return Probe(works=False, detail=_said(status, text))
+        parts = [_json(line.removeprefix("data:")) for line in text.splitlines() if line[:1] == "d"]
+        pieces = [part for part in parts if _field(part, "choices")]
+        for part in parts:
+            self.tokens.add(part)
+        if not pieces:
+            return Probe(works=False, detail=f"it answered in one piece: {_clipped(text)}")
+        return Probe(works=True, detail=f"in {len(pieces)} pieces")
+
+    async def tool_calls(self) -> Probe:
+        body = self._chat(
+            "Use the tool tavilySearch to find the population of Ghana.",
+            tools=[_TOOL],
+            max_completion_tokens=PROBE_TOKENS,
+        )
+        status, text = await self._send("POST", "/chat/completions", body)
+        answer = _json(text)
+        if status != HTTPStatus.OK:
+            return Probe(works=False, detail=_said(status, text))
+        self.tokens.add(answer)
+        message = _message(answer)
+        calls = message.get("tool_calls") if isinstance(message, dict) else None
+        if not isinstance(calls, list) or not calls:
+            said = _clipped(str((message or {}).get("content") or text))
+            return Probe(works=False, detail=f"it wrote text instead of calling the tool: {said}")
+        function = _field(calls[0], "function")
+        arguments = _field(function, "arguments")
+        given = _json(arguments) if isinstance(arguments, str) else arguments
+        if _field(function, "name") != "tavilySearch" or not isinstance(
+            _field(given, "query"), str
+        ):
+            return Probe(works=False, detail=f"the call does not fit: {_clipped(str(calls[0]))}")
+        return Probe(works=True, detail="it called the tool with arguments that fit")
+
+    async def structured_output(self) -> Probe:
+        shape = {"name": "capital", "strict": True, "schema": _SCHEMA}
+        body = self._chat(
+            "Which city is the capital of Ghana?",
+            response_format={"type": "json_schema", "json_schema": shape},
+            max_completion_tokens=PROBE_TOKENS,
+        )
+        status, text = await self._send("POST", "/chat/completions", body)
+        answer = _json(text)
+        if status != HTTPStatus.OK:
+            return Probe(works=False, detail=_said(status, text))
+        self.tokens.add(answer)
+        content = str((_message(answer) or {}).get("content") or "")
+        parsed = _json(content)
+        if not isinstance(parsed, dict) or set(parsed) != {"city", "country"}:
+            return Probe(works=False, detail=f"the answer does not fit: {_clipped(content)}")
+        return Probe(works=True, detail="the answer fits the JSON Schema")
+
+    def _chat(self, user: str, **more: Any) -> dict[str, Any]:
+        return {"model": self.model, "messages": [{"role": "user", "content": user}], **more}
+
+    async def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> tuple[int, str]:
+        """Status and text, so much of it as is ever looked at. Raises UnreachableError."""
+        url = f"{self._server.url.rstrip('/')}{path}"
+        headers = {"Authorization": f"Bearer {self._server.key or NO_KEY}"}
+        try:
+            async with self._http.stream(method, url, json=body, headers=headers) as answer:
+                text = bytearray()
+                async for piece in answer.aiter_bytes():
+                    text += piece
+                    if len(text) > MOST_BYTES:
+                        break
+                return answer.status_code, self._server.without_secrets(
+                    text.decode("utf-8", "replace")
+                )
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            said = self._server.without_secrets(str(error)) or type(error).__name__
+            raise UnreachableError(
+                f"the model server at {self._server.shown_url} does not answer: {said}"
+            ) from error
+
+    def _hint(self, status: int, listed: list[str] | None) -> str:
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            return _KEY_HINT
+        if status == HTTPStatus.NOT_FOUND and listed and self.model not in listed:
+            return f"Name one of its models with --model: {', '.join(listed[:_MODELS_NAMED])}"
+        if status == HTTPStatus.NOT_FOUND:
+            return f"Check the URL, which mostly ends with /v1, and the model name {self.model!r}"
+        return "Look at the server's own log"
+
+    def _error(self, path: str, status: int, text: str, hint: str) -> UnreachableError:
+        where = f"{self._server.shown_url.rstrip('/')}{path}"
+        return UnreachableError(f"the model server at {where} {_said(status, text)}. {hint}")
+
+
+_KEY_HINT: Final = "Check the key: --key-env names the variable that holds it"
+
+
+async def preflight(
+    server: Server,
+    *,
+    reach_seconds: float = REACH_SECONDS,
+    probe_seconds: float = PROBE_SECONDS,
+) -> tuple[Preflight, str]:
+    """What the server can do, and the model that it is asked for. Raises UnreachableError within `reach_seconds`."""
+    started = time.monotonic()
+    async with httpx.AsyncClient(timeout=None) as http:
+        asking = _Asking(server, http)
+        try:
+            async with asyncio.timeout(reach_seconds):
+                listed = await asking.models()
+                asking.choose_model(listed)
+                await asking.first_token(listed)
+        except TimeoutError as error:
+            raise UnreachableError(
+                f"the model server at {server.shown_url} gave no answer within {reach_seconds:.0f} s. "
+                "One that loads its model first needs longer: try again, or give it more with --wait"
+            ) from error
+        probes = [
+            await _within(probe_seconds, probe)
+            for probe in (asking.streaming, asking.tool_calls, asking.structured_output)
+        ]
+    assert asking.model is not None
+    return Preflight(
+        models=listed,
+        streaming=probes[0],
+        tool_calls=probes[1],
+        structured_output=probes[2],
+        input_tokens=asking.tokens.input,
+        output_tokens=asking.tokens.output,
+        seconds=round(time.monotonic() - started, 1),
+    ), asking.model
+
+
+async def _within(seconds: float, probe: Any) -> Probe:
+    try:
+        async with asyncio.timeout(seconds):
+            answer: Probe = await probe()
+            return answer
+    except TimeoutError:
+        return Probe(works=False, detail=f"no answer within {seconds:.0f} s")
+    except UnreachableError as error:
+        return Probe(works=False, detail=str(error))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _message(answer: Any) -> dict[str, Any] | None:
+    choices = _field(answer, "choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = _field(first, "message")
+    return message if isinstance(message, dict) else None
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and 0 <= value < 10**9 else 0
+
+
+def _is_about_length(text: str) -> bool:
+    return any(word in text for word in ("max_tokens", "max_completion_tokens", "output limit"))
+
+
+def _said(status: int, text: str) -> str:
+    """What the server answered, in a line."""
+    if re.match(r"\s*<(!doctype|html)", text, re.IGNORECASE):
+        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+        named = f" titled {_clipped(title[1])!r}" if title else ""
+        return f"answered {status} with a web page{named}"
+    error = _field(_json(text), "error")
+    message = _field(error, "message") or (error if isinstance(error, str) else None)
+    said = _clipped(str(message or text)).rstrip(". ")
+    return f"answered {status}: {said or 'nothing'}"
+
+
+def _clipped(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SAID_CHARACTERS else f"{line[:_SAID_CHARACTERS]}…"

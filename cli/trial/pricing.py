@@ -1,0 +1,117 @@
+"""Which price the calls of a trial are counted at, and what that means for its budget."""
+
+import ipaddress
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
+
+from cli.errors import BadInputError
+from shared.llm.prices import TOKENS_PER_PRICE, ModelPrice, Prices
+
+FREE: Final = ModelPrice(input=Decimal(0), output=Decimal(0))
+LEAST_OUTPUT_TOKENS: Final = 1024
+_PART_OF_BUDGET: Final = Decimal("0.4")
+"""The most of the budget that the output of one answer may cost, so that more than one call fits into it."""
+
+
+@dataclass(frozen=True)
+class TrialPrice:
+    price: ModelPrice
+    source: Literal["listed", "given", "own_server", "fallback"]
+
+    def sentence(self) -> str:
+        """What calls are counted at, and why."""
+        usd = f"{self.price.input:f} USD in and {self.price.output:f} USD out for a million tokens"
+        match self.source:
+            case "listed":
+                return f"{usd}, as listed"
+            case "given":
+                return f"{usd}, as given with --price"
+            case "own_server":
+                return (
+                    "nothing: the model is not in the list of prices, and its server is on this machine or in a "
+                    "private network. If its calls are billed, say what they cost with --price IN,OUT"
+                )
+            case "fallback":
+                return (
+                    f"{usd}: the FALLBACK, because the model is not in the list of prices. "
+                    "Say what it costs with --price IN,OUT"
+                )
+
+
+def price_of(prices: Prices, model: str, url: str, given: str | None) -> TrialPrice:
+    """Raises BadInputError where `given` is no price."""
+    if given is not None:
+        return TrialPrice(_parsed(given), "given")
+    if (listed := prices.listed(model)) is not None:
+        return TrialPrice(listed, "listed")
+    if _is_own(url):
+        return TrialPrice(FREE, "own_server")
+    return TrialPrice(prices.of_model(model), "fallback")
+
+
+def output_limit(price: ModelPrice, budget_usd: Decimal, usual_tokens: int) -> int:
+    """The most tokens that an answer may have: `usual_tokens`, or less where the budget asks for it.
+
+    What a call can cost at most is reserved before it is sent: a limit that the budget cannot pay would let none be sent.
+    Raises BadInputError where the budget is too small for any.
+    """
+    if price.output == 0:
+        return usual_tokens
+    affordable = int(budget_usd * _PART_OF_BUDGET * TOKENS_PER_PRICE / price.output)
+    if affordable < LEAST_OUTPUT_TOKENS:
+        needed = LEAST_OUTPUT_TOKENS * price.output / TOKENS_PER_PRICE / _PART_OF_BUDGET
+        raise BadInputError(
+            f"a budget of {budget_usd:f} USD is too small at {price.output:f} USD for a million output tokens: "
+            f"give at least --budget-usd {needed:.2f}"
+        )
+    return min(usual_tokens, affordable)
+
+
+def write_prices(file: Path, prices: Prices, model: str, price: ModelPrice) -> None:
+    """A list of prices for the trial: the model's, and nothing for the search service, which is the sandbox."""
+    lines = [
+        f"as_of = {prices.as_of.isoformat()}",
+        "[fallback]",
+        f"input = {prices.fallback.input:f}",
+        f"output = {prices.fallback.output:f}",
+        "operation = 0",
+        "[models]",
+        f"{json.dumps(model)} = {_as_toml(price)}",
+        "[operations]",
+    ]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def _as_toml(price: ModelPrice) -> str:
+    plain = f"input = {price.input:f}, output = {price.output:f}"
+    if (long := price.long_context) is not None:
+        plain += (
+            f", long_context = {{ above_tokens = {long.above_tokens}, "
+            f"input = {long.input:f}, output = {long.output:f} }}"
+        )
+    return f"{{ {plain} }}"
+
+
+def _parsed(given: str) -> ModelPrice:
+    try:
+        usd_in, usd_out = (Decimal(part.strip()) for part in given.split(","))
+        return ModelPrice(input=usd_in, output=usd_out)
+    except (ValueError, ArithmeticError) as error:
+        raise BadInputError(
+            f"--price {given!r} is no price: write two numbers, USD for a million tokens in and out, as in 0.15,0.60"
+        ) from error
+
+
+def _is_own(url: str) -> bool:
+    """Whether that is this machine, or an address that is not reached over the internet."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return False

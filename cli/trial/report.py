@@ -1,0 +1,626 @@
+"""The report of a trial: its fields, and how they are counted from what the installation has recorded."""
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, Literal
+from uuid import UUID
+
+from pydantic import Field
+
+from cli.errors import BadInputError, CommandError
+from cli.trial.facts import Checked, FactCheck, Judgement, Written
+from cli.trial.preflight import Preflight
+from cli.verifying import AgentVerified
+from shared.store.reading.configuring_shapes import ConfigurationDetails
+from shared.store.reading.proof_shapes import CheckedView
+from shared.store.reading.shapes import (
+    AgentDetails,
+    AnswerEvent,
+    EdgeView,
+    InteractionView,
+    IterationDetails,
+    NodeView,
+    RepairEvent,
+    ToolResultEvent,
+)
+from shared.store.reading.view import View
+from shared.store.reading.work_shapes import CallView
+from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, Phase
+
+REPORT_VERSION: Final = 1
+EXAMPLES: Final = 10
+_ERROR_CHARACTERS: Final = 500
+_LEAST_CHECKED: Final = 5
+"""So many facts must have been checked before they alone decide that a model is of no use."""
+
+_PHASES: Final = (
+    Phase.CONFIGURATION,
+    Phase.OBSERVER,
+    Phase.KNOWLEDGE_ACQUISITION,
+    Phase.GRAPH_CONSTRUCTION,
+    Phase.ANALYSIS_GENERATION,
+    Phase.ADVICE_GENERATION,
+)
+_FIRST_PHASE: Final = {
+    "configure": Phase.CONFIGURATION,
+    "observe": Phase.OBSERVER,
+    "query": Phase.KNOWLEDGE_ACQUISITION,
+    "insight": Phase.ANALYSIS_GENERATION,
+    "advise": Phase.ADVICE_GENERATION,
+}
+
+_REFUSALS: Final = (
+    (r"^the arguments of \S+ do not fit", "arguments do not fit the tool's schema"),
+    (r"^there is no tool", "no such tool in this phase"),
+    (r"repeat your instructions", "arguments repeat the instructions"),
+    (r"no page was read at", "evidence names a page that was not read"),
+    (r"this page is retracted", "evidence names a retracted page"),
+    (r"\.quote: it does not stand in", "quote is not in the page, word for word"),
+    (r"\.quote: \d+ characters", "quote is too short or too long"),
+    (r"^No evidence for", "properties without evidence"),
+    (r"^evidence names", "evidence for a property that is not given"),
+    (r"^evidence: \d+ entries", "no evidence, or too much"),
+    (r"no such node", "id of a node that does not exist"),
+    (r"do not satisfy the schema", "properties do not fit the type"),
+    (r"which may be the same thing|is a name of \[node", "node may exist under another name"),
+    (r"an edge joins two different nodes", "edge from a node to itself"),
+    (r" edges (start|lead|end|go|point)\b.* nodes, not ", "edge between the wrong types of nodes"),
+    (r"is no name of a type|is reserved", "name of a type is not allowed"),
+    (r"^Unknown (node|edge) type|^There is no (node|edge) type", "type does not exist"),
+    (r"^propertiesSchema", "schema of a type is not allowed"),
+    (r"^the search service refused", "search service refused the request"),
+    (r"^(confidence|horizon|invalidation|objective)\b", "value is outside its limits"),
+)
+"""A refusal's text, and its kind in the report. Other refusals are grouped by their words, names and figures left out."""
+
+
+class Server(View):
+    url: str | None
+    """None: the sandbox, which is no language model."""
+    model: str
+    search: str = "sandbox, over the CIA World Factbook"
+
+
+class Run(View):
+    """How far the trial came."""
+
+    ended: Literal["finished", "time_limit", "interrupted", "budget", "failed"]
+    """`budget`: a call was refused because the budget would not pay it; `failed`: something of Vigil itself did, see
+    `errors`."""
+    iterations_asked: int
+    iterations_completed: int
+    iterations_failed: int
+    seconds: float
+    time_limit_seconds: float
+
+
+class PhaseReport(View):
+    """All runs of one phase. A query, an insight and so on is one run each."""
+
+    phase: str
+    status: Literal["worked", "failed", "partly failed", "unfinished", "not reached"]
+    runs: int
+    completed: int
+    failed: int
+    calls: int
+    """Answered calls of the model."""
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+    """From a call's begin to its answer, of all calls of the model; those that overlap count each."""
+    tokens_per_second: float | None
+    """Output tokens in those seconds; None without any."""
+    errors: list[str]
+
+
+class ToolReport(View):
+    tool: str
+    made: int
+    refused: int
+
+
+class RefusalReport(View):
+    kind: str
+    count: int
+    example: str
+
+
+class ToolsReport(View):
+    made: int
+    refused: int
+    by_tool: list[ToolReport]
+    refusals: list[RefusalReport]
+    """By their kind, the most frequent first."""
+
+
+class RepairReport(View):
+    """What code corrected in the model's answers."""
+
+    total: int
+    by_subject: dict[str, int]
+    examples: list[str]
+
+
+class StructuredReport(View):
+    """Answers that were to fit a JSON Schema."""
+
+    first_try: int
+    after_repair: int
+    """The model was asked again, or code corrected the answer."""
+    failed: int
+
+
+class GraphReport(View):
+    nodes: int
+    """Without analyses and advice."""
+    edges: int
+    evidence: int
+    analyses: int
+    advice: int
+
+
+class CheckedFact(View):
+    thing: str
+    property: str
+    written: str
+    stated: str | None
+    """What the corpus says."""
+
+
+class FactsReport(View):
+    """Written properties, compared with what the corpus states."""
+
+    right: int
+    wrong: int
+    not_checkable: int
+    wrong_examples: list[CheckedFact]
+    right_examples: list[CheckedFact]
+
+
+class PriceReport(View):
+    input_usd: float
+    output_usd: float
+    """For a million tokens."""
+    source: Literal["listed", "given", "own_server", "fallback"]
+    """`own_server`: not listed, and counted as free because the server is on this machine or in a private network;
+    `fallback`: not listed, and counted at the price of the dearest models."""
+
+
+class CostReport(View):
+    budget_usd: float
+    spent_usd: float
+    input_tokens: int
+    output_tokens: int
+    price: PriceReport
+    output_limit_tokens: int
+    """The most that one answer could have; less than usual where the budget would not let a longer one through."""
+
+
+class VerificationReport(View):
+    """What `vigil verify --all` says."""
+
+    holds: bool
+    checked: CheckedView
+    broken: int
+    in_doubt: int
+    breaks: list[str]
+
+
+class Verdict(View):
+    word: Literal["usable", "usable with repairs", "usable in part", "not usable", "not finished"]
+    sentence: str
+    reasons: list[str]
+
+    @property
+    def is_good(self) -> bool:
+        return self.word in ("usable", "usable with repairs")
+
+
+class Report(View):
+    """What `vigil try-model` saves. Fields are only ever added within one `report_version`."""
+
+    report_version: int = REPORT_VERSION
+    made_at: datetime
+    vigil_version: str
+    mission: str
+    server: Server
+    preflight: Preflight
+    run: Run
+    phases: list[PhaseReport]
+    tools: ToolsReport
+    repairs: RepairReport
+    structured: StructuredReport
+    graph: GraphReport
+    facts: FactsReport
+    costs: CostReport
+    verification: VerificationReport | None
+    """None where the trial ended before anything could be verified."""
+    verdict: Verdict
+    errors: list[str] = Field(default_factory=list)
+    """Of the trial itself: what could not be asked or counted."""
+
+    @property
+    def file_name(self) -> str:
+        """The default path of the report."""
+        model = re.sub(r"[^A-Za-z0-9._-]+", "-", self.server.model).strip("-.")[:80]
+        return f"vigil-model-report-{model or 'model'}-{self.made_at:%Y-%m-%d}.json"
+
+    def save(self, file: Path) -> None:
+        """Raises CommandError."""
+        try:
+            file.write_text(self.model_dump_json(indent=2) + "\n")
+        except OSError as error:
+            raise CommandError(f"the report cannot be saved in {file}: {error.strerror}") from error
+
+
+def read_report(file: Path) -> Report:
+    """A saved one. Raises BadInputError where `file` is none, or of another version."""
+    try:
+        saved = json.loads(file.read_bytes())
+        if saved.get("report_version") != REPORT_VERSION:
+            raise BadInputError(
+                f"{file} is a report of version {saved.get('report_version')}, and this Vigil reads "
+                f"{REPORT_VERSION}: try the model again"
+            )
+        return Report.model_validate(saved)
+    except OSError as error:
+        raise BadInputError(f"{file} cannot be read: {error.strerror}") from error
+    except (ValueError, AttributeError) as error:
+        raise BadInputError(f"{file} is no report of vigil try-model") from error
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """All that the installation knows of the trial's agent."""
+
+    agent: AgentDetails | None
+    configuration: ConfigurationDetails | None
+    iterations: Sequence[IterationDetails]
+    calls: Sequence[CallView]
+    nodes: Sequence[NodeView]
+    edges: Sequence[EdgeView]
+    verified: AgentVerified | None
+    spent_usd: float
+
+    @property
+    def interactions(self) -> list[InteractionView]:
+        first = self.configuration.interaction if self.configuration else None
+        return [
+            *([first] if first else []),
+            *(run for each in self.iterations for run in each.interactions),
+        ]
+
+
+@dataclass(frozen=True)
+class _Step:
+    kind: str
+    status: str
+    error: str | None
+
+
+def phases_of(recorded: Recorded) -> list[PhaseReport]:
+    """In the order of the loop, the configuration first."""
+    runs: dict[Phase, list[InteractionView]] = defaultdict(list)
+    for run in recorded.interactions:
+        runs[Phase(run.phase)].append(run)
+    failed, errors = _failures(recorded)
+    calls: dict[Phase, list[CallView]] = defaultdict(list)
+    for call in recorded.calls:
+        if call.kind == CallKind.LLM:
+            calls[Phase(call.phase)].append(call)
+    return [
+        _phase(phase, runs[phase], calls[phase], failed[phase], errors[phase]) for phase in _PHASES
+    ]
+
+
+def _phase(
+    phase: Phase,
+    runs: Sequence[InteractionView],
+    calls: Sequence[CallView],
+    failures: Counter[bool],
+    errors: Mapping[str, None],
+) -> PhaseReport:
+    """`failures` counts failed runs by whether there is an interaction of them."""
+    failed = failures.total()
+    total = len(runs) + failures[False]
+    # What is complete as a conversation can still have failed, as a document that is not accepted.
+    completed = min(sum(run.completed_at is not None for run in runs), total - failed)
+    answered = [call for call in calls if call.answered_at is not None]
+    seconds = sum(
+        (call.answered_at - call.started_at).total_seconds()
+        for call in answered
+        if call.answered_at
+    )
+    output = sum(call.output_tokens or 0 for call in answered)
+    return PhaseReport(
+        phase=phase.value,
+        status=_status(total, completed, failed),
+        runs=total,
+        completed=completed,
+        failed=failed,
+        calls=len(answered),
+        input_tokens=sum(call.input_tokens or 0 for call in answered),
+        output_tokens=output,
+        seconds=round(seconds, 1),
+        tokens_per_second=round(output / seconds, 1) if seconds and output else None,
+        errors=list(errors),
+    )
+
+
+def _status(
+    runs: int, completed: int, failed: int
+) -> Literal["worked", "failed", "partly failed", "unfinished", "not reached"]:
+    if not runs:
+        return "not reached"
+    if failed:
+        return "partly failed" if completed else "failed"
+    return "worked" if completed == runs else "unfinished"
+
+
+def _failures(
+    recorded: Recorded,
+) -> tuple[dict[Phase, Counter[bool]], dict[Phase, dict[str, None]]]:
+    """Failed runs of each phase, and the errors of it, those that were overcome too."""
+    of_step: dict[UUID, list[InteractionView]] = defaultdict(list)
+    for run in recorded.interactions:
+        if run.step_id is not None:
+            of_step[run.step_id].append(run)
+    failed: dict[Phase, Counter[bool]] = defaultdict(Counter)
+    errors: dict[Phase, dict[str, None]] = defaultdict(dict)
+    for step_id, step in _steps(recorded):
+        runs = sorted(of_step[step_id], key=lambda run: _PHASES.index(Phase(run.phase)))
+        phase = Phase(runs[-1].phase) if runs else _FIRST_PHASE[step.kind]
+        if step.status == "failed":
+            failed[phase][bool(runs)] += 1
+        if step.error:
+            errors[phase][step.error[:_ERROR_CHARACTERS]] = None
+    return failed, errors
+
+
+def _steps(recorded: Recorded) -> Iterator[tuple[UUID, _Step]]:
+    made = recorded.configuration
+    if made is not None:
+        yield made.step_id, _Step("configure", made.status, made.error)
+    for iteration in recorded.iterations:
+        for step in iteration.steps:
+            yield step.id, _Step(step.kind, step.status, step.error)
+
+
+def tools_of(interactions: Iterable[InteractionView]) -> ToolsReport:
+    made, refused = Counter[str](), Counter[str]()
+    kinds, examples = Counter[str](), dict[str, str]()
+    for run in interactions:
+        asked, given = Counter[str](), Counter[str]()
+        for event in run.events:
+            if isinstance(event, AnswerEvent):
+                asked.update(call.name for call in event.tool_calls)
+            elif isinstance(event, ToolResultEvent):
+                given[event.name] += 1
+                if "error" in (event.result or {}):
+                    said = str((event.result or {})["error"])
+                    refused[event.name] += 1
+                    kind = refusal_kind(said)
+                    kinds[kind] += 1
+                    examples.setdefault(kind, f"{event.name}: {said[:_ERROR_CHARACTERS]}")
+        # Some calls are not made as calls: models write them into their text.
+        made += asked | given
+    return ToolsReport(
+        made=made.total(),
+        refused=refused.total(),
+        by_tool=[
+            ToolReport(tool=tool, made=made[tool], refused=refused[tool])
+            for tool in sorted({*made, *refused})
+        ],
+        refusals=[
+            RefusalReport(kind=kind, count=count, example=examples[kind])
+            for kind, count in kinds.most_common()
+        ],
+    )
+
+
+def refusal_kind(said: str) -> str:
+    """The kind of a refusal by its text."""
+    for pattern, kind in _REFUSALS:
+        if re.search(pattern, said):
+            return kind
+    first = re.split(r"[;.:]\s", said, maxsplit=1)[0]
+    without_names = re.sub(r"'[^']*'|\"[^\"]*\"|“[^”]*”|\[[^\]]*\]", "…", first)
+    return re.sub(r"\b[0-9a-f-]{36}\b|\d+", "…", without_names)[:80]
+
+
+def repairs_of(interactions: Iterable[InteractionView]) -> RepairReport:
+    found = [
+        event for run in interactions for event in run.events if isinstance(event, RepairEvent)
+    ]
+    by_subject = Counter[str]()
+    for event in found:
+        by_subject[event.subject] += len(event.repairs)
+    examples = [f"{event.subject}: {each}" for event in found for each in event.repairs]
+    return RepairReport(
+        total=by_subject.total(), by_subject=dict(by_subject), examples=examples[:EXAMPLES]
+    )
+
+
+def structured_of(recorded: Recorded) -> StructuredReport:
+    """Told by the calls: one that asks again is about the answer before it."""
+    failed_steps = {step_id for step_id, step in _steps(recorded) if step.status == "failed"}
+    failed_runs = {
+        run.id
+        for run in recorded.interactions
+        if run.completed_at is None and run.step_id in failed_steps
+    }
+    corrected = {run.id: _corrected_answers(run) for run in recorded.interactions}
+    of_run: dict[UUID, list[CallView]] = defaultdict(list)
+    for call in sorted(recorded.calls, key=lambda call: call.started_at):
+        if call.request.get("structured") and call.answered_at is not None:
+            of_run[call.interaction_id].append(call)
+    first_try = after_repair = failed = 0
+    for run_id, calls in of_run.items():
+        asked = [not call.request.get("asks_again") for call in calls]
+        answers = sum(asked)
+        again = sum(before and not this for before, this in pairwise(asked))
+        gave_up = int(run_id in failed_runs and not asked[-1])
+        repaired = min(again - gave_up + corrected.get(run_id, 0), answers - gave_up)
+        failed += gave_up
+        after_repair += repaired
+        first_try += answers - gave_up - repaired
+    return StructuredReport(first_try=first_try, after_repair=after_repair, failed=failed)
+
+
+def _corrected_answers(run: InteractionView) -> int:
+    """How many answers, not tool calls, code corrected."""
+    tools = {
+        call.name
+        for event in run.events
+        if isinstance(event, AnswerEvent)
+        for call in event.tool_calls
+    }
+    subjects = {event.subject for event in run.events if isinstance(event, RepairEvent)}
+    return len(subjects - tools)
+
+
+def graph_of(recorded: Recorded) -> GraphReport:
+    kinds = Counter(node.type for node in recorded.nodes)
+    concluded = kinds[ANALYSIS_TYPE] + kinds[ADVICE_TYPE]
+    return GraphReport(
+        nodes=len(recorded.nodes) - concluded,
+        edges=len(recorded.edges),
+        evidence=recorded.verified.checked.evidence if recorded.verified else 0,
+        analyses=kinds[ANALYSIS_TYPE],
+        advice=kinds[ADVICE_TYPE],
+    )
+
+
+def facts_of(recorded: Recorded, check: FactCheck) -> FactsReport:
+    """Every property of every node and edge but those of conclusions."""
+    found: dict[Judgement, list[Checked]] = defaultdict(list)
+    for written in _written(recorded):
+        checked = check.of(written)
+        found[checked.judgement].append(checked)
+    return FactsReport(
+        right=len(found[Judgement.RIGHT]),
+        wrong=len(found[Judgement.WRONG]),
+        not_checkable=len(found[Judgement.NOT_CHECKABLE]),
+        wrong_examples=[_shown(each) for each in found[Judgement.WRONG][:EXAMPLES]],
+        right_examples=[_shown(each) for each in found[Judgement.RIGHT][:EXAMPLES]],
+    )
+
+
+def _written(recorded: Recorded) -> Iterator[Written]:
+    for node in recorded.nodes:
+        if node.type not in (ANALYSIS_TYPE, ADVICE_TYPE):
+            for name, value in node.properties.items():
+                yield Written(node.name, name, value, beside=node.properties)
+    conclusions = {node.id for node in recorded.nodes if node.type in (ANALYSIS_TYPE, ADVICE_TYPE)}
+    for edge in recorded.edges:
+        if not conclusions & {edge.source_id, edge.target_id}:
+            for name, value in edge.properties.items():
+                yield Written(
+                    edge.source_name, name, value, edge.type, edge.target_name, edge.properties
+                )
+
+
+def _shown(checked: Checked) -> CheckedFact:
+    written = checked.written
+    edge = f" — {written.about} → {written.other}" if written.about else ""
+    return CheckedFact(
+        thing=f"{written.subject}{edge}",
+        property=written.property,
+        written=str(written.value)[:_ERROR_CHARACTERS],
+        stated=checked.stated and checked.stated[:_ERROR_CHARACTERS],
+    )
+
+
+def verification_of(found: AgentVerified | None) -> VerificationReport | None:
+    if found is None:
+        return None
+    return VerificationReport(
+        holds=found.holds,
+        checked=found.checked,
+        broken=found.broken,
+        in_doubt=found.in_doubt,
+        breaks=[f"{each.link} {each.name}: {each.told}" for each in found.breaks[:EXAMPLES]],
+    )
+
+
+def verdict_of(
+    run: Run,
+    phases: Sequence[PhaseReport],
+    structured: StructuredReport,
+    repairs: RepairReport,
+    graph: GraphReport,
+    facts: FactsReport,
+    verification: VerificationReport | None,
+) -> Verdict:
+    """In plain words, with what speaks for it."""
+    by_phase = {phase.phase: phase for phase in phases}
+    reasons = list(_reasons(phases, structured, repairs, facts, graph))
+    ended = run.iterations_completed + run.iterations_failed
+    if run.ended == "budget" or (run.ended != "finished" and ended < max(run.iterations_asked, 1)):
+        return _verdict("not finished", _WHY_ENDED[run.ended], reasons)
+    if by_phase[Phase.CONFIGURATION].status == "failed":
+        return _verdict("not usable", "configuration failed", reasons)
+    if run.iterations_asked and not run.iterations_completed:
+        return _verdict("not usable", "no iteration completed", reasons)
+    if run.iterations_asked and not (graph.nodes and graph.evidence):
+        return _verdict("not usable", "it wrote nothing with evidence into the graph", reasons)
+    if facts.wrong > facts.right and facts.wrong + facts.right >= _LEAST_CHECKED:
+        return _verdict("not usable", "most facts that could be checked are wrong", reasons)
+    if verification is not None and not verification.holds:
+        return _verdict("not usable", "what it wrote cannot be verified", reasons)
+    if bad := [phase.phase for phase in phases if phase.failed or phase.status == "unfinished"]:
+        return _verdict("usable in part", f"failures in {', '.join(bad)}", reasons)
+    if structured.after_repair or repairs.total:
+        return _verdict("usable with repairs", "every phase worked", reasons)
+    return _verdict("usable", "every phase that was reached worked", reasons)
+
+
+_WHY_ENDED: Final = {
+    "time_limit": "the time limit was reached",
+    "interrupted": "it was interrupted",
+    "budget": "the budget is used up",
+    "failed": "the trial itself failed",
+}
+
+
+def _verdict(
+    word: Literal["usable", "usable with repairs", "usable in part", "not usable", "not finished"],
+    why: str,
+    reasons: list[str],
+) -> Verdict:
+    return Verdict(word=word, sentence=f"{word}: {why}", reasons=reasons)
+
+
+def _reasons(
+    phases: Sequence[PhaseReport],
+    structured: StructuredReport,
+    repairs: RepairReport,
+    facts: FactsReport,
+    graph: GraphReport,
+) -> Iterator[str]:
+    for phase in phases:
+        if phase.failed:
+            error = f": {phase.errors[-1]}" if phase.errors else ""
+            yield f"{phase.phase}: {phase.failed} of {phase.runs} runs failed{error}"
+        elif phase.status == "unfinished":
+            yield f"{phase.phase}: {phase.runs - phase.completed} of {phase.runs} runs did not end"
+    yield f"{graph.nodes} nodes and {graph.edges} edges with {graph.evidence} quotes as evidence"
+    if structured.after_repair or structured.failed:
+        answers = structured.first_try + structured.after_repair + structured.failed
+        yield (
+            f"of {answers} structured answers {structured.first_try} fitted at once, "
+            f"{structured.after_repair} after a repair, {structured.failed} not at all"
+        )
+    if repairs.total:
+        by_subject = ", ".join(f"{name} {count}" for name, count in repairs.by_subject.items())
+        yield f"{repairs.total} repairs by code: {by_subject}"
+    if checked := facts.right + facts.wrong:
+        yield f"{facts.right} of {checked} facts that could be checked are right"
+    if unreached := [phase.phase for phase in phases if phase.status == "not reached"]:
+        yield f"not reached: {', '.join(unreached)}"

@@ -1,0 +1,359 @@
+"""A trial from its first line to its report."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+from rich.console import Console
+from rich.markup import escape
+
+from cli.client import Client
+from cli.demo.perform import perform
+from cli.errors import AwayError, CommandError
+from cli.local.errors import LocalError
+from cli.local.roster import demo_ports
+from cli.local.session import installation
+from cli.local.stack import Stack
+from cli.outside import DEFAULT_CORPUS, Outside
+from cli.show.costs import usd
+from cli.show.starting import Activity
+from cli.show.words import clip, duration
+from cli.throwaway import created, throwaway_directory, watched
+from cli.trial import report as reports
+from cli.trial.facts import FactCheck
+from cli.trial.preflight import HIDDEN, Preflight, preflight
+from cli.trial.preflight import Server as Asked
+from cli.trial.pricing import TrialPrice, output_limit, price_of, write_prices
+from cli.trial.report import Recorded, Report, Run
+from cli.verifying import verified
+from cli.watching.watch import Watch
+from sandbox.corpus.factbook import countries
+from shared.llm.prices import Prices
+from shared.runtime.outside import NO_KEY
+from shared.runtime.settings import SANDBOX_MODEL
+from shared.store.reading.shapes import AgentDetails, IterationDetails
+from shared.store.reading.work_shapes import CallView
+from shared.version import vigil_version
+
+MISSION: Final = (
+    "Watch electricity, oil and gas and the exports of Ghana and Nigeria, "
+    "and find what an investor should know"
+)
+PROGRESS_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 2.0
+"""Between two looks at whether the budget is used up."""
+_DEADLINE_MARGIN_SECONDS: Final = 600.0
+_NODES_READ: Final = 5000
+
+T = TypeVar("T")
+Ended = Literal["finished", "time_limit", "interrupted", "budget", "failed"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`server` is None where the sandbox's own model is tried. `started` is a reading of the monotonic clock."""
+
+    server: Asked | None
+    prices: Prices
+    price: str | None
+    iterations: int
+    budget_usd: Decimal
+    output_tokens: int
+    """The most that an answer may have as the settings say."""
+    time_limit_seconds: float
+    wait_seconds: float
+    keep: Path | None
+    started: float = field(default_factory=time.monotonic)
+
+
+class _OverError(CommandError):
+    """The trial ends here, with a report."""
+
+    def __init__(self, why: Ended) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass
+class _Course:
+    """What there is to tell of a trial while it runs, and at its end."""
+
+    agent: AgentDetails | None = None
+    ended: Ended = "finished"
+    errors: list[str] = field(default_factory=list)
+
+
+def run_trial(console: Console, trial: Trial) -> Report:
+    """Runs it to its end, its time limit, or Ctrl-C; the report says which.
+
+    Raises UnreachableError before anything is started where the model server cannot be used, LocalError where the
+    installation cannot be, and KeyboardInterrupt where Ctrl-C comes before there is anything to report.
+    """
+    found: Preflight | None = None
+    model = SANDBOX_MODEL
+    if trial.server is not None:
+        console.print(f"  asking {escape(trial.server.shown_url)} what it can do", soft_wrap=True)
+        found, model = asyncio.run(preflight(trial.server, reach_seconds=trial.wait_seconds))
+        _show_preflight(console, found)
+    url = trial.server.url if trial.server is not None else ""
+    price = price_of(trial.prices, model, url, trial.price)
+    limit = output_limit(price.price, trial.budget_usd, trial.output_tokens)
+    console.print(f"  Calls are counted at {escape(price.sentence())}.", soft_wrap=True)
+    with throwaway_directory(trial.keep) as directory:
+        directory.create()
+        prices_file = directory.root / "trial-prices.toml"
+        write_prices(prices_file, trial.prices, model, price.price)
+        settings = _settings(trial, model, prices_file, limit)
+        outside = Outside(
+            model=None if trial.server is None else f"the model server at {url}",
+            search=None,
+            corpus=DEFAULT_CORPUS,
+            also=settings,
+        )
+        with (
+            Activity(console) as activity,
+            installation(directory, outside, demo_ports, activity.say) as stack,
+        ):
+            activity.rest()
+            if found is None:
+                sandbox_url, sandbox_key = stack.sandbox_model
+                found, _ = asyncio.run(preflight(Asked(sandbox_url, SANDBOX_MODEL, sandbox_key)))
+            course = _Course()
+            recorded = _run(console, trial, stack, course)
+    report = _report(trial, model, found, price, limit, course, recorded)
+    return _without_secrets(report, trial.server)
+
+
+def _settings(trial: Trial, model: str, prices_file: Path, limit: int) -> Mapping[str, str]:
+    """What the actors are told beyond who answers: prices, caps, and nothing that would make trials differ."""
+    given = {
+        "VIGIL_PRICES": "",
+        "VIGIL_PRICES_FILE": str(prices_file),
+        "VIGIL_BUDGET_USD_PER_DAY": f"{trial.budget_usd:f}",
+        "VIGIL_BUDGET_CALLS_PER_DAY": "",
+        "VIGIL_MOST_OUTPUT_TOKENS": str(limit),
+        "VIGIL_MOST_OUTPUT_TOKENS_OF_PHASE": "",
+        "VIGIL_EMBEDDING_MODEL": "",
+        "VIGIL_ITERATION_DEADLINE_SECONDS": str(
+            trial.time_limit_seconds + _DEADLINE_MARGIN_SECONDS
+        ),
+    }
+    if trial.server is None:
+        return given
+    return given | {
+        "OPENAI_BASE_URL": trial.server.url,
+        "OPENAI_API_KEY": trial.server.key or NO_KEY,
+        "OPENAI_MODEL": model,
+    }
+
+
+def _run(console: Console, trial: Trial, stack: Stack, course: _Course) -> Recorded:
+    progress = _Progress(console, trial.started)
+    deadline = trial.started + trial.time_limit_seconds
+    with watched(stack, console, deadline, progress.look) as watch:
+        progress.client = watch.client
+
+        def ordered(agent: AgentDetails) -> None:
+            course.agent = progress.agent = agent
+
+        try:
+            _cycle(console, trial, watch, ordered)
+            course.ended = "time_limit" if watch.out_of_time else "finished"
+        except KeyboardInterrupt:
+            course.ended = "interrupted"
+        except _OverError as over:
+            course.ended = over.why
+        except (LocalError, AwayError) as error:
+            course.ended = "failed"
+            course.errors.append(str(error))
+        found = _recorded(watch.client, course, trial.iterations)
+        done = sum(each.status == "completed" for each in found.iterations)
+        if found.agent is not None and _rests(found.agent) and done < max(trial.iterations, 1):
+            course.ended = "budget"
+        if course.ended != "finished":
+            console.print(
+                f"\n[warn]{escape(_WHY[course.ended])}[/]: the report is of what was done so far."
+            )
+        return found
+
+
+_WHY: Final = {
+    "time_limit": "The time limit is reached",
+    "interrupted": "Interrupted",
+    "budget": "The budget is used up",
+    "failed": "The installation failed",
+}
+
+
+def _cycle(
+    console: Console, trial: Trial, watch: Watch, ordered: Callable[[AgentDetails], None]
+) -> None:
+    agent = created(console, watch, MISSION, ordered)
+    if agent.status == "ready":
+        for _ in perform(watch, agent, trial.iterations):
+            pass
+
+
+class _Progress:
+    """Prints how far it is now and then, and ends the trial when its budget is used up."""
+
+    def __init__(self, console: Console, started: float) -> None:
+        self._console = console
+        self._started = started
+        self._told_at = time.monotonic()
+        self._looked_at = self._told_at
+        self.client: Client | None = None
+        self.agent: AgentDetails | None = None
+
+    def look(self) -> None:
+        """Raises _OverError."""
+        now = time.monotonic()
+        if self.client is None or self.agent is None or now - self._looked_at < LOOK_SECONDS:
+            return
+        self._looked_at = now
+        try:
+            agent = self.client.agent(str(self.agent.id))
+            if now - self._told_at >= PROGRESS_SECONDS:
+                self._told_at = now
+                self._tell(self.client, str(agent.id), now - self._started)
+        except AwayError:
+            return
+        if _rests(agent):
+            raise _OverError("budget")
+
+    def _tell(self, client: Client, agent: str, seconds: float) -> None:
+        calls = client.calls(agent)
+        asked = sorted({group.phase for group in calls.groups if group.unanswered})
+        totals = calls.totals
+        self._console.print(
+            f"  [quiet]… {duration(seconds)}: {escape(', '.join(asked) or 'between two calls')}; "
+            f"{totals.llm_calls} answers, {totals.input_tokens:,} tokens in, {totals.output_tokens:,} out, "
+            f"{usd(totals.cost_usd)}[/]",
+            soft_wrap=True,
+        )
+
+
+def _rests(agent: AgentDetails) -> bool:
+    """Whether a call was refused because the budget would not pay it."""
+    return agent.resting_until is not None and agent.resting_until > datetime.now(UTC)
+
+
+def _recorded(client: Client, course: _Course, iterations_asked: int) -> Recorded:
+    """What can still be read, of the iterations that were asked for; what cannot is told among the errors.
+
+    A new agent begins its first iteration by itself, where none was asked for too.
+    """
+    if course.agent is None:
+        return Recorded(None, None, (), (), (), (), None, 0.0)
+    agent = str(course.agent.id)
+
+    def asked(what: str, ask: Callable[[], T], otherwise: T) -> T:
+        try:
+            return ask()
+        except CommandError as error:
+            course.errors.append(f"{what} could not be read: {error}")
+            return otherwise
+
+    def iterations() -> list[IterationDetails]:
+        heads = sorted(client.iterations(agent, limit=None), key=lambda each: each.number)
+        return [client.iteration(each.id) for each in heads if each.number <= iterations_asked]
+
+    wanted: list[IterationDetails] = asked("the iterations", iterations, [])
+    known = {None, *(each.id for each in wanted)}
+    calls: list[CallView] = asked("the calls", lambda: list(client.calls_made(agent)), [])
+    return Recorded(
+        agent=asked("the agent", lambda: client.agent(agent), course.agent),
+        configuration=asked("the configuration", lambda: client.configuration(agent), None),
+        iterations=wanted,
+        calls=[each for each in calls if each.iteration_id in known],
+        nodes=asked("the nodes", lambda: list(client.nodes(agent, _NODES_READ)), []),
+        edges=asked("the edges", lambda: list(client.edges(agent, _NODES_READ)), []),
+        verified=asked("the verification", lambda: verified(client, client.agent(agent)), None),
+        spent_usd=asked("the budget", lambda: client.budget(agent).allowance.spent_usd, 0.0),
+    )
+
+
+def _report(
+    trial: Trial,
+    model: str,
+    found: Preflight,
+    price: TrialPrice,
+    limit: int,
+    course: _Course,
+    recorded: Recorded,
+) -> Report:
+    statuses = [each.status for each in recorded.iterations]
+    run = Run(
+        ended=course.ended,
+        iterations_asked=trial.iterations,
+        iterations_completed=statuses.count("completed"),
+        iterations_failed=statuses.count("failed"),
+        seconds=round(time.monotonic() - trial.started, 1),
+        time_limit_seconds=trial.time_limit_seconds,
+    )
+    phases = reports.phases_of(recorded)
+    structured = reports.structured_of(recorded)
+    repairs = reports.repairs_of(recorded.interactions)
+    graph = reports.graph_of(recorded)
+    facts = reports.facts_of(recorded, FactCheck(countries()))
+    verification = reports.verification_of(recorded.verified)
+    shown = None if trial.server is None else trial.server.shown_url
+    return Report(
+        made_at=datetime.now(UTC),
+        vigil_version=vigil_version(),
+        mission=MISSION,
+        server=reports.Server(url=shown, model=model),
+        preflight=found,
+        run=run,
+        phases=phases,
+        tools=reports.tools_of(recorded.interactions),
+        repairs=repairs,
+        structured=structured,
+        graph=graph,
+        facts=facts,
+        costs=reports.CostReport(
+            budget_usd=float(trial.budget_usd),
+            spent_usd=recorded.spent_usd,
+            input_tokens=sum(phase.input_tokens for phase in phases),
+            output_tokens=sum(phase.output_tokens for phase in phases),
+            price=reports.PriceReport(
+                input_usd=float(price.price.input),
+                output_usd=float(price.price.output),
+                source=price.source,
+            ),
+            output_limit_tokens=limit,
+        ),
+        verification=verification,
+        verdict=reports.verdict_of(run, phases, structured, repairs, graph, facts, verification),
+        errors=course.errors,
+    )
+
+
+def _without_secrets(report: Report, server: Asked | None) -> Report:
+    """Servers may repeat the key in what they say, and models too."""
+    if server is None:
+        return report
+    for secret in server.secrets:
+        shown = report.model_dump_json().replace(
+            json.dumps(secret, ensure_ascii=False)[1:-1], HIDDEN
+        )
+        report = Report.model_validate_json(shown)
+    return report
+
+
+def _show_preflight(console: Console, found: Preflight) -> None:
+    for what, probe in (
+        ("streaming", found.streaming),
+        ("tool calls", found.tool_calls),
+        ("structured answers", found.structured_output),
+    ):
+        mark = "[good]✓[/]" if probe.works else "[warn]![/]"
+        console.print(
+            f"    {mark} {what}: [quiet]{escape(clip(probe.detail, 160))}[/]", soft_wrap=True
+        )

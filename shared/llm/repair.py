@@ -1,0 +1,518 @@
+"""Repairs what a weak model gets wrong in JSON: broken syntax, other spellings of keys, values of a neighbouring type.
+
+Pure and deterministic: the same text gives the same value and the same notes, so that a resumed run sends the same
+requests and pays for none of them again. What needs no repair comes back equal, without a note.
+"""
+
+import json
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    SupportsIndex,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+from uuid import UUID
+
+from json_repair import repair_json
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from shared.store.storable import storable
+
+T = TypeVar("T")
+
+MAX_NOTES: Final = 40
+"""Of one answer; a note about what is beyond them says how many there are."""
+_NOTE_CHARACTERS: Final = 300
+_MAX_DEPTH: Final = 40
+_LOOKS_PER_CHARACTER: Final = 30
+_MOST_LOOKS: Final = 2_000_000
+"""Characters that the repair of a text may look at, about a second's work: crafted texts take quadratic time."""
+
+_THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+_FENCED: Final = re.compile(r"```[A-Za-z0-9_+-]*[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL)
+_NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
+_SIGNS: Final = re.compile(r"[^\w\s-]")
+_BULLET: Final = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_NODE_CITATION: Final = re.compile(
+    r"^\[?\s*(?:node|edge|request|id)\s*:\s*(.*?)\s*\]?$", re.IGNORECASE
+)
+_WRAPPERS: Final = frozenset({"arguments", "parameters", "args", "params", "input", "kwargs"})
+_BESIDE_WRAPPERS: Final = frozenset({"name", "tool", "toolname", "function", "type", "id"})
+_MOST_BESIDE_WRAPPER: Final = 16
+"""Keys of an object that could wrap another; longer ones, and there are hostile ones, are not looked through."""
+_NOTHING: Final = frozenset({"", "null", "none", "n/a", "undefined"})
+
+
+class UnreadableError(ValueError):
+    """A text holds no JSON that could be meant."""
+
+
+@dataclass
+class Repairs:
+    """Plain sentences that say what was changed, each once."""
+
+    notes: list[str] = field(default_factory=list)
+    _left_out: int = 0
+
+    def add(self, note: str) -> None:
+        note = cut_text(storable(note), _NOTE_CHARACTERS)
+        if note in self.notes:
+            return
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(note)
+        else:
+            self._left_out += 1
+
+    @property
+    def told(self) -> list[str]:
+        """The notes as they are recorded."""
+        more = [f"And {self._left_out} more repairs."] if self._left_out else []
+        return [*self.notes, *more]
+
+    def __len__(self) -> int:
+        return len(self.notes) + self._left_out
+
+
+def read_json(text: str, repairs: Repairs, *, is_cut: bool = False) -> Any:
+    """The JSON value that `text` holds, in fences or between sentences or broken too.
+
+    `is_cut` says that the server cut the answer at its limit: what is incomplete at the end is dropped then. Raises
+    UnreadableError where nothing can be read, or only at a cost without bound.
+    """
+    bare = text.strip()
+    try:
+        return _checked(json.loads(bare, parse_constant=partial(_no_constant, repairs)))
+    except UnreadableError:
+        raise
+    except (ValueError, RecursionError) as error:
+        is_cut = is_cut or _is_unterminated(error)
+    inner = _unwrapped(bare, repairs)
+    if (found := _first_object(inner, repairs)) is not None:
+        value, is_all = found
+        if not is_all:
+            repairs.add("Text around the JSON was left out.")
+        return _checked(value)
+    value = _checked(_repaired(inner))
+    repairs.add("The JSON was broken and was repaired.")
+    if is_cut:
+        value = _without_cut(value)
+        repairs.add("The answer broke off; what was incomplete at its end was left out.")
+    return value
+
+
+def fitted(shape: type[BaseModel], value: Any, repairs: Repairs, *, salvage: bool) -> Any:
+    """`value` with the keys and types of `shape`, as far as that is unambiguous; `shape.model_validate` judges the rest.
+
+    With `salvage` nothing is too bad to be used: unknown keys and items of a wrong kind are dropped, missing texts are
+    empty. Without it unknown keys stay, so that the validation refuses them.
+    A `shape` may have `synonyms`: other names of its fields, in small letters without signs.
+    """
+    return _Fitting(repairs, salvage).object(shape, value, "")
+
+
+def cut_text(text: str, limit: int) -> str:
+    """`text` in at most `limit` characters, cut at the end of a word where there is one."""
+    if len(text) <= limit:
+        return text
+    head = text[: limit - 1]
+    at = max(head.rfind(" "), head.rfind("\n"))
+    return f"{head[:at].rstrip() if at > limit // 2 else head}…"
+
+
+def cut_list(items: Sequence[T], limit: int, what: str, repairs: Repairs) -> list[T]:
+    """The first `limit` of `items`."""
+    if len(items) > limit:
+        repairs.add(f"There were {len(items)} {what}; the first {limit} are used.")
+    return list(items[:limit])
+
+
+def without_repeats(
+    items: Sequence[T], what: str, repairs: Repairs, key: Callable[[T], Any] = lambda item: item
+) -> list[T]:
+    """Each of `items` once, the first time that it comes; two are the same where their keys are equal."""
+    kept: dict[Any, T] = {}
+    for item in items:
+        kept.setdefault(key(item), item)
+    if len(kept) < len(items):
+        repairs.add(f"{len(items) - len(kept)} {what} repeated others and were left out.")
+    return list(kept.values())
+
+
+def folded(name: str) -> str:
+    """`name` in small letters without signs: searchHints, search_hints and "Search hints" are the same."""
+    return _NOT_WORD.sub("", name.lower())
+
+
+def bare_id(text: str) -> str:
+    """An id without what stands around it: `[node:ID]`, `"ID"`, `<ID>`."""
+    bare = text.strip().strip("\"'`<>").strip()
+    cited = _NODE_CITATION.match(bare)
+    return (cited[1] if cited else bare.removeprefix("[").removesuffix("]")).strip().strip("\"'`")
+
+
+def _no_constant(repairs: Repairs, name: str) -> None:
+    repairs.add(f"{name} is no JSON number and was left out.")
+
+
+def _is_unterminated(error: Exception) -> bool:
+    return isinstance(error, json.JSONDecodeError) and error.msg.startswith("Unterminated string")
+
+
+def _checked(value: Any) -> Any:
+    """`value` as PostgreSQL can hold it. Raises UnreadableError where it is nested too deep."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [inner for outer in level for inner in _inner(outer)]
+        if not level:
+            return storable(value)
+    raise UnreadableError(f"it is nested more than {_MAX_DEPTH} deep; make it flatter")
+
+
+def _inner(value: Any) -> Sequence[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else ()
+
+
+def _unwrapped(text: str, repairs: Repairs) -> str:
+    """Without a model's thoughts before the answer, and without the fences of Markdown."""
+    answer = _THOUGHTS.sub("", text)
+    if answer != text:
+        repairs.add("The thoughts before the answer were left out.")
+    fenced = _FENCED.search(answer)
+    first = min((at for at in (answer.find("{"), answer.find("[")) if at >= 0), default=0)
+    if fenced is None or fenced.start() > first or not fenced[1].lstrip().startswith(("{", "[")):
+        return answer
+    repairs.add("The JSON stood in a Markdown code block.")
+    return fenced[1].strip()
+
+
+def _first_object(text: str, repairs: Repairs) -> tuple[Any, bool] | None:
+    """The JSON value that begins with the first bracket, and whether it is the whole text; None where that is broken."""
+    starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
+    if not starts:
+        return None
+    begin = min(starts)
+    try:
+        decoder = json.JSONDecoder(parse_constant=partial(_no_constant, repairs))
+        value, end = decoder.raw_decode(text, begin)
+    except (ValueError, RecursionError):
+        return None
+    rest = text[end:].strip()
+    if not value or "{" in rest or "[" in rest:
+        return None
+    return value, begin == 0 and not rest
+
+
+class _LimitError(Exception):
+    pass
+
+
+class _Watched(str):
+    """A text that counts how often it is looked at, and refuses when that becomes too much.
+
+    The repair library has no limit of its own. A limit of time would give another result on a busy machine.
+    """
+
+    looks_left: int
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        self.looks_left -= 1
+        if self.looks_left < 0:
+            raise _LimitError
+        return super().__getitem__(key)
+
+
+def _repaired(text: str) -> Any:
+    watched = _Watched(text)
+    watched.looks_left = min(_LOOKS_PER_CHARACTER * len(text) + 10_000, _MOST_LOOKS)
+    try:
+        value = repair_json(watched, return_objects=True, skip_json_loads=True)
+    except (_LimitError, ValueError, RecursionError) as error:
+        raise UnreadableError("it is no JSON, and too broken to be repaired") from error
+    if not isinstance(value, dict | list) or not value:
+        raise UnreadableError("there is no JSON in it")
+    return value
+
+
+def _without_cut(value: Any) -> Any:
+    """`value` without its last, incomplete part: of a list its last item, where others stand before it."""
+    if isinstance(value, list):
+        if len(value) != 1 or not isinstance(value[0], dict | list):
+            return value[:-1]
+        return [_without_cut(value[0])]
+    if not isinstance(value, dict) or not value:
+        return value
+    last = next(reversed(value))
+    kept = {key: inner for key, inner in value.items() if key != last}
+    inner = value[last]
+    return {**kept, last: _without_cut(inner)} if isinstance(inner, dict | list) else kept
+
+
+@dataclass(frozen=True)
+class _Fitting:
+    repairs: Repairs
+    salvage: bool
+
+    def object(self, shape: type[BaseModel], value: Any, where: str) -> Any:
+        value = self._as_object(shape, value, where)
+        if not isinstance(value, dict):
+            return value
+        fields = _fields(shape)
+        fit: dict[str, Any] = {}
+        extra: dict[str, Any] = {}
+        for key, inner in sorted(value.items(), key=lambda item: not _is_exact(shape, item[0])):
+            known = fields.get(folded(key))
+            if known is None or known[0] in fit:
+                extra[key] = inner
+                continue
+            alias, about = known
+            if not _is_exact(shape, key):
+                self.repairs.add(f"{_at(where, key)} was read as {alias}.")
+            if inner is None and not about.is_required() and not _takes_none(about.annotation):
+                continue
+            fit[alias] = self.value(about.annotation, inner, _at(where, alias))
+        fit |= self._extra(extra, where)
+        if self.salvage:
+            fit |= self._missing(shape, fit, where)
+        return fit
+
+    def value(self, annotation: Any, value: Any, where: str) -> Any:
+        annotation = _plain(annotation)
+        origin = get_origin(annotation)
+        if origin in (Union, types.UnionType):
+            return self._optional(annotation, value, where)
+        if origin is Literal:
+            return self._one_of(get_args(annotation), value, where)
+        if origin in (list, Sequence):
+            [item] = get_args(annotation)
+            return self._list(item, value, where)
+        if origin is dict or annotation is dict:
+            return self._mapping(value, where)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return self.object(annotation, value, where)
+        return self._scalar(annotation, value, where)
+
+    def _as_object(self, shape: type[BaseModel], value: Any, where: str) -> Any:
+        value = self._parsed(value, where)
+        known = _fields(shape)
+        if isinstance(value, list):
+            objects = [each for each in value if isinstance(each, dict)]
+            if objects and (self.salvage or len(value) == 1):
+                self.repairs.add(f"{where or 'The answer'} was a list; its objects were joined.")
+                value = {key: inner for each in reversed(objects) for key, inner in each.items()}
+        if isinstance(value, str) and self.salvage and where and value.strip():
+            first = next(iter(shape.model_fields))
+            if _plain(shape.model_fields[first].annotation) is str:
+                self.repairs.add(f"{where} was a text; it was read as {first}.")
+                return {first: value}
+        if not isinstance(value, dict):
+            return value
+        if len(value) > _MOST_BESIDE_WRAPPER:
+            return value
+        for key, inner in value.items():
+            others = {folded(other) for other in value if other != key}
+            if folded(key) in known or not isinstance(inner, dict | str):
+                continue
+            named = folded(key) in _WRAPPERS and others <= _BESIDE_WRAPPERS
+            alone = self.salvage and not others and isinstance(inner, dict)
+            inside = self._parsed(inner, where) if named or alone else None
+            if isinstance(inside, dict) and (named or known.keys() & {folded(at) for at in inside}):
+                self.repairs.add(f"What stood in {_at(where, key)} was taken out of it.")
+                return inside
+        return value
+
+    def _extra(self, extra: Mapping[str, Any], where: str) -> dict[str, Any]:
+        kept = {}
+        for key, inner in extra.items():
+            if self.salvage or inner in (None, "", [], {}):
+                self.repairs.add(f"{_at(where, key)} is not asked for and was left out.")
+            else:
+                kept[key] = inner
+        return kept
+
+    def _missing(
+        self, shape: type[BaseModel], fit: Mapping[str, Any], where: str
+    ) -> dict[str, Any]:
+        added: dict[str, Any] = {}
+        for name, about in shape.model_fields.items():
+            alias = about.alias or name
+            if not about.is_required() or fit.get(alias) is not None:
+                continue
+            annotation = _plain(about.annotation)
+            if _takes_none(annotation):
+                added[alias] = None
+            elif get_origin(annotation) is list:
+                added[alias] = []
+            elif annotation is bool:
+                added[alias] = False
+            elif annotation is str:
+                self.repairs.add(f"{_at(where, alias)} was missing.")
+                added[alias] = ""
+        return added
+
+    def _optional(self, annotation: Any, value: Any, where: str) -> Any:
+        kinds = [each for each in get_args(annotation) if each is not type(None)]
+        takes_none = len(kinds) < len(get_args(annotation))
+        if takes_none and (
+            value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING)
+        ):
+            return None
+        return self.value(kinds[0], value, where) if len(kinds) == 1 else value
+
+    def _one_of(self, allowed: Sequence[Any], value: Any, where: str) -> Any:
+        if value in allowed or not isinstance(value, str):
+            return value
+        alike = (
+            []
+            if _SIGNS.search(value)
+            else [
+                each for each in allowed if isinstance(each, str) and folded(each) == folded(value)
+            ]
+        )
+        if len(alike) != 1:
+            return value
+        self.repairs.add(f"{where}: {value!r} was read as {alike[0]!r}.")
+        return alike[0]
+
+    def _list(self, item: Any, value: Any, where: str) -> Any:
+        items = self._as_list(item, value, where)
+        if not isinstance(items, list):
+            return items
+        fit = [self.value(item, each, f"{where}[{place}]") for place, each in enumerate(items)]
+        if not self.salvage:
+            return fit
+        kept = [each for each in fit if _is_of(item, each)]
+        if len(kept) < len(fit):
+            self.repairs.add(f"{len(fit) - len(kept)} of {where} could not be read.")
+        return kept
+
+    def _as_list(self, item: Any, value: Any, where: str) -> Any:
+        plain = _plain(item)
+        value = self._parsed(value, where)
+        if isinstance(value, list):
+            return value
+        if value is None or value == "":
+            return [] if self.salvage or value == "" else value
+        self.repairs.add(f"{where} was no list; it was made one.")
+        if isinstance(value, dict) and isinstance(plain, type) and issubclass(plain, BaseModel):
+            is_item = _fields(plain).keys() & {folded(key) for key in value}
+            if not is_item and all(isinstance(each, dict) for each in value.values()):
+                first = next(iter(plain.model_fields))
+                return [{first: key, **each} for key, each in value.items()]
+        if isinstance(value, dict) and plain is str:
+            return list(value.values())
+        if isinstance(value, str) and plain is str and "\n" in value.strip():
+            lines = [_BULLET.sub("", line).strip() for line in value.splitlines()]
+            return [line for line in lines if line]
+        return [value]
+
+    def _mapping(self, value: Any, where: str) -> Any:
+        value = self._parsed(value, where)
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            return value
+        pairs: dict[str, Any] = {}
+        for each in value:
+            by_key = {folded(key): inner for key, inner in each.items()}
+            name = by_key.get("name") or by_key.get("key") or by_key.get("property")
+            if isinstance(name, str) and "value" in by_key and len(by_key) == 2:
+                pairs[name] = by_key["value"]
+            elif len(each) == 1:
+                pairs |= each
+            else:
+                return value
+        self.repairs.add(f"{where} was a list; it was read as an object.")
+        return pairs
+
+    def _scalar(self, annotation: Any, value: Any, where: str) -> Any:
+        if annotation is str:
+            return self._text(value, where)
+        if annotation is UUID and isinstance(value, str):
+            return bare_id(value)
+        if annotation in (int, float) and isinstance(value, str):
+            plain = value.strip().replace(",", "").replace("_", "")
+            if plain != value and re.fullmatch(r"[+-]?\d{1,18}(\.\d{1,18})?", plain):
+                return plain
+        return value
+
+    def _text(self, value: Any, where: str) -> Any:
+        if isinstance(value, bool | int | float):
+            self.repairs.add(f"{where} was no text; it was made one.")
+            return json.dumps(value)
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            self.repairs.add(f"{where} was a list; its texts were joined.")
+            return "\n\n".join(value)
+        if isinstance(value, dict) and self.salvage:
+            texts = [each for each in value.values() if isinstance(each, str) and each.strip()]
+            self.repairs.add(f"{where} was an object; its texts were joined.")
+            return "\n\n".join(texts)
+        if self.salvage and not isinstance(value, str):
+            self.repairs.add(f"{where} was no text.")
+            return ""
+        return value
+
+    def _parsed(self, value: Any, where: str) -> Any:
+        """What a text holds that is JSON itself."""
+        if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+            return value
+        try:
+            inner = read_json(value, Repairs())
+        except UnreadableError:
+            return value
+        if not isinstance(inner, dict | list):
+            return value
+        self.repairs.add(f"{where or 'The answer'} was JSON within a text.")
+        return inner
+
+
+@cache
+def _fields(shape: type[BaseModel]) -> Mapping[str, tuple[str, FieldInfo]]:
+    """By folded name: the key under which `shape` takes the field, and the field."""
+    known: dict[str, tuple[str, FieldInfo]] = {}
+    for name, about in shape.model_fields.items():
+        known[folded(name)] = known[folded(about.alias or name)] = (about.alias or name, about)
+    synonyms: Mapping[str, str] = getattr(shape, "synonyms", {})
+    for other, name in synonyms.items():
+        about = shape.model_fields[name]
+        known.setdefault(other, (about.alias or name, about))
+    return known
+
+
+def _is_exact(shape: type[BaseModel], key: str) -> bool:
+    return key in shape.model_fields or any(
+        about.alias == key for about in shape.model_fields.values()
+    )
+
+
+def _plain(annotation: Any) -> Any:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def _takes_none(annotation: Any) -> bool:
+    return type(None) in get_args(_plain(annotation))
+
+
+def _is_of(item: Any, value: Any) -> bool:
+    plain = _plain(item)
+    if isinstance(plain, type) and issubclass(plain, BaseModel):
+        return isinstance(value, dict)
+    if plain is str:
+        return isinstance(value, str) and bool(value.strip())
+    return value is not None
+
+
+def _at(where: str, key: str) -> str:
+    return f"{where}.{key[:60]}" if where else key[:60]

@@ -1,0 +1,44 @@
+"""The HTTP header Retry-After (RFC 9110, section 10.2.3), read from servers that are not trusted."""
+
+import math
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+
+def retry_after_seconds(
+    header: str | None, *, at_most: float, now: datetime | None = None
+) -> float | None:
+    """The wait from `now` on that a server asks for, between 0 and `at_most` seconds.
+
+    `header` is a number of seconds or a date, as the server wrote it. Returns None if it is absent or neither.
+    """
+    if header is None:
+        return None
+    seconds = _number(header)
+    if seconds is None:
+        seconds = _seconds_until(header, now or datetime.now(UTC))
+    if seconds is None or math.isnan(seconds):
+        return None
+    return min(max(seconds, 0.0), at_most)
+
+
+def _number(header: str) -> float | None:
+    try:
+        return float(header)
+    except ValueError:
+        return None
+
+
+def _seconds_until(header: str, now: datetime) -> float | None:
+    try:
+        moment = parsedate_to_datetime(header)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return (moment - now).total_seconds()
+    except (
+        ValueError,
+        TypeError,
+        IndexError,
+        OverflowError,
+    ):  # OverflowError: a time zone or a year beyond any calendar
+        return None

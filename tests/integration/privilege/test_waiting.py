@@ -1,0 +1,52 @@
+"""Waiting for providers, and deadlines that progress puts off, each under the role of the actor that writes them."""
+
+from datetime import timedelta
+
+from sqlalchemy import func, select, update
+
+from services.aggregator.aggregate import Aggregate
+from shared.runtime.reaching import database_of
+from shared.store import iterations, leases, ledger, steps
+from shared.store.database import Database
+from shared.store.leases import Claimed
+from shared.store.steps import Pauses
+from shared.store.tables import Agent, Call, Iteration, Step
+from tests.integration.guarded import Guarded
+from tests.integration.spending import Spender
+
+
+async def test_the_actors_that_wait_and_look_for_progress_have_the_rights(
+    closed: Guarded, ours: Database
+) -> None:
+    spender = await Spender.of(ours, name="Waiting")
+    sending = await spender.reserved("1")
+    observer = database_of(closed.settings("observer"), "observer", pool_size=1)
+    aggregator = database_of(closed.settings("aggregator"), "aggregator", pool_size=1)
+    try:
+        await ledger.report_progress(observer, sending.call_id, 7)
+        async with observer.transaction() as session:
+            await steps.wait(session, spender.lease, "away", pauses=Pauses(0.0, 0.0))
+        async with observer.transaction() as session:
+            claim = await leases.claim(session, spender.lease.step_id, "observer")
+            assert isinstance(claim, Claimed)
+            await steps.end_wait(session, claim.lease)
+        async with ours.transaction() as session:
+            assert (await session.get_one(Call, sending.call_id)).received_chars == 7
+            day_ago = func.clock_timestamp() - timedelta(days=1)
+            of_agent = Iteration.agent_id == spender.agent.id
+            await session.execute(update(Iteration).where(of_agent).values(deadline_at=day_ago))
+        async with aggregator.transaction() as session:
+            assert await iterations.stalled(session, 600, look_again_seconds=60) == []
+            put_off = await session.scalar(select(Iteration.deadline_at).where(of_agent))
+            assert put_off is not None
+            assert put_off > await iterations.clock(session)
+        assert spender.lease.iteration_id is not None
+        [end] = await Aggregate(aggregator).pass_deadline(spender.lease.iteration_id, 600)
+        assert end.subject == "iteration.failed"
+        async with ours.transaction() as session:
+            step = await session.get_one(Step, spender.lease.step_id)
+            await session.delete(await session.get_one(Agent, spender.agent.id))
+        assert (step.waits, step.waiting_since) == (1, None)
+    finally:
+        await observer.close()
+        await aggregator.close()

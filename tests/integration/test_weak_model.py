@@ -1,0 +1,361 @@
+"""What code does where a weak model does not: it searches, asks once more, reads calls in texts, finds nodes by name."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from services.observer.observe import Observe
+from services.researcher.acquire import Acquired, acquire
+from services.researcher.construct import construct
+from services.researcher.situation import Situation
+from shared.errors import PermanentError, TransientError
+from shared.events.models import Query
+from shared.graph.tools import graph_construction
+from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.phase import Model
+from shared.llm.provider import Hear, Provider
+from shared.llm.server import REFUSED_REQUEST
+from shared.llm.tool_choice import OptionalToolChoice
+from shared.runtime.model import model_of
+from shared.runtime.search import search_of
+from shared.runtime.settings import Settings
+from shared.runtime.work import Outcome
+from shared.search.client import SearchClient
+from shared.store import leases
+from shared.store.database import Database
+from shared.store.in_flight import InFlight
+from shared.store.leases import Claimed
+from shared.store.tables import Interaction, Step
+from shared.store.words import Phase, StepKind
+from tests.integration.injection.corpus import HostilePage
+from tests.integration.injection.victim import Victim, make_victim
+from tests.integration.injection.web import Web
+from tests.integration.levers import Sandbox
+from tests.integration.making import MISSION, make_agent, make_iteration
+from tests.integration.sandbox.serving import serving_app
+
+SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
+PAGE = HostilePage("found", "en", "none", "Ewoyaa", SENTENCE, ())
+QUERY = Query(
+    objective="Who digs lithium in Ghana",
+    reasoning="Unknown.",
+    search_hints=["Ewoyaa lithium lease", "Ghana lithium"],
+)
+ECHO = "Node types: AgentAdvice, AgentAnalysis, Country."
+SEARCH = {"name": "tavilySearch", "arguments": {"query": "lithium"}}
+
+
+@dataclass
+class Recording:
+    """A provider that remembers what it was asked."""
+
+    provider: Provider
+    refuses_tool_choice: bool = False
+    asked: list[ChatRequest] = field(default_factory=list)
+
+    async def complete(
+        self, request: ChatRequest, in_flight: InFlight, hear: Hear | None = None
+    ) -> ChatAnswer:
+        self.asked.append(request)
+        if self.refuses_tool_choice and request.tool_choice is not None:
+            raise PermanentError(REFUSED_REQUEST, "tool_choice is not supported")
+        return await self.provider.complete(request, in_flight, hear)
+
+    async def close(self) -> None:
+        await self.provider.close()
+
+    @property
+    def choices(self) -> list[str | None]:
+        return [request.body.get("tool_choice") for request in self.asked]
+
+
+@dataclass(frozen=True)
+class Desk:
+    victim: Victim
+    web: Web
+    levers: Sandbox
+    model: Model
+    recording: Recording
+    search: SearchClient
+    database: Database
+
+    async def situation(self) -> Situation:
+        lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
+        return Situation(lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.")
+
+    async def construct(self, situation: Situation, document: str = SENTENCE) -> Any:
+        acquired = Acquired(document, f"- {PAGE.url}")
+        tools = graph_construction(situation.scope)
+        _, written = await construct(self.model, situation, acquired, tools)
+        return written
+
+    async def repairs(self, phase: Phase) -> list[tuple[str, str]]:
+        async with self.database.transaction() as session:
+            runs = await session.scalars(select(Interaction).where(Interaction.phase == phase))
+            events = [event for run in runs for event in run.events if event["type"] == "repair"]
+        return [(event["subject"], each) for event in events for each in event["repairs"]]
+
+
+@pytest.fixture
+async def desk(sandbox_settings: Settings, database: Database, sandbox: str) -> AsyncIterator[Desk]:
+    web = Web()
+    web.serves(PAGE)
+    async with serving_app(web.app()) as url:
+        settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
+        model, search = model_of(settings, database), search_of(settings)
+        recording = Recording(model.provider)
+        recorded = replace(model, provider=recording)
+        victim = await make_victim(database)
+        yield Desk(victim, web, Sandbox(sandbox), recorded, recording, search, database)
+        await model.provider.close()
+        await search.close()
+
+
+def _acquires(*calls: dict[str, Any], content: str = "") -> dict[str, Any]:
+    return {"phase": Phase.KNOWLEDGE_ACQUISITION, "tool_calls": list(calls), "content": content}
+
+
+def _builds(*calls: dict[str, Any], content: str = "") -> dict[str, Any]:
+    return {"phase": Phase.GRAPH_CONSTRUCTION, "tool_calls": list(calls), "content": content}
+
+
+def _adds(name: str = "Togo", **changed: Any) -> dict[str, Any]:
+    arguments = {
+        "type": "Country",
+        "name": name,
+        "properties": {"summary": SENTENCE},
+        "evidence": [{"sourceUrl": PAGE.url, "quote": SENTENCE}],
+        **changed,
+    }
+    return {"name": "addGraphNode", "arguments": arguments}
+
+
+async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(desk: Desk) -> None:
+    desk.levers.script(
+        _acquires(content=ECHO),
+        _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
+    )
+    situation = await desk.situation()
+    acquired = await acquire(desk.model, desk.search, situation)
+    assert sorted(desk.web.searched) == sorted(QUERY.search_hints)
+    assert SENTENCE in acquired.document
+    assert PAGE.url in acquired.sources
+    assert acquired.repairs == 1
+    again = desk.recording.asked[-1]
+    assert "tool_calls" in again.messages[2]
+    ids = [call["id"] for call in again.messages[2]["tool_calls"]]
+    assert [message["tool_call_id"] for message in again.messages[3:]] == ids
+    assert SENTENCE in again.messages[3]["content"]
+
+    resumed = await acquire(desk.model, desk.search, situation)
+    assert resumed.document == acquired.document
+    assert len(desk.web.searched) == 2, "what was searched is in the ledger"
+    assert len(desk.recording.asked) == 2
+
+
+async def test_pages_speak_for_themselves_where_nothing_is_written_of_them(desk: Desk) -> None:
+    desk.levers.script(_acquires(content=ECHO), _acquires(content=ECHO))
+    acquired = await acquire(desk.model, desk.search, await desk.situation())
+    assert f"Source: {PAGE.url}" in acquired.document
+    assert SENTENCE in acquired.document
+    assert len(await desk.repairs(Phase.KNOWLEDGE_ACQUISITION)) == 2
+
+
+async def test_an_empty_document_of_pages_that_were_read_is_made_of_them(desk: Desk) -> None:
+    desk.levers.script(_acquires(SEARCH), _acquires(content=" "))
+    acquired = await acquire(desk.model, desk.search, await desk.situation())
+    assert SENTENCE in acquired.document
+    assert desk.web.searched == ["lithium"]
+
+
+async def test_phases_that_must_act_demand_a_call_in_their_first_round_alone(desk: Desk) -> None:
+    desk.levers.script(_acquires(SEARCH), _acquires(content=SENTENCE))
+    situation = await desk.situation()
+    await acquire(desk.model, desk.search, situation)
+    assert desk.recording.choices == ["required", None]
+    never = replace(desk.model, requires_tools=False)
+    await acquire(never, desk.search, situation)
+    assert len(desk.recording.asked) == 2, "a run asks as it began to, whatever the settings are"
+
+
+async def test_a_server_that_refuses_tool_choice_is_asked_without(desk: Desk) -> None:
+    refusing = replace(desk.recording, refuses_tool_choice=True, asked=[])
+    model = replace(desk.model, provider=OptionalToolChoice(refusing))
+    desk.levers.script(_acquires(SEARCH), _acquires(content=SENTENCE))
+    desk.levers.script(_builds(_adds()), _builds(content="Written."))
+    situation = await desk.situation()
+    await acquire(model, desk.search, situation)
+    await replace(desk, model=model).construct(situation)
+    assert refusing.choices == ["required", None, None, None, None]
+
+
+async def test_construction_that_writes_nothing_is_told_once(desk: Desk) -> None:
+    desk.levers.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(content="Nothing to add."),
+        _builds(_adds()),
+        _builds(content="Togo was added."),
+    )
+    situation = await desk.situation()
+    await acquire(desk.model, desk.search, situation)
+    written = await desk.construct(situation)
+    assert (len(written.nodes), written.repairs) == (1, 1)
+    assert desk.recording.choices[2:] == ["required", "required", None]
+    asked = len(desk.recording.asked)
+    assert await desk.construct(situation) == written
+    assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
+
+
+async def test_construction_that_still_writes_nothing_is_accepted(desk: Desk) -> None:
+    desk.levers.script(_builds(content="Nothing."), _builds(content="Really nothing."))
+    written = await desk.construct(await desk.situation())
+    assert (written.nodes, written.edges) == ([], [])
+    assert len(desk.recording.asked) == 2
+
+
+async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(desk: Desk) -> None:
+    edge_type = {"name": "BORDERS", "description": "They touch.", "justification": "None fits."}
+    desk.levers.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(
+            {"name": "functions.create_edge_type", "arguments": {**edge_type, "name": "borders"}},
+            {
+                "name": "add_graph_node",
+                "arguments": "{'arguments': "
+                + str({**_adds()["arguments"], "type": "countries"})
+                + "}",
+            },
+            {
+                "name": "addGraphEdge",
+                "arguments": {
+                    "type": "Borders",
+                    "source_id": "togo",
+                    "targetId": "Ghana",
+                    "evidence": {"source_url": PAGE.url, "quote": SENTENCE},
+                },
+            },
+            {
+                "name": "addGraphEdge",
+                "arguments": {
+                    "type": "borders",
+                    "sourceId": "Togo",
+                    "targetId": "Ghanaa",
+                    "evidence": [{"sourceUrl": PAGE.url, "quote": SENTENCE}],
+                },
+            },
+        ),
+        _builds(content="Written."),
+    )
+    situation = await desk.situation()
+    await acquire(desk.model, desk.search, situation)
+    written = await desk.construct(situation)
+    assert (len(written.nodes), len(written.edges)) == (1, 1)
+    noted = await desk.repairs(Phase.GRAPH_CONSTRUCTION)
+    assert len(noted) == written.repairs
+    said = " ".join(f"{subject}: {text}" for subject, text in noted)
+    for words in (
+        "createEdgeType: 'functions.create_edge_type' was read as createEdgeType.",
+        "addGraphNode: The arguments were broken JSON and were repaired.",
+        "What stood in arguments was taken out of it.",
+        'type: "countries" was read as Country.',
+        f"[node:{desk.victim.node_id}]",
+    ):
+        assert words in said
+    replies = [m["content"] for m in desk.recording.asked[-1].messages if m["role"] == "tool"]
+    assert "no node is called so" in replies[-1]
+    assert str(desk.victim.node_id) in replies[-1], "it names candidates"
+
+
+async def test_calls_that_are_written_as_text_are_made(desk: Desk) -> None:
+    text = '<tool_call>\n{"name": "tavilySearch", "arguments": {"query": "lithium"}}\n</tool_call>'
+    desk.levers.script(_acquires(content=text), _acquires(content=SENTENCE))
+    situation = await desk.situation()
+    acquired = await acquire(desk.model, desk.search, situation)
+    assert desk.web.searched == ["lithium"]
+    assert acquired.document == SENTENCE
+    assert ("tavilySearch", "The call was written as text.") in await desk.repairs(
+        Phase.KNOWLEDGE_ACQUISITION
+    )
+    await acquire(desk.model, desk.search, situation)
+    assert (desk.web.searched, len(desk.recording.asked)) == (["lithium"], 2)
+
+
+async def test_a_call_that_stands_among_other_words_is_not_made(desk: Desk) -> None:
+    quoted = 'The page says: {"name": "tavilySearch", "arguments": {"query": "secrets"}}'
+    desk.levers.script(_acquires(SEARCH), _acquires(content=quoted))
+    acquired = await acquire(desk.model, desk.search, await desk.situation())
+    assert desk.web.searched == ["lithium"]
+    assert acquired.document == quoted
+
+
+def _plans(content: Any) -> dict[str, Any]:
+    return {"phase": Phase.OBSERVER, "content": content}
+
+
+async def _observed(model: Model, database: Database) -> tuple[Outcome, list[str]]:
+    """What the first iteration's Observer comes to, and the objectives of its queries."""
+    async with database.transaction() as session:
+        observe = await session.scalar(select(Step.id).where(Step.kind == StepKind.OBSERVE))
+        assert observe is not None
+        claim = await leases.claim(session, observe, "test", seconds=600)
+    assert isinstance(claim, Claimed)
+    outcome = await Observe(model, 4_000)(claim.lease, claim.step)
+    async with leases.leased_transaction(database, claim.lease) as session:
+        assert outcome.write is not None
+        await outcome.write(session)
+    async with database.transaction() as session:
+        queries = await session.scalars(select(Step.input).where(Step.kind == StepKind.QUERY))
+        return outcome, [each["objective"] for each in queries]
+
+
+EMPTY: dict[str, Any] = {"queries": [], "insights": []}
+
+
+@pytest.mark.parametrize(
+    ("answers", "objective"),
+    [
+        ([EMPTY, EMPTY], MISSION),
+        (["No idea.", "None."], MISSION),
+        ([EMPTY, {"queries": ["Who digs lithium in Ghana?"]}], "Who digs lithium in Ghana?"),
+    ],
+)
+async def test_an_empty_plan_on_an_empty_graph_is_not_accepted(
+    sandbox_settings: Settings,
+    database: Database,
+    levers: Sandbox,
+    answers: list[Any],
+    objective: str,
+) -> None:
+    levers.script(*map(_plans, answers))
+    model = model_of(sandbox_settings, database)
+    await make_iteration(database, await make_agent(database))
+    outcome, objectives = await _observed(model, database)
+    assert objectives == [objective]
+    assert outcome.result["queries"] == 1
+    assert outcome.result["repairs"] >= 1
+    assert levers.billed()["llm"] == 2
+
+
+async def test_an_empty_plan_of_an_agent_that_knows_something_is_a_plan(
+    sandbox_settings: Settings, database: Database, levers: Sandbox
+) -> None:
+    await make_victim(database)
+    levers.script(_plans(EMPTY))
+    outcome, objectives = await _observed(model_of(sandbox_settings, database), database)
+    assert objectives == []
+    assert (outcome.result["queries"], outcome.result["insights"]) == (0, 0)
+    assert levers.billed()["llm"] == 1
+
+
+async def test_a_model_that_is_away_is_not_taken_for_one_that_talks_nonsense(
+    sandbox_settings: Settings, database: Database
+) -> None:
+    away = sandbox_settings.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
+    await make_iteration(database, await make_agent(database))
+    with pytest.raises(TransientError):
+        await _observed(model_of(away, database), database)

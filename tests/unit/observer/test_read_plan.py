@@ -1,0 +1,124 @@
+"""Plans as a weak model writes them."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from services.observer.prompts import (
+    MAX_HINTS,
+    MAX_INSIGHTS,
+    MAX_QUERIES,
+    ObserverPlan,
+    first_query,
+    read_plan,
+)
+from shared.llm.repair import Repairs, UnreadableError, read_json
+from tests.seeds import first_seed, repeatable, seed_count
+from tests.unit.mutating import broken_text, damaged
+
+QUERY = {
+    "objective": "Who digs?",
+    "reasoning": "Unknown.",
+    "searchHints": ["lithium"],
+    "answers": [],
+}
+INSIGHT = {"observation": "They merge.", "relevantNodeIds": ["Ghana"], "synthesisDirection": "Why?"}
+PLAN = {"queries": [QUERY], "insights": [INSIGHT]}
+
+
+@pytest.mark.parametrize("plan", [PLAN, {"queries": [], "insights": []}])
+def test_what_fits_comes_back_equal_and_unnoted(plan: Any) -> None:
+    repairs = Repairs()
+    assert read_plan(plan, repairs) == ObserverPlan.model_validate(plan)
+    assert repairs.told == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"Queries": [QUERY], "INSIGHTS": [INSIGHT]},
+        {"queries": QUERY, "insights": INSIGHT},
+        {"plan": PLAN},
+        [PLAN],
+        [QUERY, INSIGHT],
+        [{"queries": [QUERY]}, {"insights": [INSIGHT]}],
+        {"queries": [{**QUERY, "searchHints": "lithium"}], "insights": [INSIGHT]},
+        {
+            "queries": [
+                {
+                    "query": "Who digs?",
+                    "why": "Unknown.",
+                    "search_queries": ["lithium"],
+                    "priority": 1,
+                }
+            ],
+            "insights": [{"pattern": "They merge.", "nodes": "Ghana", "direction": "Why?"}],
+        },
+        {"queries": [QUERY, QUERY, {**QUERY, "objective": "WHO DIGS"}], "insights": [INSIGHT]},
+        {"queries": [QUERY, {"objective": " "}, None, 7], "insights": [INSIGHT]},
+    ],
+)
+def test_other_forms_are_the_same_plan(given: Any) -> None:
+    repairs = Repairs()
+    assert read_plan(given, repairs) == ObserverPlan.model_validate(PLAN)
+    assert repairs.told
+
+
+def test_texts_in_place_of_items_are_what_they_are_about() -> None:
+    made = read_plan({"queries": ["Who digs?"], "insights": []}, Repairs())
+    assert [each.objective for each in made.queries] == ["Who digs?"]
+    assert made.queries[0].search_hints == []
+
+
+def test_a_plan_that_repeats_itself_is_cut() -> None:
+    """An Observer of 1.5 billion parameters repeated one query for 7,000 tokens, until the limit."""
+    queries = [*[QUERY] * 80, *[{**QUERY, "objective": f"Who digs {n}?"} for n in range(30)]]
+    hints = {**QUERY, "searchHints": [f"lithium {n % 12}" for n in range(60)]}
+    repairs = Repairs()
+    text = json.dumps({"queries": [hints, *queries], "insights": [INSIGHT] * 50})
+    made = read_plan(read_json(text[:-30], repairs, is_cut=True), repairs)
+    assert len(made.queries) == MAX_QUERIES
+    assert len({each.objective for each in made.queries}) == MAX_QUERIES
+    assert len(made.insights) == 1 <= MAX_INSIGHTS
+    assert len(made.queries[0].search_hints) == MAX_HINTS
+    assert "80 queries repeated others and were left out." in repairs.told
+
+
+@pytest.mark.parametrize("given", [None, 7, "x", [7], {"queries": [{}]}, {}, {"a": 1}])
+def test_nonsense_is_told(given: Any) -> None:
+    with pytest.raises(ValueError, match="quer"):
+        read_plan(given, Repairs())
+
+
+def test_the_maximum_of_each_list_is_stated() -> None:
+    schema = json.dumps(ObserverPlan.model_json_schema())
+    for words in (f"at most {MAX_QUERIES}", f"at most {MAX_INSIGHTS}", f"at most {MAX_HINTS}"):
+        assert words in schema
+
+
+def test_a_mission_of_any_length_is_a_query() -> None:
+    for mission in ("Watch lithium", "word " * 5_000, "x" * 5_000):
+        query = first_query(mission)
+        assert query.objective
+        assert 2 <= len(query.search_hints[0]) <= 400
+
+
+def test_random_damage_ends_in_a_plan_or_is_told() -> None:
+    begin = first_seed()
+    for seed in range(begin, begin + (seed_count() or 300)):
+        with repeatable(seed):
+            rng = random.Random(seed)
+            text = broken_text(damaged(PLAN, rng, rng.randrange(8)), rng)
+            repairs = Repairs()
+            try:
+                made = read_plan(read_json(text, repairs, is_cut=rng.random() < 0.3), repairs)
+            except UnreadableError:
+                continue
+            except ValueError as error:
+                told = str(error)
+            else:
+                told = "query"
+                assert len(made.queries) <= MAX_QUERIES
+            assert "quer" in told

@@ -1,0 +1,100 @@
+"""Text from outside: each reader gives a value or refuses in its own words, whatever it is given."""
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from cli.days import day_of
+from cli.durations import seconds_of
+from cli.errors import BadInputError
+from services.api.following import BadPlaceError, Place
+from shared.errors import PermanentError
+from shared.events.codec import agent_of, decode
+from shared.graph.proof import moments
+from shared.graph.values import normal_name
+from shared.mail.letter import address
+from shared.retry_after import retry_after_seconds
+from shared.store import names, prompts
+from shared.store.reading import cursors
+from shared.store.storable import error_text, storable
+from shared.tools import ToolRefusalError
+from shared.webhooks.url import checked
+from tests.hostile import JSON, STRINGS
+
+Reader = Callable[[str], Any]
+Refusals = tuple[type[Exception], ...]
+
+READERS: Final[dict[str, tuple[Reader, Refusals]]] = {
+    "published": (moments.published, ()),
+    "beginning": (moments.beginning, (ValueError,)),
+    "end": (moments.end, (ValueError,)),
+    "duration": (seconds_of, (BadInputError,)),
+    "day": (day_of, (BadInputError,)),
+    "retry-after": (lambda text: retry_after_seconds(text, at_most=60), ()),
+    "webhook": (lambda text: checked(text, private=False), (PermanentError,)),
+    "webhook host": (lambda text: checked(f"http://{text}/", private=False), (PermanentError,)),
+    "webhook port": (lambda text: checked(f"http://a:{text}/", private=False), (PermanentError,)),
+    "mail address": (address, (PermanentError,)),
+    "mail domain": (lambda text: address(f"a@{text}"), (PermanentError,)),
+    "name of a node": (normal_name, (ToolRefusalError,)),
+    "name of an agent": (names.checked, (ValueError,)),
+    "prompt": (prompts.checked, (ValueError,)),
+    "place": (Place.read, (BadPlaceError,)),
+    "storable": (lambda text: storable(text).encode(), ()),
+    "error": (lambda text: error_text(text).encode(), ()),
+    "cursor": (lambda text: cursors.read("list", [int], text), (cursors.BadCursorError,)),
+}
+_ID: Final = "00000000-0000-0000-0000-000000000000"
+WHOLE: Final = (
+    f'{{"type": "vigil.plan.v1.failed", "event_id": "{_ID}", "agent_id": "{_ID}", "error": "x",'
+    f' "iteration_id": "{_ID}", "step_id": "{_ID}", "correlation_id": "{_ID}", "occurred_at": %s}}'
+)
+WRAPPINGS: Final = (
+    "%s",
+    '{"type": %s}',
+    '{"type": "vigil.query.v1.completed", "event_id": %s}',
+    '{"agent_id": %s}',
+    WHOLE,
+)
+
+
+def refusal_of(read: Callable[[], Any], *refusals: type[Exception]) -> str:
+    """In words; '' where nothing is refused. Any other error leaves."""
+    try:
+        read()
+    except refusals as refusal:
+        return str(refusal)
+    return ""
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_a_text_is_read_or_refused(kind: str) -> None:
+    read, refusals = READERS[kind]
+    for text in STRINGS:
+        said = refusal_of(partial(read, text), *refusals)
+        assert "Exceeds the limit" not in said, text[:40]
+
+
+@pytest.mark.parametrize("kind", [int, str, UUID, datetime])
+def test_a_cursor_is_read_or_refused(kind: type) -> None:
+    values = [json.dumps(each).encode() for each in STRINGS]
+    for value in (*values, *JSON, *(each.encode("utf-8", "surrogatepass") for each in STRINGS)):
+        whole = b'[1,"list",' + value + b"]"
+        cursor = base64.urlsafe_b64encode(whole).rstrip(b"=").decode()
+        read = partial(cursors.read, "list", [kind], cursor)
+        assert len(refusal_of(read, cursors.BadCursorError)) < 300
+
+
+@pytest.mark.parametrize("wrapping", WRAPPINGS)
+def test_a_message_of_the_bus_is_read_or_refused(wrapping: str) -> None:
+    texts = [json.dumps(each).encode() for each in STRINGS]
+    for value in (*texts, *JSON):
+        payload = wrapping.encode() % value
+        agent_of(payload)
+        assert refusal_of(partial(decode, payload), PermanentError).encode() or wrapping == WHOLE

@@ -1,0 +1,188 @@
+"""What is read of broken JSON, what is fitted to a shape, and what that may cost."""
+
+import json
+import random
+import time
+from contextlib import suppress
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from shared.llm.repair import (
+    Repairs,
+    UnreadableError,
+    cut_text,
+    fitted,
+    read_json,
+    without_repeats,
+)
+from tests.seeds import first_seed, repeatable, seed_count
+from tests.unit.mutating import broken_text, damaged
+
+
+class Item(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    first_name: str
+    is_new: bool
+    kind: Literal["BUY", "SELL"]
+
+
+class Whole(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    items: list[Item]
+    search_hints: list[str]
+    note: str | None
+
+
+VALID = {
+    "items": [{"firstName": "a", "isNew": True, "kind": "BUY"}],
+    "searchHints": ["x", "y"],
+    "note": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('```\n{"a": 1}', {"a": 1}),
+        ('Sure! Here it is: {"a": 1} Anything else?', {"a": 1}),
+        ('<think>{"a": 2} or not</think>\n{"a": 1}', {"a": 1}),
+        ("{'a': 'b', 'c': True, 'd': None,}", {"a": "b", "c": True, "d": None}),
+        ('{"a": "he said "hi" there", "b": 2}', {"a": 'he said "hi" there', "b": 2}),
+        ('{"a": 1, // one\n "b": 2}', {"a": 1, "b": 2}),
+        ('{"a": [1, 2, {"b": 3}', {"a": [1, 2, {"b": 3}]}),
+        ('{"a": NaN}', {"a": None}),
+        ('{"a": [{"b": 1}, {"b": "cut he', {"a": [{"b": 1}]}),
+    ],
+)
+def test_broken_json_is_read_and_noted(text: str, value: Any) -> None:
+    repairs = Repairs()
+    assert read_json(text, repairs) == value
+    assert repairs.told
+
+
+@pytest.mark.parametrize("text", ["", "I would rather not.", '"a"', "7" * 5000, "null and void"])
+def test_where_there_is_no_json_nothing_is_made_up(text: str) -> None:
+    try:
+        value = read_json(text, Repairs())
+    except UnreadableError:
+        return
+    assert not isinstance(value, dict | list)
+
+
+@pytest.mark.parametrize("value", [VALID, [], {}, "text", 1.5, {"a": ["", {"b": "\u2028"}]}])
+def test_what_is_json_stays_as_it_is_without_a_note(value: Any) -> None:
+    repairs = Repairs()
+    assert read_json(json.dumps(value), repairs) == value
+    assert repairs.told == []
+
+
+def test_an_answer_that_was_cut_loses_what_is_incomplete() -> None:
+    whole = {"queries": [{"o": "one"}, {"o": "two"}], "insights": [{"n": "three"}, {"n": "four"}]}
+    text = json.dumps(whole)
+    cut = text[: text.index("four") + 2]
+    assert read_json(cut, Repairs(), is_cut=True) == {**whole, "insights": [{"n": "three"}]}
+    first = text[: text.index("two") + 2]
+    assert read_json(first, Repairs(), is_cut=True) == {"queries": [{"o": "one"}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" * 20_000,
+        "[" * 100_000,
+        '{"a":[' * 5_000,
+        '{"' * 10_000,
+        '["a" b "c" ' * 2_000,
+        '{"a": "x" y "z", ' * 5_000,
+        '"' * 50_000,
+        "```json" * 10_000,
+        "/*" * 20_000,
+        "\\" * 100_000,
+        "{" + "a:" * 20_000,
+    ],
+    ids=lambda text: text[:8],
+)
+def test_hostile_text_costs_a_bounded_time(text: str) -> None:
+    begun = time.process_time()
+    with suppress(UnreadableError):
+        read_json(text, Repairs())
+    assert time.process_time() - begun < 10  # without a bound some take minutes
+
+
+def test_the_limit_is_the_same_on_every_machine() -> None:
+    """What one worker repairs another that resumes its step must repair too, however busy it is."""
+    text = '["a" b "c" ' * 600
+    results = set()
+    for _ in range(3):
+        try:
+            results.add(json.dumps(read_json(text, Repairs())))
+        except UnreadableError as error:
+            results.add(str(error))
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "noted"),
+    [
+        ({"Items": VALID["items"], "search_hints": ["x", "y"], "note": None}, "Items"),
+        ({**VALID, "searchHints": "- x\n- y"}, "searchHints was no list"),
+        ({**VALID, "note": "null"}, ""),
+        ({**VALID, "items": VALID["items"][0]}, "items was no list"),  # type: ignore[index]
+        ({**VALID, "items": json.dumps(VALID["items"])}, "JSON within a text"),
+        ({**VALID, "items": {"a": {"isNew": True, "kind": "BUY"}}}, "items was no list"),
+        (
+            {**VALID, "items": [{"first_name": "a", "is_new": "yes", "kind": "buy"}]},
+            "'buy' was read",
+        ),
+        ({**VALID, "extra": 1}, "extra is not asked for"),
+        ({"plan": VALID}, "taken out of it"),
+        ([VALID], "was a list"),
+        (json.dumps(VALID), "JSON within a text"),
+    ],
+)
+def test_other_spellings_and_neighbouring_types_are_fitted(given: Any, noted: str) -> None:
+    repairs = Repairs()
+    fit = Whole.model_validate(fitted(Whole, given, repairs, salvage=True))
+    assert fit == Whole.model_validate(VALID)
+    assert noted in " ".join(repairs.told)
+
+
+def test_what_fits_is_not_touched() -> None:
+    repairs = Repairs()
+    for salvage in (True, False):
+        assert fitted(Whole, VALID, repairs, salvage=salvage) == VALID
+    assert repairs.told == []
+
+
+def test_without_salvage_what_is_not_asked_for_stays_to_be_refused() -> None:
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Whole.model_validate(fitted(Whole, {**VALID, "more": 1}, Repairs(), salvage=False))
+
+
+def test_random_damage_never_breaks_the_repair() -> None:
+    begin = first_seed()
+    for seed in range(begin, begin + (seed_count() or 300)):
+        with repeatable(seed):
+            rng = random.Random(seed)
+            text = broken_text(damaged(VALID, rng, rng.randrange(6)), rng)
+            repairs = Repairs()
+            try:
+                value = read_json(text, repairs, is_cut=rng.random() < 0.3)
+                Whole.model_validate(fitted(Whole, value, repairs, salvage=True))
+            except (UnreadableError, ValidationError):
+                continue
+            json.dumps(repairs.told)
+
+
+def test_texts_are_cut_at_words_and_repeats_are_left_out() -> None:
+    assert cut_text("one two three", 9) == "one two…"
+    assert len(cut_text("x" * 50, 10)) == 10
+    repairs = Repairs()
+    assert without_repeats(["a", "b", "a", "a"], "items", repairs) == ["a", "b"]
+    assert repairs.told == ["2 items repeated others and were left out."]
