@@ -11,11 +11,15 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """Within, the first stopping signal raises KeyboardInterrupt in the main thread; further ones hurry its end."""
+    """Within, a stopping signal raises KeyboardInterrupt in the main thread; once the command ends, it hurries its end.
+
+    The interpreter drops an exception that is raised in a destructor or in a weak reference's callback, and a signal
+    can arrive there. So one that came is raised again at the end of every `held_back` block until the command ends,
+    and none is ignored because one came before it.
+    """
 
     def __init__(self) -> None:
         self._before: dict[signal.Signals, object] = {}
-        self._stopping = False
         self._holding = False
         self._came = False
         self._hurry: Callable[[], None] | None = None
@@ -30,18 +34,16 @@ class StopSignals:
                     os.kill(pid, signal.SIGKILL)
 
         self._hurry = hurry
-        self._stopping = True
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Within, nothing is raised; what came meanwhile is raised when the block ends."""
+        """Within, nothing is raised; what came meanwhile, or was dropped earlier, is raised when the block ends."""
         self._holding = True
         try:
             yield
         finally:
             self._holding = False
-        if self._came and not self._stopping:
-            self._stopping = True
+        if self._came and self._hurry is None:
             raise KeyboardInterrupt
 
     def __enter__(self) -> Self:
@@ -58,10 +60,8 @@ class StopSignals:
             signal.signal(number, earlier)  # type: ignore[arg-type]  # as signal.signal gave it
 
     def _handle(self, _: int, __: FrameType | None) -> None:
-        if self._holding:
-            self._came = True
-        elif not self._stopping:
-            self._stopping = True
-            raise KeyboardInterrupt
-        elif self._hurry is not None:
+        self._came = True
+        if self._hurry is not None:
             self._hurry()
+        elif not self._holding:
+            raise KeyboardInterrupt

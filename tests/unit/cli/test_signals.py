@@ -35,6 +35,36 @@ def test_a_signal_that_is_held_back_comes_afterwards() -> None:
         assert reached
 
 
+def test_a_signal_that_the_interpreter_drops_is_raised_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Dropping:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    dropped: list[type[BaseException]] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: dropped.append(told.exc_type))
+    with StopSignals() as signals:
+        Dropping()
+        assert dropped == [KeyboardInterrupt]
+        with pytest.raises(KeyboardInterrupt), signals.held_back():
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)  # nor is the next one ignored
+
+
+def test_once_the_command_ends_nothing_is_raised_any_more(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    with StopSignals() as signals:
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signals.end_with(lambda: [sleeper.pid], lambda _: None)
+        with signals.held_back():
+            signal.raise_signal(signal.SIGINT)
+        assert sleeper.wait(10) == -signal.SIGKILL
+
+
 def test_a_further_signal_kills_what_is_waited_for(sleeper: subprocess.Popen[bytes]) -> None:
     said: list[str] = []
     with StopSignals() as signals:
