@@ -5,7 +5,7 @@ Strict answers cannot hold schemas of any form, so each property comes as its na
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,11 +14,14 @@ from shared.graph import type_names, types
 from shared.graph.seed_types import ABOUT
 from shared.graph.validation import Validators
 from shared.tools import Json, ToolRefusalError
+from shared.tools.schemas import MAX_ITEMS
 
 NODE_TYPES: Final = (6, 12)
 EDGE_TYPES: Final = (6, 15)
 """What the model is asked for. Fewer do, down to one: a small graph that fits is better than no agent."""
 MOST_PROPERTIES: Final = 12
+MOST_VALUES: Final = 20
+"""Of an enumeration or a list."""
 MOST_NAME_CHARACTERS: Final = 64
 
 _SUMMARY: Final[Json] = {"type": "string", "description": "One sentence on what this is."}
@@ -52,10 +55,16 @@ class Property(Shape):
     type: PropertyKind = Field(description="`date` is YYYY-MM-DD, `list` a list of strings")
     description: str = Field(description="What it says, of when, and in which unit")
     required: bool = Field(description="Only where every source that names such a thing states it")
-    enum: list[str] | None = Field(
+    enum: Annotated[list[str], Field(json_schema_extra={MAX_ITEMS: MOST_VALUES})] | None = Field(
         description="All values it may have, where it is a string and these are few; else null"
     )
-    example: str | int | float | bool | list[str] = Field(description="A value it could have")
+    example: (
+        str
+        | int
+        | float
+        | bool
+        | Annotated[list[str], Field(json_schema_extra={MAX_ITEMS: MOST_VALUES})]
+    ) = Field(description="A value it could have")
 
     @property
     def json_schema(self) -> Json:
@@ -73,7 +82,10 @@ class NewNodeType(Shape):
     name: str = Field(description='A capitalised singular noun without blanks: "TradeDeal"')
     description: str = Field(description="What nodes of this type are, in one sentence")
     example_summary: str = Field(description="One sentence on a node that could be of this type")
-    properties: list[Property] = Field(description=f"At most {MOST_PROPERTIES}")
+    properties: list[Property] = Field(
+        description="What sources state of such nodes",
+        json_schema_extra={MAX_ITEMS: MOST_PROPERTIES},
+    )
 
     @property
     def json_schema(self) -> Json:
@@ -94,9 +106,17 @@ class NewEdgeType(Shape):
 
     name: str = Field(description='A verb in snake_case, read from source to target: "supplies"')
     description: str = Field(description="What such an edge says of its two nodes, in one sentence")
-    source_types: list[str] = Field(description="Names of the node types that it starts from")
-    target_types: list[str] = Field(description="Names of the node types that it leads to")
-    properties: list[Property] = Field(description=f"At most {MOST_PROPERTIES}, mostly none")
+    source_types: list[str] = Field(
+        description="Names of the node types that it starts from",
+        json_schema_extra={MAX_ITEMS: NODE_TYPES[1]},
+    )
+    target_types: list[str] = Field(
+        description="Names of the node types that it leads to",
+        json_schema_extra={MAX_ITEMS: NODE_TYPES[1]},
+    )
+    properties: list[Property] = Field(
+        description="Mostly none", json_schema_extra={MAX_ITEMS: MOST_PROPERTIES}
+    )
 
     @property
     def json_schema(self) -> Json:
@@ -114,10 +134,12 @@ class AgentTypes(Shape):
     }
 
     node_types: list[NewNodeType] = Field(
-        description=f"{NODE_TYPES[0]} to {NODE_TYPES[1]} types, no more"
+        description=f"{NODE_TYPES[0]} to {NODE_TYPES[1]} types, no more",
+        json_schema_extra={MAX_ITEMS: NODE_TYPES[1]},
     )
     edge_types: list[NewEdgeType] = Field(
-        description=f"{EDGE_TYPES[0]} to {EDGE_TYPES[1]} types, no more"
+        description=f"{EDGE_TYPES[0]} to {EDGE_TYPES[1]} types, no more",
+        json_schema_extra={MAX_ITEMS: EDGE_TYPES[1]},
     )
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from shared.graph.lines import quoted
 from shared.graph.values import one_line
 from shared.llm.repair import Repairs, cut_list, cut_text, fitted, folded, without_repeats
 from shared.llm.sections import section
+from shared.tools.schemas import MAX_ITEMS
 
 
 class _Shape(BaseModel):
@@ -43,11 +44,12 @@ class PlannedQuery(_Shape):
     )
     reasoning: str = Field(description="Why the mission suffers while this is not known")
     search_hints: list[str] = Field(
-        description=f"Searches to begin with, as one would type them; 1 to 3, at most {MAX_HINTS}"
+        description="Searches to begin with, as one would type them; 1 to 3",
+        json_schema_extra={MAX_ITEMS: MAX_HINTS},
     )
     answers: list[str] = Field(
-        description="UUIDs of the open investigation requests that it would answer; mostly none, "
-        f"at most {MAX_ANSWERS}"
+        description="UUIDs of the open investigation requests that it would answer; mostly none",
+        json_schema_extra={MAX_ITEMS: MAX_ANSWERS},
     )
 
     @model_validator(mode="before")
@@ -66,7 +68,8 @@ class PlannedInsight(_Shape):
 
     observation: str = Field(description="The pattern, trend or connection that the graph shows")
     relevant_node_ids: list[str] = Field(
-        description=f"UUIDs of the nodes it rests on, from the graph context; at most {MAX_NODES}"
+        description="UUIDs of the nodes it rests on, from the graph context",
+        json_schema_extra={MAX_ITEMS: MAX_NODES},
     )
     synthesis_direction: str = Field(
         description="From which angle to analyze it, and what would settle it"
@@ -75,11 +78,12 @@ class PlannedInsight(_Shape):
 
 class ObserverPlan(_Shape):
     queries: list[PlannedQuery] = Field(
-        description=f"What the agent does not know and should; at most {MAX_QUERIES}, no two alike"
+        description="What the agent does not know and should; no two alike",
+        json_schema_extra={MAX_ITEMS: MAX_QUERIES},
     )
     insights: list[PlannedInsight] = Field(
-        description="Patterns in what it does know that deserve analysis; "
-        f"at most {MAX_INSIGHTS}, no two alike"
+        description="Patterns in what it does know that deserve analysis; no two alike",
+        json_schema_extra={MAX_ITEMS: MAX_INSIGHTS},
     )
 
 

@@ -14,6 +14,7 @@ from shared.llm.chat import ChatAnswer, ChatRequest
 from shared.llm.server import CONNECT_SECONDS, REFUSED_REQUEST, ModelServer, Patience
 from shared.llm.streamed import Received
 from shared.store.in_flight import InFlight
+from shared.tools.schemas import MAX_ITEMS, without_max_items
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 END_SECONDS = 1.0
@@ -25,8 +26,8 @@ Hear = Callable[[str], Awaitable[None]]
 """Is told the text of an answer that is under way, each time all of it so far. After a broken try it begins anew."""
 
 _STREAM: Final = "stream"
-_OPTIONAL: Final = ("stream_options", "max_completion_tokens", "max_tokens", _STREAM)
-"""Parameters that some servers refuse and that an answer can do without."""
+_OPTIONAL: Final = ("stream_options", "max_completion_tokens", "max_tokens", _STREAM, MAX_ITEMS)
+"""Parameters, and a keyword of schemas, that some servers refuse and that an answer can do without."""
 _UNSUPPORTED: Final = re.compile(
     r"support|unknown|unrecogni[sz]ed|unexpected|permitted|allowed|extra|same time|must be false"
     r"|not implemented|disabled",
@@ -54,7 +55,7 @@ class ChatProvider:
     """Any server that speaks chat completions. An answer has no name before it is whole, so there is none to wait for.
 
     Answers are streamed where the server can, so that a slow one is seen to work. What a server refuses (streaming, its
-    options, one of the two names of the token limit) is left out from then on.
+    options, one of the two names of the token limit, `maxItems` in schemas) is left out from then on.
     """
 
     def __init__(self, server: ModelServer) -> None:
@@ -131,6 +132,9 @@ class ChatProvider:
             body |= {_STREAM: True, "stream_options": {"include_usage": True}}
         if _STREAM in self._left_out:
             body.pop("stream_options", None)
+        if "response_format" in body and (self._server.is_openai or MAX_ITEMS in self._left_out):
+            # OpenAI's own models need no such help, and some deployments of them refuse it.
+            body["response_format"] = without_max_items(body["response_format"])
         return {name: value for name, value in body.items() if name not in self._left_out}
 
     def _refused_parameter(self, body: dict[str, Any], error: VigilError) -> str | None:
@@ -144,7 +148,7 @@ class ChatProvider:
         named = [
             (found.start(), name)
             for name in _OPTIONAL
-            if name in body and (found := re.search(rf"\b{name}(ing)?\b", told))
+            if self._has(body, name) and (found := re.search(rf"\b{name.lower()}(ing)?\b", told))
         ]
         limits = {"max_tokens", "max_completion_tokens"} & body.keys()
         for _, name in sorted(named):
@@ -154,6 +158,13 @@ class ChatProvider:
                 continue
             return name
         return None
+
+    @staticmethod
+    def _has(body: dict[str, Any], name: str) -> bool:
+        if name == MAX_ITEMS:
+            given = body.get("response_format")
+            return bool(without_max_items(given) != given)
+        return name in body
 
 
 async def _drained(pieces: AsyncIterator[bytes]) -> None:

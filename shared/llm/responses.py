@@ -12,6 +12,7 @@ from shared.llm.answers import (
     usage_of,
 )
 from shared.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall
+from shared.tools.schemas import without_max_items
 
 Json = dict[str, Any]
 
@@ -31,7 +32,8 @@ def body_of(request: ChatRequest) -> Json:
     if request.most_output_tokens is not None:
         body["max_output_tokens"] = request.most_output_tokens
     if request.response_format is not None:
-        body["text"] = {"format": {"type": "json_schema", **request.response_format["json_schema"]}}
+        given = without_max_items(request.response_format["json_schema"])
+        body["text"] = {"format": {"type": "json_schema", **given}}
     return body
 
 

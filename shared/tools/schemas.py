@@ -14,6 +14,12 @@ PORTABLE_KEYWORDS: Final = frozenset(
 """What OpenAI's strict mode, llama.cpp's grammars, vLLM and Ollama all take. llama.cpp refuses a whole request for one
 `maxLength` of 2000, and OpenAI's strict mode an unknown keyword."""
 
+MAX_ITEMS: Final = "maxItems"
+"""Stops a model that repeats itself in a list. The servers that make grammars of schemas take it; some others refuse it, so
+it can be left out: see `without_max_items`."""
+MOST_ITEMS: Final = 100
+"""More would make grammars large: llama.cpp writes out every repetition."""
+
 _DEFINITION: Final = "#/$defs/"
 _FORMATS: Final = {
     "uuid": "A UUID.",
@@ -22,8 +28,8 @@ _FORMATS: Final = {
 }
 
 
-def portable_schema(schema: Mapping[str, Any]) -> Json:
-    """`schema`, as pydantic makes it, in PORTABLE_KEYWORDS alone.
+def portable_schema(schema: Mapping[str, Any], *, keep_max_items: bool = False) -> Json:
+    """`schema`, as pydantic makes it, in PORTABLE_KEYWORDS alone, and in `maxItems` with `keep_max_items`.
 
     Limits that are left out stand in the descriptions instead: code checks them, and the model is to know them. Definitions
     are written where they are used, but for those that contain themselves.
@@ -32,7 +38,19 @@ def portable_schema(schema: Mapping[str, Any]) -> Json:
     recursive = {name for name in definitions if _reaches(name, name, definitions)}
     made = _portable(schema, definitions, recursive)
     kept = {name: _portable(definitions[name], definitions, recursive) for name in recursive}
-    return {**made, "$defs": dict(sorted(kept.items()))} if kept else made
+    whole = {**made, "$defs": dict(sorted(kept.items()))} if kept else made
+    return whole if keep_max_items else without_max_items(whole)
+
+
+def without_max_items(value: Any) -> Any:
+    """A schema, or what contains schemas, without that keyword."""
+    if isinstance(value, Mapping):
+        return {
+            name: without_max_items(each)
+            for name, each in value.items()
+            if name != MAX_ITEMS or not isinstance(each, int)
+        }
+    return [without_max_items(each) for each in value] if isinstance(value, list) else value
 
 
 def _portable(schema: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
@@ -48,6 +66,8 @@ def _portable(schema: Any, definitions: Mapping[str, Any], recursive: set[str]) 
         for name, value in given.items()
         if name in PORTABLE_KEYWORDS and name not in ("$defs", "description")
     }
+    if given.get(MAX_ITEMS, MOST_ITEMS + 1) <= MOST_ITEMS:
+        kept[MAX_ITEMS] = given[MAX_ITEMS]
     if "const" in given:
         kept["enum"] = [given["const"]]
     if "properties" in given:

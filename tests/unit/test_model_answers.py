@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.answers import WHOLE, AnswerError, FailureKind
 from shared.llm.chat import ChatAnswer
 from shared.llm.server import Stream
 from tests.model_server import (
@@ -486,7 +486,7 @@ async def test_an_answer_that_is_none_is_a_billed_failure_that_says_what_came(
     assert re.search(case.fails, str(error), re.DOTALL)
     assert stand_ins[0].url in str(error)
     assert (error.unbilled, error.counts) == (False, case.counts)
-    assert error.kind in (FailureKind.UNUSABLE, FailureKind.CUT_OFF)
+    assert error.kind in (*WHOLE, FailureKind.CUT_OFF)
     assert len(error.said) <= 500
     assert bool(error.said.strip()) == bool(body_of(case, stream).strip()), error.said
     known = (error.usage.input_tokens, error.usage.output_tokens)

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
+from services.observer.prompts import ObserverPlan
 from shared.errors import PermanentError, TransientError
 from shared.llm import provider as provider_module
 from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind
@@ -15,7 +17,9 @@ from shared.llm.server import (
     Limits,
     Stream,
 )
+from shared.llm.structured import response_format
 from shared.retry_after import retry_after_seconds
+from shared.tools.schemas import without_max_items
 from tests.model_server import (
     REQUEST,
     USAGE,
@@ -305,6 +309,41 @@ async def test_what_a_server_refuses_is_left_out_from_then_on(
     assert not set(refused) & stand_in.requests[-1].keys()
     assert {"max_tokens", "max_completion_tokens"} & stand_in.requests[-1].keys()
     assert [warning.split("'")[1] for warning in warnings] == list(refused)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Invalid schema for response_format 'plan': In context=('properties', 'queries'), 'maxItems' is not permitted.",
+        "Unsupported schema keyword: maxItems",
+    ],
+)
+async def test_maxima_of_lists_are_left_out_of_schemas_where_the_server_refuses_them(
+    words: str,
+) -> None:
+    warnings: list[str] = []
+
+    async def respond(connection: Connection) -> None:
+        if "maxItems" in json.dumps(connection.body):
+            await connection.head(400, kind="application/json")
+            await connection.send(json.dumps({"error": {"message": words}}).encode())
+            return
+        await connection.head()
+        await connection.send(GOOD)
+
+    request = replace(REQUEST, response_format=response_format(ObserverPlan, "plan"))
+    async with (
+        model_server(respond) as stand_in,
+        speaking(stand_in, warnings=warnings) as provider,
+    ):
+        for _ in range(2):
+            assert (await provider.complete(request, in_flight())).text == "Hi"
+    refused, *taken = stand_in.requests
+    assert len(taken) == 2
+    schemas = [each["response_format"]["json_schema"]["schema"] for each in (refused, taken[0])]
+    assert schemas[0]["properties"]["queries"]["maxItems"] > 0
+    assert schemas[1] == without_max_items(schemas[0])
+    assert [warning.split("'")[1] for warning in warnings] == ["maxItems"]
 
 
 async def test_a_server_that_is_to_stream_always_is_asked_for_nothing_else() -> None:

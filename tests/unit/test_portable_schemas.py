@@ -19,7 +19,13 @@ from shared.llm.structured import response_format
 from shared.llm.tool_texts import faults
 from shared.search.tools import TavilyResearch
 from shared.tools import Arguments, PaidTool, declaration
-from shared.tools.schemas import PORTABLE_KEYWORDS, portable_schema
+from shared.tools.schemas import (
+    MAX_ITEMS,
+    MOST_ITEMS,
+    PORTABLE_KEYWORDS,
+    portable_schema,
+    without_max_items,
+)
 
 STRUCTURED = [ObserverPlan, AgentConfiguration, AgentTypes]
 
@@ -85,10 +91,30 @@ def test_every_structured_answer_is_asked_for_in_the_portable_subset_and_strictl
     schema = response_format(shape, "x")["json_schema"]["schema"]
     Draft202012Validator.check_schema(schema)
     for each in schemas_in(schema):
-        assert each.keys() <= PORTABLE_KEYWORDS
+        assert each.keys() <= PORTABLE_KEYWORDS | {MAX_ITEMS}
         if each.get("type") == "object":
             assert each["additionalProperties"] is False
             assert each["required"] == list(each["properties"])
+        if each.get("type") == "array":
+            assert 1 <= each[MAX_ITEMS] <= MOST_ITEMS, "a model that repeats itself is stopped"
+    assert all(each.keys() <= PORTABLE_KEYWORDS for each in schemas_in(without_max_items(schema)))
+
+
+def test_only_small_maxima_are_kept_and_only_where_they_are_wanted() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "maxItems": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_ITEMS},
+            "many": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_ITEMS + 1},
+        },
+    }
+    kept = portable_schema(schema, keep_max_items=True)["properties"]
+    assert kept["maxItems"]["maxItems"] == MOST_ITEMS
+    assert "maxItems" not in kept["many"]
+    assert kept["many"]["description"] == "At most 101 entries."
+    plain = portable_schema(schema)["properties"]
+    assert plain.keys() == kept.keys(), "a property may have that name"
+    assert "maxItems" not in plain["maxItems"]
 
 
 def test_limits_are_told_and_still_checked() -> None:

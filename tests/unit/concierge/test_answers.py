@@ -10,6 +10,7 @@ from services.concierge.agent_types import AgentTypes, NewEdgeType, NewNodeType
 from services.concierge.answers import AgentConfiguration, Shape
 from shared.graph.validation import refuse_bad_schema
 from shared.store.words import PROMPTED
+from shared.tools.schemas import MOST_ITEMS
 from tests.unit.concierge.making import (
     EDGE_TYPES,
     NODE_TYPES,
@@ -50,8 +51,9 @@ def test_a_configuration_that_will_not_do(changed: dict[str, Any], told: str) ->
 
 @pytest.mark.parametrize("shape", [AgentConfiguration, AgentTypes])
 def test_shapes_are_what_strict_answers_allow(shape: type[Shape]) -> None:
-    """Every object names all its properties as required and allows no others; nothing has a default or a length."""
-    unknown = {"default", "minLength", "maxLength", "pattern", "minItems", "maxItems", "oneOf"}
+    """Every object names all its properties as required and allows no others; nothing has a default or a length,
+    but every list a maximum."""
+    unknown = {"default", "minLength", "maxLength", "pattern", "minItems", "oneOf"}
 
     def look(part: Any) -> None:
         if isinstance(part, dict):
@@ -59,6 +61,8 @@ def test_shapes_are_what_strict_answers_allow(shape: type[Shape]) -> None:
             if part.get("type") == "object":
                 assert part["additionalProperties"] is False
                 assert part["required"] == list(part["properties"])
+            if part.get("type") == "array":
+                assert 1 <= part["maxItems"] <= MOST_ITEMS
             for each in part.values():
                 look(each)
         elif isinstance(part, list):

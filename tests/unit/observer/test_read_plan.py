@@ -15,6 +15,7 @@ from services.observer.prompts import (
     read_plan,
 )
 from shared.llm.repair import Repairs, UnreadableError, read_json
+from shared.llm.structured import response_format
 from tests.seeds import first_seed, repeatable, seed_count
 from tests.unit.mutating import broken_text, damaged
 
@@ -92,10 +93,16 @@ def test_nonsense_is_told(given: Any) -> None:
         read_plan(given, Repairs())
 
 
-def test_the_maximum_of_each_list_is_stated() -> None:
-    schema = json.dumps(ObserverPlan.model_json_schema())
-    for words in (f"at most {MAX_QUERIES}", f"at most {MAX_INSIGHTS}", f"at most {MAX_HINTS}"):
-        assert words in schema
+def test_the_maximum_of_each_list_is_in_the_schema_and_stated() -> None:
+    given = response_format(ObserverPlan, "plan")["json_schema"]["schema"]["properties"]
+    query = given["queries"]["items"]["properties"]
+    for each, most in (
+        (given["queries"], MAX_QUERIES),
+        (given["insights"], MAX_INSIGHTS),
+        (query["searchHints"], MAX_HINTS),
+    ):
+        assert each["maxItems"] == most
+        assert f"At most {most} entries" in each["description"]
 
 
 def test_a_mission_of_any_length_is_a_query() -> None:
