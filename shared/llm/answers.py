@@ -37,8 +37,13 @@ class FailureKind(StrEnum):
     """Why a sending that may have been billed brought nothing."""
 
     UNUSABLE = "unusable"
+    NO_ANSWER = "no_answer"
+    """The server works, and its model gave nothing: a refusal, a repetition without end, nothing at all."""
     CUT_OFF = "cut_off"
     TIMEOUT = "timeout"
+
+
+WHOLE: Final = frozenset({FailureKind.UNUSABLE, FailureKind.NO_ANSWER})
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,11 @@ class AnswerError(TransientError):
         self.usage = usage
         self.is_recorded = False
         """Whether the ledger has it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the answer came whole, so that sending the same again at once brings nothing better."""
+        return self.kind in WHOLE
 
     def having_said(self, said: str) -> Self:
         """This error, with the beginning of what the server said."""
@@ -128,7 +138,8 @@ class Said:
         """Raises AnswerError for a refusal, and for what is too large or says nothing. `said` is the server's own words."""
         fault = self._fault()
         if fault is not None:
-            raise AnswerError(f"{server}: {fault}", said=said, usage=self.usage)
+            kind = FailureKind.UNUSABLE if self._is_servers_fault else FailureKind.NO_ANSWER
+            raise AnswerError(f"{server}: {fault}", kind=kind, said=said, usage=self.usage)
         text = _THOUGHTS.sub("", self.text)
         return ChatAnswer(
             message=assistant_message(text or None, self.calls),
@@ -138,13 +149,17 @@ class Said:
             usage_fault=self.usage.fault,
         )
 
+    @property
+    def _is_servers_fault(self) -> bool:
+        return self.finish_reason == "error"
+
     def _fault(self) -> str | None:
         is_empty = not self.text and not self.calls
         if self.refusal and is_empty:
             return f"the model refused: {_excerpt(self.refusal)}"
         if self.finish_reason == "content_filter":
             return f"the server's content filter withheld the answer: {_excerpt(self.text)}"
-        if self.finish_reason == "error":
+        if self._is_servers_fault:
             return f"the server gave the answer up: {_excerpt(self.text)}"
         if len(self.calls) > MAX_READ_CALLS:
             return f"the answer has {len(self.calls)} tool calls, more than {MAX_READ_CALLS}"

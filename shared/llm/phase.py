@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.crash_points import CrashPoint, reach
 from shared.errors import PermanentError, VigilError
 from shared.llm.account import Account
-from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.answers import WHOLE, AnswerError, FailureKind
 from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.embedder import Embedder
 from shared.llm.prices import Prices
@@ -74,6 +74,13 @@ class _Telling:
 
     events: list[Json] = field(default_factory=list)
     is_complete: bool = False
+
+
+class NoAnswerError(PermanentError):
+    """The model refused, repeated itself or said nothing as often as it may."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("no_answer", message)
 
 
 class PhaseRun:
@@ -204,19 +211,26 @@ class PhaseRun:
         paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
         listener: Listener | None = None,
         understood: Callable[[ChatAnswer], ChatAnswer] = lambda answer: answer,
+        most_without_answer: int | None = None,
     ) -> tuple[UUID, ChatAnswer]:
         """The model's answer with its id in the ledger, from the ledger where it is there.
 
         The ledger keeps what the server said; `is_last`, `paid_calls`, the listener and the caller get what `understood`
         makes of it. One commit records the answer and opens the calls that it leads to; `is_last` says whether it ends
-        the phase.
+        the phase. Raises NoAnswerError instead of sending it after the model gave none `most_without_answer` times.
         """
         call = await self.opened(request.as_call())
         if call.answered_at is not None:
             answer = understood(_restored(call))
         else:
             hear = None if listener is None else listener.hear
-            said = await self.sent(call, partial(self._model.provider.complete, request, hear=hear))
+            await self._ensure_answers(call, most_without_answer)
+            try:
+                ask = partial(self._model.provider.complete, request, hear=hear)
+                said = await self.sent(call, ask)
+            except AnswerError as error:
+                await self._ensure_answers(call, most_without_answer, error)
+                raise
             answer = understood(said)
             await self._recorded(
                 request, call, said, is_last=is_last(answer), paid_calls=paid_calls(answer)
@@ -353,18 +367,34 @@ class PhaseRun:
         """Raises PermanentError where too many sendings of `call` ended by a time limit since a person last asked for its
         step's retry.
         """
-        timeouts = [each for each in call.failures or () if each["kind"] == FailureKind.TIMEOUT]
-        if len(timeouts) < MAX_TIMEOUTS:
-            return
-        async with self.transaction() as session:
-            retried_epoch = await leases.retried_epoch(session, self.lease.step_id)
-        recent = [each for each in timeouts if each["epoch"] > retried_epoch]
-        if len(recent) >= MAX_TIMEOUTS:
+        timeouts = await self._recent_failures(call, FailureKind.TIMEOUT, MAX_TIMEOUTS)
+        if timeouts:
             raise PermanentError(
                 "llm_timeout",
-                f"{recent[-1]['error']}. It was sent {len(recent)} times and is not sent again: raise that setting, or use "
-                "a faster model or server",
+                f"{timeouts[-1]['error']}. It was sent {len(timeouts)} times and is not sent again: raise that setting, or "
+                "use a faster model or server",
             ) from cause
+
+    async def _ensure_answers(
+        self, call: Call, most: int | None, cause: AnswerError | None = None
+    ) -> None:
+        if most is None:
+            return
+        failures = await self._recent_failures(call, FailureKind.NO_ANSWER, most)
+        if failures:
+            raise NoAnswerError(
+                f"the model gave no answer in {len(failures)} tries; the last time: {failures[-1]['error']}"
+            ) from cause
+
+    async def _recent_failures(self, call: Call, kind: FailureKind, least: int) -> Sequence[Json]:
+        """Of `kind` since a person last asked for the retry of the call's step; none where they are fewer than `least`."""
+        failures = [each for each in call.failures or () if each["kind"] == kind]
+        if len(failures) < least:
+            return ()
+        async with self.transaction() as session:
+            retried_epoch = await leases.retried_epoch(session, self.lease.step_id)
+        recent = [each for each in failures if each["epoch"] > retried_epoch]
+        return recent if len(recent) >= least else ()
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """Part of a transaction that only the holder of this step can begin; see `UnitOfWork`."""
@@ -405,7 +435,7 @@ class PhaseRun:
 
 def _key(call: Call) -> str:
     """The idempotency key of the next sending: a server that heeds it would only repeat an answer that is not usable."""
-    unusable = sum(each["kind"] == FailureKind.UNUSABLE for each in call.failures or ())
+    unusable = sum(each["kind"] in WHOLE for each in call.failures or ())
     return f"{call.id}-{unusable}" if unusable else str(call.id)
 
 

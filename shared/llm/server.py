@@ -150,8 +150,8 @@ class ModelServer:
                 return await ask()
             except TransientError as error:
                 wait_seconds = error.retry_in_seconds or 0.5 * 2.0**tried
-                is_unusable = isinstance(error, AnswerError) and error.kind is FailureKind.UNUSABLE
-                if is_unusable or wait_seconds > LONGEST_QUICK_WAIT_SECONDS:
+                is_whole = isinstance(error, AnswerError) and error.is_whole
+                if is_whole or wait_seconds > LONGEST_QUICK_WAIT_SECONDS:
                     raise
             await asyncio.sleep(wait_seconds)
         return await ask()

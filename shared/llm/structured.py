@@ -3,24 +3,27 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from shared.errors import PermanentError
 from shared.llm.chat import ChatAnswer, ChatRequest, Message
-from shared.llm.phase import PhaseRun
+from shared.llm.phase import NoAnswerError, PhaseRun
 from shared.llm.repair import Repairs, fitted, read_json
 from shared.tools.schemas import portable_schema
 
 T = TypeVar("T", bound=BaseModel)
+
+MOST_WITHOUT_ANSWER: Final = 3
+"""How often a model may refuse, repeat itself or say nothing before its answer counts as unusable."""
 
 Read = Callable[[Any, Repairs], T]
 """Makes an answer of the JSON value that the model gave. Raises ValueError where it can be none, which the model is told."""
 
 
 class UnusableAnswerError(PermanentError):
-    """The model's answer could not be used, asked twice. `request` is the first one, for what is asked instead."""
+    """The model's answer did not fit, asked twice, or it gave none. `request` is the first one, to ask something else."""
 
     def __init__(self, message: str, request: ChatRequest) -> None:
         super().__init__("invalid_answer", message)
@@ -31,7 +34,7 @@ async def structured(run: PhaseRun, shape: type[T], *, name: str) -> T:
     """The model's answer as a `shape`; one that does not fit is sent back once, with what is wrong with it.
 
     `shape` must forbid extra fields and have no defaults, as strict JSON Schemas demand. Raises UnusableAnswerError when
-    the second answer does not fit either.
+    the second answer does not fit either, or the model gives none several times.
     """
     request = await run.begin(response_format=response_format(shape, name))
     parsed, _ = await structured_answer(run, request, shape, name=name, ends=True)
@@ -63,7 +66,12 @@ async def structured_answer(
 
     first = request
     for attempt in range(2):
-        call_id, answer = await run.answer_to(request, is_last=is_last)
+        try:
+            call_id, answer = await run.answer_to(
+                request, is_last=is_last, most_without_answer=MOST_WITHOUT_ANSWER
+            )
+        except NoAnswerError as error:
+            raise UnusableAnswerError(str(error), first) from error
         repairs = Repairs()
         parsed = _parsed(reading, answer, repairs)
         if not isinstance(parsed, ValueError):
@@ -86,7 +94,7 @@ def response_format(shape: type[BaseModel], name: str) -> dict[str, Any]:
 @cache
 def _schema(shape: type[BaseModel]) -> dict[str, Any]:
     """Made once of each shape, which takes a millisecond: nobody may change it."""
-    return portable_schema(shape.model_json_schema())
+    return portable_schema(shape.model_json_schema(), keep_max_items=True)
 
 
 def _fitted(shape: type[T], value: Any, repairs: Repairs) -> T:

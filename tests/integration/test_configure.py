@@ -1,19 +1,28 @@
 """From a mission to an agent: what the model makes of it, what it may not, and what stays when it fails."""
 
 import json
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 from sqlalchemy import select
 
+from services.concierge import app as concierge_app
 from services.concierge import built_in
 from services.scheduler.tick import Ticker
 from shared.graph import types
+from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.provider import Hear
+from shared.llm.structured import MOST_WITHOUT_ANSWER
+from shared.runtime import work as work_module
 from shared.runtime.bus import Bus
+from shared.runtime.model import model_of
 from shared.runtime.settings import Settings
 from shared.store import agents, dead_letters, prompts
 from shared.store.database import Database
+from shared.store.in_flight import InFlight
 from shared.store.tables import Agent, Call, DeadLetter, Interaction
 from shared.store.words import PROMPTED, Phase
 from tests.integration.cluster import ended_iteration, running, told
@@ -194,6 +203,59 @@ async def test_nonsense_leaves_an_agent_that_works_and_tells_its_owner(
     assert (await configured(database, ordered)).status == "completed"
     again = await reread(database, ordered)
     assert (again.status, again.fault) == ("ready", None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(FailureKind.NO_ANSWER, "completed"), (FailureKind.UNUSABLE, "failed")],
+)
+async def test_a_model_that_only_refuses_leaves_what_is_built_in_and_a_broken_server_does_not(
+    database: Database,
+    bus: Bus,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: FailureKind,
+    status: str,
+) -> None:
+    monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
+    provider = Refusing(kind)
+    monkeypatch.setattr(
+        concierge_app, "model_of", lambda *given: replace(model_of(*given), provider=provider)
+    )
+    ordered, asked = await order_agent(database)
+    async with running(settings, ["concierge"]):
+        await bus.publish(asked)
+        step = await configured(database, ordered)
+    assert step.status == status
+    agent = await reread(database, ordered)
+    assert agent.fault is not None
+    assert "it has no time for this" in agent.fault
+    is_of_model = kind is FailureKind.NO_ANSWER
+    each = MOST_WITHOUT_ANSWER if is_of_model else settings.max_attempts
+    built = ["prompts", "types"] if is_of_model else None
+    assert (step.result or {}).get("built_in") == built
+    async with database.transaction() as session:
+        calls = list(await session.scalars(select(Call)))
+    assert [len(call.failures or ()) for call in calls] == [each] * len(calls)
+    assert provider.sendings == each * len(calls) == each * len(built or [1])
+
+
+@dataclass
+class Refusing:
+    """A provider whose every answer is paid for and of no use."""
+
+    kind: FailureKind
+    sendings: int = 0
+
+    async def complete(
+        self, request: ChatRequest, in_flight: InFlight, hear: Hear | None = None
+    ) -> ChatAnswer:
+        async with in_flight.sending():
+            self.sendings += 1
+            raise AnswerError("it has no time for this", kind=self.kind)
+
+    async def close(self) -> None:
+        return
 
 
 async def test_types_that_cannot_be_used_leave_a_ready_agent_those_it_has(

@@ -173,7 +173,7 @@ class FailedSending(View):
 
     at: datetime
     kind: str
-    """`unusable`, `cut_off` or `timeout`."""
+    """`unusable`, `no_answer`, `cut_off` or `timeout`."""
     error: str
     said: str
     input_tokens: int | None = None
