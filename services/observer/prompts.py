@@ -19,7 +19,7 @@ class _Shape(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
 
-MAX_QUERIES: Final = 10
+MAX_QUERIES: Final = 20
 MAX_INSIGHTS: Final = 10
 """A plan is asked to be short; one that is not is cut there, so that it cannot cost without bound."""
 MAX_HINTS: Final = 5

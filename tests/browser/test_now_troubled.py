@@ -91,7 +91,7 @@ def test_its_making_is_told_as_it_goes(troubled: Troubled) -> None:
     expect(outcome).to_have_text("completed", timeout=ENDS_MS)
 
 
-def test_a_query_that_fails_is_seen_waiting_for_its_next_try(troubled: Troubled) -> None:
+def test_a_query_whose_provider_is_away_is_seen_waiting_for_its_next_try(troubled: Troubled) -> None:
     agent_id = made(troubled.window, "Watch nickel smelters and their strikes")
     page = troubled.window.open(f"/agents/{agent_id}")
     outcome = page.locator("#flow .flow-head .pill").first
@@ -100,9 +100,11 @@ def test_a_query_that_fails_is_seen_waiting_for_its_next_try(troubled: Troubled)
     away = {"kind": "status", "status": 503, "phase": "knowledge_acquisition", "count": 8}
     troubled.levers.faults(slow, away)
     ordered(page, agent_id, "run")
-    lane = page.locator(".lane", has=page.get_by_text("retrying", exact=True)).first
-    expect(lane).to_contain_text("failed; again", timeout=ENDS_MS)
-    expect(page.get_by_role("region", name="Trouble")).to_contain_text("is tried again")
+    lane = page.locator(".lane", has=page.get_by_text("provider away", exact=True)).first
+    expect(lane).to_contain_text("Waiting for", timeout=ENDS_MS)
+    trouble = page.get_by_role("region", name="Trouble")
+    expect(trouble).to_contain_text("503")
+    expect(trouble).to_contain_text("next try")
     troubled.window.shoot("now-troubled")
     troubled.levers.reset()
     expect(page.locator("#flow h2")).to_have_text("Iteration 2")

@@ -68,7 +68,7 @@ def test_a_researcher_is_kept_from_what_is_not_its_own(stack: Stack) -> None:
 
 def test_researchers_and_nats_are_killed_and_all_is_done_once(watch: Watch) -> None:
     stack = watch.stack
-    watch.plan(queries=10)
+    watch.plan(queries=12)
     watch.slow(0.3)
     stack.up("researcher=3")
     watch.start()
@@ -76,7 +76,7 @@ def test_researchers_and_nats_are_killed_and_all_is_done_once(watch: Watch) -> N
     stack.kill("researcher")
     stack.kill("nats")
     stack.up("researcher=3")
-    watch.told_once([watch.ended_whole(1, queries=10)])
+    watch.told_once([watch.ended_whole(1, queries=12)])
     watch.nothing_dead()
 
 
