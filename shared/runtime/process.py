@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import FrameType
@@ -17,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.runtime import connections, logs
-from shared.runtime.settings import Settings
+from shared.runtime.settings import Settings, UnusableSettingError, settings_of_environment
 
 READY_CHECK_SECONDS = 3.0
 
@@ -43,9 +44,16 @@ def run(name: str, build: Callable[[Settings], Service]) -> None:
 
 
 def begin(name: str) -> Settings:
-    """Makes this process the one of that name: its title, its signals, its logs; returns its settings."""
+    """Makes this process the one of that name: its title, its signals, its logs; returns its settings.
+
+    Ends it with status 2 where a setting cannot be used: another start would not help.
+    """
     ignore_sigpipe()
-    settings = Settings()
+    try:
+        settings = settings_of_environment()
+    except UnusableSettingError as error:
+        print(f"vigil {name}: {error}", file=sys.stderr)
+        sys.exit(2)
     setproctitle.setproctitle(f"vigil {name}")
     logs.configure(actor=name, log_format=settings.log_format, level=settings.log_level)
     return settings

@@ -11,6 +11,7 @@ from pydantic import (
     Field,
     PrivateAttr,
     SecretStr,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -21,8 +22,10 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SecretsSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
+from shared.errors import VigilError
 from shared.store.leases import LEASE_SECONDS
 from shared.store.words import Phase
 
@@ -310,3 +313,30 @@ class Settings(BaseSettings):
 def _is_of_sandbox(key: SecretStr | None) -> bool:
     text = "" if key is None else key.get_secret_value()
     return text == SANDBOX_KEY or text.startswith(f"{SANDBOX_KEY}-")
+
+
+class UnusableSettingError(VigilError):
+    """A setting cannot be understood; the message names its variable."""
+
+
+def settings_of_environment() -> Settings:
+    """Raises UnusableSettingError."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{_variable(fault['loc'])}: {fault['msg']} (it is {str(fault['input'])[:80]!r})"
+            for fault in error.errors()
+        )
+        raise UnusableSettingError(
+            f"a setting in the environment cannot be used: {faults}"
+        ) from error
+    except (SettingsError, RecursionError) as error:  # of those that are JSON
+        raise UnusableSettingError(
+            f"a setting in the environment cannot be used: {error}"
+        ) from error
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    name = str(location[0])
+    return name if name.isupper() else f"VIGIL_{name.upper()}"

@@ -91,7 +91,9 @@ def test_its_making_is_told_as_it_goes(troubled: Troubled) -> None:
     expect(outcome).to_have_text("completed", timeout=ENDS_MS)
 
 
-def test_a_query_whose_provider_is_away_is_seen_waiting_for_its_next_try(troubled: Troubled) -> None:
+def test_a_query_whose_provider_is_away_is_seen_waiting_for_its_next_try(
+    troubled: Troubled,
+) -> None:
     agent_id = made(troubled.window, "Watch nickel smelters and their strikes")
     page = troubled.window.open(f"/agents/{agent_id}")
     outcome = page.locator("#flow .flow-head .pill").first

@@ -15,6 +15,7 @@ from shared.llm.server import (
     LONGEST_RETRY_AFTER_SECONDS,
     MAX_BODY_BYTES,
     Limits,
+    ModelServer,
     Stream,
 )
 from shared.llm.structured import response_format
@@ -384,3 +385,13 @@ async def test_whoever_listens_is_told_the_text_as_it_grows() -> None:
     async with model_server(respond) as stand_in, speaking(stand_in) as provider:
         await provider.complete(REQUEST, in_flight(), hear)
     assert heard == ["Hi", "Hi there"]
+
+
+async def test_credentials_in_the_url_are_in_no_error() -> None:
+    server = ModelServer(
+        api_key="k", base_url="http://user:password@127.0.0.1:9/v1?key=secret", limits=Limits()
+    )
+    try:
+        assert server.name == "the model server at http://127.0.0.1:9/v1"
+    finally:
+        await server.close()

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from cli.errors import BadInputError
 from cli.outside import read_settings
+from shared.runtime import process
 from shared.runtime.credentials import credentials_of
 from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import LARGEST, Settings
@@ -199,3 +200,17 @@ def test_a_setting_that_is_too_deep_is_refused_in_words(monkeypatch: pytest.Monk
     monkeypatch.setenv("VIGIL_PRICES", "[" * 100_000)
     with pytest.raises(BadInputError, match="recursion"):
         read_settings()
+
+
+def test_a_service_that_cannot_understand_a_setting_says_which_and_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VIGIL_CONNECTIONS", "many")
+    with pytest.raises(SystemExit) as ended:
+        process.begin("observer")
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("vigil observer: a setting in the environment cannot be used: ")
+    assert "VIGIL_CONNECTIONS: " in said
+    assert "'many'" in said
+    assert len(said.splitlines()) == 1

@@ -220,7 +220,10 @@ def test_which_server_is_tried_and_with_which_key(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_password_in_a_url_is_never_shown() -> None:
-    server = Server("http://me:secret@host:1/v1?key=secret", "m", KEY)
+    server = Server("http://my-user:pass%2Fword@host:1/v1?key=secret", "m", KEY)
     assert server.shown_url == "http://host:1/v1"
     assert KEY not in repr(server)
-    assert server.secrets == (KEY, "secret", "key=secret")
+    told = f"{KEY} my-user pass%2Fword pass/word key=secret host"
+    assert server.without_secrets(told) == "*** *** *** *** *** host"
+    short = Server("http://me:us@host/v1", "m", "a")
+    assert short.without_secrets("me, us and a") == "me, us and a"

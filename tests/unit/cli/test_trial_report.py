@@ -470,7 +470,7 @@ def test_a_shown_report_says_the_verdict_the_price_and_what_failed() -> None:
 
 
 def test_a_key_is_never_in_a_report() -> None:
-    hidden = _without_secrets(report(), Server("http://u:pass@host/v1", "m", "sk-secret"))
+    hidden = _without_secrets(report(), Server("http://u:password@host/v1", "m", "sk-secret"))
     assert "sk-secret" not in hidden.model_dump_json()
     assert "*** is wrong" in hidden.preflight.structured_output.detail
     assert _without_secrets(report(), None) == report()
