@@ -37,6 +37,8 @@ LONGEST_RETRY_AFTER_SECONDS: Final = 3600.0
 MAX_BODY_BYTES: Final = 32 * 1024**2
 MAX_ERROR_BODY_BYTES: Final = 256 * 1024
 CONNECT_SECONDS: Final = 15.0
+_TIMER_SECONDS: Final = 0.01
+"""By how much a timer may be early."""
 _TOOK_TOO_LONG: Final = frozenset({408, 504, 524})
 """Statuses by which a gateway gives up a request that its server may still work on."""
 
@@ -54,7 +56,11 @@ class Limits:
 
 
 class Patience:
-    """The time that one answer may take. `has_begun` and `received` are kept up to date by the reader of the answer."""
+    """The time that one answer may take. `has_begun` and `received` are kept up to date by the reader of the answer.
+
+    A server that takes one request at a time lets the others wait. So the wait for the first token begins anew whenever the
+    server sends a part of another answer: see `server_answers`.
+    """
 
     def __init__(self, server: str, limits: Limits, *, streams: bool) -> None:
         self._server = server
@@ -62,6 +68,7 @@ class Patience:
         self._streams = streams
         self._clock = asyncio.get_running_loop().time
         self._sent_at = self._clock()
+        self._timer: asyncio.Timeout | None = None
         self.has_begun = False
         """Whether the first token has come."""
         self.received: Callable[[], str] = lambda: "nothing"
@@ -69,42 +76,43 @@ class Patience:
 
     async def wait_for(self, awaited: Awaitable[T]) -> T:
         """The next piece. Raises AnswerTimeoutError, which names the setting."""
-        seconds, reason = self._next_limit()
-        timer = asyncio.timeout(max(seconds, 0.0))
+        timer = asyncio.timeout_at(self._next_deadline())
         try:
             async with timer:
+                self._timer = timer
                 return await awaited
         except TimeoutError:
             if not timer.expired():
                 raise
             spent = self._clock() - self._sent_at
             raise AnswerTimeoutError(
-                f"{self._server} was given up after {spent:.0f} s: {reason}; received so far: {self.received()}"
+                f"{self._server} was given up after {spent:.0f} s: {self._reason(spent)}; "
+                f"received so far: {self.received()}"
             ) from None
+        finally:
+            self._timer = None
 
-    def _next_limit(self) -> tuple[float, str]:
-        limits, spent = self._limits, self._clock() - self._sent_at
+    def server_answers(self) -> None:
+        """The server sent a part of another answer just now."""
+        if self._timer is not None and not self._timer.expired():
+            self._timer.reschedule(self._next_deadline())
+
+    def _next_deadline(self) -> float:
+        limits = self._limits
         if not self._streams:
-            return limits.whole - spent, (
-                f"a whole answer may take {limits.whole:g} s (VIGIL_LLM_TIMEOUT_SECONDS)"
-            )
+            return self._sent_at + limits.whole
+        silence = limits.silence if self.has_begun else limits.first_token
+        return min(self._clock() + silence, self._sent_at + limits.total)
+
+    def _reason(self, spent: float) -> str:
+        limits = self._limits
+        if not self._streams:
+            return f"a whole answer may take {limits.whole:g} s (VIGIL_LLM_TIMEOUT_SECONDS)"
+        if spent >= limits.total - _TIMER_SECONDS:
+            return f"an answer may take {limits.total:g} s in all (VIGIL_LLM_TOTAL_SECONDS)"
         if self.has_begun:
-            silence = (
-                limits.silence,
-                (f"it sent nothing for {limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"),
-            )
-        else:
-            silence = (
-                limits.first_token,
-                (
-                    f"no first token came in {limits.first_token:g} s (VIGIL_LLM_FIRST_TOKEN_SECONDS)"
-                ),
-            )
-        total = (
-            limits.total - spent,
-            (f"an answer may take {limits.total:g} s in all (VIGIL_LLM_TOTAL_SECONDS)"),
-        )
-        return min(silence, total)
+            return f"it sent nothing for {limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
+        return f"no first token came in {limits.first_token:g} s (VIGIL_LLM_FIRST_TOKEN_SECONDS)"
 
 
 class ModelServer:
@@ -125,6 +133,8 @@ class ModelServer:
         self.stream: Stream = stream
         self.is_openai = base_url is None or "//api.openai.com/" in base_url
         self.warn = warn
+        self._waiting: set[Patience] = set()
+        """Of the answers whose first token has not come."""
         self.client = AsyncOpenAI(
             api_key=api_key,
             base_url=base_url,
@@ -211,6 +221,7 @@ class ModelServer:
         `received` says what has come where nothing more does.
         """
         patience.received = received.in_words
+        self._waiting.add(patience)
         try:
             # What the SDK itself may time out on here is sending the request.
             limit = f"{self.limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
@@ -227,7 +238,12 @@ class ModelServer:
                         f"the answer of {self.name} is longer than {MAX_BODY_BYTES} bytes"
                     )
                 yield piece
+                if patience.has_begun:
+                    self._waiting.discard(patience)
+                    for other in self._waiting:
+                        other.server_answers()
         finally:
+            self._waiting.discard(patience)
             await opening.__aexit__(None, None, None)
 
     def _connection_error(self, error: openai.APIConnectionError, limit: str | None) -> VigilError:

@@ -244,6 +244,45 @@ async def test_an_answer_may_take_long_as_long_as_something_comes() -> None:
     assert answer.text == "Hi" * 9
 
 
+async def test_a_request_may_wait_while_the_server_answers_another() -> None:
+    """A server of one slot: the second request hears nothing for three times as long as a first token may take."""
+    slot = asyncio.Lock()
+
+    async def respond(connection: Connection) -> None:
+        async with slot:
+            await connection.head()
+            for _ in range(12):
+                await pausing(connection, HI, 0.15)
+            await connection.send(GOOD)
+
+    async with model_server(respond) as stand_in, speaking(stand_in, limits=QUICK) as provider:
+        answers = await asyncio.gather(
+            *(provider.complete(REQUEST, in_flight()) for _ in range(2)),
+        )
+    assert [each.text for each in answers] == ["Hi" * 13] * 2
+    assert len(stand_in.requests) == 2, "neither was sent again"
+
+
+async def test_a_request_that_waits_for_no_other_is_given_up() -> None:
+    """The server answers one request and never the other."""
+    answered = asyncio.Event()
+
+    async def respond(connection: Connection) -> None:
+        await connection.head()
+        if answered.is_set():
+            await asyncio.sleep(FOR_EVER)
+        answered.set()
+        await pausing(connection, HI, 0.2, HI, 0.2)
+        await connection.send(GOOD)
+
+    async with model_server(respond) as stand_in, speaking(stand_in, limits=QUICK) as provider:
+        first = asyncio.create_task(provider.complete(REQUEST, in_flight()))
+        await asyncio.wait_for(answered.wait(), 10)
+        with pytest.raises(AnswerTimeoutError, match="VIGIL_LLM_FIRST_TOKEN_SECONDS"):
+            await provider.complete(REQUEST, in_flight())
+        assert (await first).text == "HiHiHi"
+
+
 async def test_it_is_told_how_far_an_answer_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_module, "PROGRESS_SECONDS", 0.05)
     call = {"index": 0, "id": "a", "function": {"name": "look", "arguments": '{"x": 1}'}}
