@@ -62,7 +62,7 @@ test-chaos-short: $(VENV)/.installed-dev
 test-chaos: $(VENV)/.installed-dev  ## kill anybody at every point and at random, then write docs/guarantees.md (30 minutes)
 	@rm -f build/figures.json
 	@VIGIL_TEST_FIGURES=build/figures.json $(BIN)/python -m pytest -m chaos tests/chaos $(ARGS)
-	@$(BIN)/python -m tests.chaos.guarantees build/figures.json docs/guarantees.md
+	@$(BIN)/python -m tests.support.chaos.guarantees build/figures.json docs/guarantees.md
 	@cat docs/guarantees.md
 
 test-mutations: $(VENV)/.installed-dev  ## change a finished graph in 1,000 ways and more: `vigil verify` must find each, and nothing else (1 minute)

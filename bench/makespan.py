@@ -9,8 +9,8 @@ import sys
 from math import ceil
 from typing import Final
 
-from tests.cluster.stack import Stack
-from tests.cluster.watch import Watch
+from tests.support.cluster.stack import Stack
+from tests.support.cluster.watch import Watch
 
 QUERIES: Final = 20
 CALL_SECONDS: Final = 1.0

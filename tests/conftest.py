@@ -21,11 +21,11 @@ from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from shared.store import migrate
 from shared.store.database import Database
-from tests import engines
-from tests.engines import Nats, Postgres
-from tests.sandbox_prices import SANDBOX_PRICES
-from tests.seeds import first_seed, seed_count
-from tests.waiting import waited_for
+from tests.support import engines
+from tests.support.engines import Nats, Postgres
+from tests.support.sandbox_prices import SANDBOX_PRICES
+from tests.support.seeds import first_seed, seed_count
+from tests.support.waiting import waited_for
 
 TEMPLATE = "vigil_template"
 

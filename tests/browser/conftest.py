@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.chromium import chromium
-from tests.browser.watched import WIDE, Watched
-from tests.e2e.installation import MISSION, Installation, installed
+from tests.support.browser.chromium import chromium
+from tests.support.browser.watched import WIDE, Watched
+from tests.support.e2e.installation import MISSION, Installation, installed
 
 AGENT = "Battery watch"
 

@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import expect
 
 from shared.store.conversations import MAX_OPEN_TURNS
-from tests.browser import desk as desks
-from tests.browser import said
 from tests.browser.conftest import Known
-from tests.browser.desk import Desk
-from tests.browser.watched import Watched
+from tests.support.browser import desk as desks
+from tests.support.browser import said
+from tests.support.browser.desk import Desk
+from tests.support.browser.watched import Watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

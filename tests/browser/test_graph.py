@@ -6,10 +6,10 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import graphs
 from tests.browser.conftest import Known
-from tests.browser.graphs import HOSTILE, Told
-from tests.browser.watched import Watched
+from tests.support.browser import graphs
+from tests.support.browser.graphs import HOSTILE, Told
+from tests.support.browser.watched import Watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import desk as desks
 from tests.browser.conftest import Known, Opener
-from tests.browser.desk import Desk
-from tests.browser.watched import Watched
+from tests.support.browser import desk as desks
+from tests.support.browser.desk import Desk
+from tests.support.browser.watched import Watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

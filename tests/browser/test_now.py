@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Known, Opener
-from tests.browser.watched import Watched
+from tests.support.browser.watched import Watched
 
 pytestmark = pytest.mark.browser
 

@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Known
 from tests.browser.test_now import ENDS_MS, made, ordered
-from tests.browser.watched import WIDE, Watched
-from tests.e2e.installation import installed
-from tests.integration.levers import Sandbox
+from tests.support.browser.watched import WIDE, Watched
+from tests.support.e2e.installation import installed
+from tests.support.levers import Sandbox
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

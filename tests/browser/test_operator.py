@@ -6,7 +6,7 @@ from playwright.sync_api import expect
 
 from shared.store import ids
 from tests.browser.conftest import Known, Opener
-from tests.browser.watched import Watched
+from tests.support.browser.watched import Watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import AGENT, Known, Opener
-from tests.browser.watched import Watched
+from tests.support.browser.watched import Watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

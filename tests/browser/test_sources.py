@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import graphs
 from tests.browser.conftest import Known
-from tests.browser.graphs import OLD_QUOTE, Told
-from tests.browser.watched import Watched
+from tests.support.browser import graphs
+from tests.support.browser.graphs import OLD_QUOTE, Told
+from tests.support.browser.watched import Watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

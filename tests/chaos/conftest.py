@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from shared.runtime.bus import Bus
-from tests.chaos.figures import Figures
-from tests.chaos.house import House, database_of, lived_in
-from tests.chaos.visit import Visit, Visitor
-from tests.integration.levers import Sandbox
-from tests.seeds import first_seed, repeatable
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import House, database_of, lived_in
+from tests.support.chaos.visit import Visit, Visitor
+from tests.support.levers import Sandbox
+from tests.support.seeds import first_seed, repeatable
 
 
 @asynccontextmanager

@@ -7,10 +7,16 @@ import pytest
 
 from shared.crash_points import CrashPoint
 from tests.chaos.conftest import visited
-from tests.chaos.figures import Figures
-from tests.chaos.house import lived_in
-from tests.chaos.scenarios import Trial, differences, frozen_with_a_lease, joined_by_two, killed_at
-from tests.chaos.visit import Visitor
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import lived_in
+from tests.support.chaos.scenarios import (
+    Trial,
+    differences,
+    frozen_with_a_lease,
+    joined_by_two,
+    killed_at,
+)
+from tests.support.chaos.visit import Visitor
 
 pytestmark = pytest.mark.chaos
 

@@ -13,11 +13,11 @@ from shared.store.budgets.resting import CODE
 from shared.store.budgets.standings import Caps
 from shared.store.tables import Agent, DeadLetter, Iteration
 from tests.chaos.conftest import visited
-from tests.chaos.figures import Figures
-from tests.chaos.house import HASTY, lived_in
-from tests.chaos.monkey import Monkey
-from tests.chaos.visit import Visitor
-from tests.integration.spending import nothing_is_reserved
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import HASTY, lived_in
+from tests.support.chaos.monkey import Monkey
+from tests.support.chaos.visit import Visitor
+from tests.support.spending import nothing_is_reserved
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 

@@ -12,8 +12,8 @@ from shared.graph.canonical import canonical
 from shared.graph.scope import Scope
 from shared.store import prompts
 from shared.store.words import Phase
-from tests.chaos.visit import Visitor
-from tests.integration.configuring import configured, order_agent, reread
+from tests.support.chaos.visit import Visitor
+from tests.support.configuring import configured, order_agent, reread
 
 pytestmark = pytest.mark.chaos
 

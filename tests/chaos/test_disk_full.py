@@ -16,12 +16,12 @@ from shared.errors import TransientError
 from shared.store.tables import Agent, Call
 from shared.store.words import StepKind
 from tests.chaos.conftest import visited
-from tests.chaos.contained import ContainedPostgres, docker_answers
-from tests.chaos.figures import Figures
-from tests.chaos.house import House, lived_in
-from tests.chaos.scenarios import Trial, unharmed
-from tests.chaos.visit import Visit, Visitor
-from tests.waiting import until
+from tests.support.chaos.contained import ContainedPostgres, docker_answers
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import House, lived_in
+from tests.support.chaos.scenarios import Trial, unharmed
+from tests.support.chaos.visit import Visit, Visitor
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.chaos,

@@ -9,15 +9,15 @@ import pytest
 
 from shared.store.tables import Agent
 from shared.store.words import Phase
-from tests.chaos.claims import held_by, seconds_handed_over
 from tests.chaos.conftest import visited
-from tests.chaos.figures import Figures
-from tests.chaos.house import lived_in
-from tests.chaos.mission import INSIGHTS, QUERIES
-from tests.chaos.scenarios import Trial, unharmed
-from tests.chaos.visit import Visit, Visitor
-from tests.chaos.workers import WORKS_ON
-from tests.waiting import until
+from tests.support.chaos.claims import held_by, seconds_handed_over
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import lived_in
+from tests.support.chaos.mission import INSIGHTS, QUERIES
+from tests.support.chaos.scenarios import Trial, unharmed
+from tests.support.chaos.visit import Visit, Visitor
+from tests.support.chaos.workers import WORKS_ON
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.chaos
 

@@ -7,11 +7,11 @@ from typing import Final
 import pytest
 
 from shared.crash_points import CrashPoint
-from tests.chaos.figures import Figures
-from tests.chaos.mission import INSIGHTS, LLM_CALLS, QUERIES, SEARCHES
-from tests.chaos.scenarios import killed_at, killed_while_draining, unharmed
-from tests.chaos.visit import Visit, Visitor
-from tests.chaos.workers import WORKS_ON
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.mission import INSIGHTS, LLM_CALLS, QUERIES, SEARCHES
+from tests.support.chaos.scenarios import killed_at, killed_while_draining, unharmed
+from tests.support.chaos.visit import Visit, Visitor
+from tests.support.chaos.workers import WORKS_ON
 
 pytestmark = pytest.mark.chaos
 

@@ -13,11 +13,11 @@ from shared.events.topology import CONSUMERS
 from shared.graph.scope import Scope
 from shared.store.tables import Agent
 from tests.chaos.conftest import visited
-from tests.chaos.evidence import faults, result_of, told_since
-from tests.chaos.figures import Figures
-from tests.chaos.house import HASTY, lived_in
-from tests.chaos.monkey import Monkey
-from tests.chaos.visit import Visit, Visitor
+from tests.support.chaos.evidence import faults, result_of, told_since
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import HASTY, lived_in
+from tests.support.chaos.monkey import Monkey
+from tests.support.chaos.visit import Visit, Visitor
 
 pytestmark = pytest.mark.chaos
 

@@ -6,13 +6,13 @@ from typing import Final
 import pytest
 
 from shared.crash_points import CrashPoint
-from tests.chaos.claims import seconds_until_taken
 from tests.chaos.conftest import visited
-from tests.chaos.figures import Figures
-from tests.chaos.house import lived_in
-from tests.chaos.scenarios import Trial, unharmed
-from tests.chaos.visit import Visit, Visitor
-from tests.chaos.workers import WORKS_ON
+from tests.support.chaos.claims import seconds_until_taken
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import lived_in
+from tests.support.chaos.scenarios import Trial, unharmed
+from tests.support.chaos.visit import Visit, Visitor
+from tests.support.chaos.workers import WORKS_ON
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 

@@ -7,11 +7,11 @@ import pytest
 
 from shared.crash_points import CrashPoint
 from shared.store.words import StepKind
-from tests.chaos.figures import Figures
-from tests.chaos.lacking import LackingMission
-from tests.chaos.mission import INSIGHTS, QUERIES
-from tests.chaos.scenarios import killed_at, unharmed
-from tests.chaos.visit import Visit, Visitor
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.lacking import LackingMission
+from tests.support.chaos.mission import INSIGHTS, QUERIES
+from tests.support.chaos.scenarios import killed_at, unharmed
+from tests.support.chaos.visit import Visit, Visitor
 
 pytestmark = pytest.mark.chaos
 

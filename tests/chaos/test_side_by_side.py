@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.chaos.figures import Figures
-from tests.chaos.scenarios import frozen_with_a_lease, joined_by_two, unharmed
-from tests.chaos.visit import Visit, Visitor
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.scenarios import frozen_with_a_lease, joined_by_two, unharmed
+from tests.support.chaos.visit import Visit, Visitor
 
 pytestmark = pytest.mark.chaos
 

@@ -11,12 +11,12 @@ import pytest
 from shared.store import migrate
 from shared.store.tables import Agent
 from tests.chaos.conftest import visited
-from tests.chaos.figures import Figures
-from tests.chaos.house import lived_in
-from tests.chaos.scenarios import Trial, unharmed
-from tests.chaos.visit import Visit, Visitor
-from tests.chaos.workers import WORKS_ON
-from tests.made_up import history_with
+from tests.support.chaos.figures import Figures
+from tests.support.chaos.house import lived_in
+from tests.support.chaos.scenarios import Trial, unharmed
+from tests.support.chaos.visit import Visit, Visitor
+from tests.support.chaos.workers import WORKS_ON
+from tests.support.made_up import history_with
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 

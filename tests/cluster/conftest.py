@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.stack import Stack
-from tests.cluster.watch import Watch
+from tests.support.cluster.stack import Stack
+from tests.support.cluster.watch import Watch
 
 
 @pytest.fixture(scope="session")

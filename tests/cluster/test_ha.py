@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.stack import Stack, waited_for
-from tests.cluster.watch import Watch
+from tests.support.cluster.stack import Stack, waited_for
+from tests.support.cluster.watch import Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

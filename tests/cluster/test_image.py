@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from tests.cluster.stack import IMAGE, ROOT, Stack
+from tests.support.cluster.stack import IMAGE, Stack
+from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.cluster
 

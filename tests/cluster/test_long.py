@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.cluster.stack import SERVICES, Stack, waited_for
-from tests.cluster.watch import Watch
+from tests.support.cluster.stack import SERVICES, Stack, waited_for
+from tests.support.cluster.watch import Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.cluster.stack import Stack
-from tests.cluster.watch import Watch
+from tests.support.cluster.stack import Stack
+from tests.support.cluster.watch import Watch
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 

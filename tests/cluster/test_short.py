@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cluster.stack import SERVICES, Stack, waited_for
-from tests.cluster.watch import Watch
+from tests.support.cluster.stack import SERVICES, Stack, waited_for
+from tests.support.cluster.watch import Watch
 
 pytestmark = pytest.mark.cluster
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.stack import Stack
-from tests.cluster.watch import Watch
-from tests.integration.certificates import certified
+from tests.support.certificates import certified
+from tests.support.cluster.stack import Stack
+from tests.support.cluster.watch import Watch
 
 pytestmark = [
     pytest.mark.cluster,

@@ -12,8 +12,8 @@ from shared.errors import PermanentError
 from shared.events.codec import decode, encode
 from shared.events.models import EVENTS
 from shared.events.topology import CONSUMERS, PUBLISHES
-from tests.contracts import samples as released
-from tests.contracts.samples import samples
+from tests.support.contracts import samples as released
+from tests.support.contracts.samples import samples
 
 RELEASED = sorted(released.RELEASED.glob("*/vigil.*.json"))
 RELEASES = sorted(path for path in released.RELEASED.iterdir() if path.is_dir())

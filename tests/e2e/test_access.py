@@ -11,8 +11,8 @@ import httpx
 import psycopg
 import pytest
 
-from tests.e2e.installation import MISSION, Installation, installed
-from tests.waiting import waited_for
+from tests.support.e2e.installation import MISSION, Installation, installed
+from tests.support.waiting import waited_for
 
 NOWHERE = {"VIGIL_DATA": "/nonexistent"}
 """As on another machine."""

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.installation import CORPUS, MISSION, Installation, installed
-from tests.waiting import waited_for
+from tests.support.e2e.installation import MISSION, Installation, installed
+from tests.support.paths import CORPUS
+from tests.support.waiting import waited_for
 
 INTERRUPTED = 130
 DEMO_KEYS = {

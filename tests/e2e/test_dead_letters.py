@@ -10,9 +10,9 @@ import pytest
 
 from cli.keys import Keys
 from shared.events.permissions import inbox_prefix
-from tests.e2e.installation import MISSION, Installation, installed
-from tests.integration.levers import Sandbox
-from tests.waiting import waited_for
+from tests.support.e2e.installation import MISSION, Installation, installed
+from tests.support.levers import Sandbox
+from tests.support.waiting import waited_for
 
 UNREADABLE = b"\x00\xff junk"
 FUTURE = b'{"type": "vigil.query.v2.requested"}'

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.installation import Installation, installed
-from tests.receiver import Hit
+from tests.support.e2e.installation import Installation, installed
+from tests.support.receiver import Hit
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from cli.local.session import OPEN_FILES
 from shared.runtime.identity import SERVICES
 from shared.store.database import with_login
 from shared.store.rights import role_of
-from tests.e2e.installation import MISSION, Installation, installed
+from tests.support.e2e.installation import MISSION, Installation, installed
 
 REPOSITORY = Path(__file__).parents[2]
 TRUSTING = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
@@ -107,7 +107,7 @@ def test_another_user_gets_in_nowhere(vigil: Installation) -> None:
 
 def intrude(**asked: Any) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.e2e.intruder"],
+        [sys.executable, "-m", "tests.support.e2e.intruder"],
         input=json.dumps(asked),
         capture_output=True,
         text=True,

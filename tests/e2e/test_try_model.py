@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from cli.local.ports import free_port
-from tests.e2e.installation import Installation, installed
-from tests.stand_in import Said, as_stream, completion, said, standing_in
-from tests.waiting import waited_for
+from tests.support.e2e.installation import Installation, installed
+from tests.support.stand_in import Said, as_stream, completion, said, standing_in
+from tests.support.waiting import waited_for
 
 INTERRUPTED = 130
 KEY = "sk-of-the-owner"

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.runtime.settings import Settings
-from tests.integration.cluster import running
-from tests.integration.levers import Sandbox
+from tests.support.actors import running
+from tests.support.levers import Sandbox
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from shared.store import ids, steps, telling
 from shared.store.database import Database
 from shared.store.tables import Conversation, GraphNode, InboxItem, Message, Step
 from shared.store.words import ADVICE_TYPE, StepKind, StepStatus
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.levers import Sandbox
-from tests.integration.mission import Mission
-from tests.waiting import until
+from tests.support.actors import ended_iteration, running
+from tests.support.levers import Sandbox
+from tests.support.mission import Mission
+from tests.support.waiting import until
 
 
 async def test_advice_is_told_once_however_often_its_step_is_begun(

@@ -17,7 +17,7 @@ from shared.store.database import Database
 from shared.store.leases import Claimed, LeaseLostError
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
-from tests.integration.making import make_agent, make_iteration
+from tests.support.making import make_agent, make_iteration
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": []}
 INSIGHT = {"observation": "a", "relevant_node_ids": [], "synthesis_direction": "b"}

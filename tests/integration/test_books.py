@@ -9,7 +9,7 @@ from services.aggregator.settle import settle
 from shared.store import agents, steps
 from shared.store.budgets import books
 from shared.store.database import Database
-from tests.integration.spending import (
+from tests.support.spending import (
     NOTHING,
     TODAY,
     TOMORROW,

@@ -15,10 +15,10 @@ from shared.store.budgets.books import INSTALLATION
 from shared.store.budgets.standings import Caps
 from shared.store.database import Database
 from shared.store.tables import Agent, BudgetDay, Call, InboxItem
-from tests.integration.crowd import Crowd, agents_with_work, failed_steps, teach
-from tests.integration.levers import Sandbox
-from tests.integration.spending import book_faults, caps, nothing_is_reserved
-from tests.seeds import repeatable
+from tests.support.crowd import Crowd, agents_with_work, failed_steps, teach
+from tests.support.levers import Sandbox
+from tests.support.seeds import repeatable
+from tests.support.spending import book_faults, caps, nothing_is_reserved
 
 WORKERS = 32
 STEPS = {"agent": 16, "installation": 6}

@@ -25,8 +25,10 @@ from shared.store.database import Database
 from shared.store.in_flight import InFlight
 from shared.store.tables import Agent, Call, DeadLetter, Interaction
 from shared.store.words import PROMPTED, Phase
-from tests.integration.cluster import ended_iteration, running, told
-from tests.integration.configuring import (
+from tests.support.actors import ended_iteration, running, told
+from tests.support.concierge.making import configuration, edge_type, node_type
+from tests.support.concierge.making import types as typed
+from tests.support.configuring import (
     NAME,
     configured,
     order_again,
@@ -36,10 +38,8 @@ from tests.integration.configuring import (
     step_of,
     types_of,
 )
-from tests.integration.levers import Sandbox
-from tests.integration.making import MISSION, make_agent
-from tests.unit.concierge.making import configuration, edge_type, node_type
-from tests.unit.concierge.making import types as typed
+from tests.support.levers import Sandbox
+from tests.support.making import MISSION, make_agent
 
 
 @pytest.mark.usefixtures("concierge")

@@ -12,8 +12,8 @@ from shared.store.database import Database
 from shared.store.leases import Claimed
 from shared.store.tables import Agent, Interaction, Iteration, PromptVersion
 from shared.store.words import PROMPTED, Phase, PromptMaker
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.configuring import (
+from tests.support.actors import ended_iteration, running
+from tests.support.configuring import (
     NAME,
     configured,
     order_again,
@@ -24,8 +24,8 @@ from tests.integration.configuring import (
     step_of,
     types_of,
 )
-from tests.integration.levers import Sandbox
-from tests.integration.making import MISSION, make_agent, make_ready
+from tests.support.levers import Sandbox
+from tests.support.making import MISSION, make_agent, make_ready
 
 
 @pytest.mark.usefixtures("concierge")

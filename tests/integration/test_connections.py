@@ -26,7 +26,7 @@ from shared.runtime.connections import (
     ConnectionLimits,
     protocol_of,
 )
-from tests.waiting import until
+from tests.support.waiting import until
 
 LIVE: Final = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
 UPLOAD: Final = b"POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"

@@ -11,7 +11,7 @@ from shared.store.database import Database
 from shared.store.secrets import digest_of, new_token
 from shared.store.tables import ApiToken, BrowserSession, SignInLink, User
 from shared.store.words import AccessScope, CredentialKind
-from tests.integration.making import make_agent
+from tests.support.making import make_agent
 
 
 async def test_no_table_holds_a_secret(database: Database) -> None:

@@ -15,7 +15,7 @@ from shared.store.database import Database
 from shared.store.direct import Direct
 from shared.store.tables import GraphNodeType, User
 from shared.store.within import within
-from tests.integration.making import make_agent
+from tests.support.making import make_agent
 
 
 @pytest.fixture

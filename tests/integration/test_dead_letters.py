@@ -19,9 +19,12 @@ from shared.runtime.settings import Settings
 from shared.store import dead_letters
 from shared.store.database import Database
 from shared.store.words import StepStatus
-from tests.integration.api.asking import assert_problem, client_of
-from tests.integration.cluster import running
-from tests.integration.letters import (
+from tests.integration.test_trouble import nothing
+from tests.integration.test_work import observer, status_is
+from tests.integration.test_work import running as running_actor
+from tests.support.actors import running
+from tests.support.api.asking import assert_problem, client_of
+from tests.support.letters import (
     MISPLACED,
     SUBJECT,
     UNKNOWN,
@@ -35,11 +38,8 @@ from tests.integration.letters import (
     say,
     told,
 )
-from tests.integration.making import make_agent, make_iteration
-from tests.integration.test_trouble import nothing
-from tests.integration.test_work import observer, status_is
-from tests.integration.test_work import running as running_actor
-from tests.waiting import until
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 FUTURE = b'{"type": "vigil.iteration.v2.started"}'
 POISON = {

@@ -11,13 +11,13 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import DeadLetter
-from tests.integration.account import Account, account_of
-from tests.integration.cluster import BUILDERS, ended_iteration, idle, running, told
-from tests.integration.disorder import disordered
-from tests.integration.levers import Sandbox
-from tests.integration.mission import Mission
-from tests.seeds import repeatable
-from tests.waiting import until
+from tests.support.account import Account, account_of
+from tests.support.actors import BUILDERS, ended_iteration, idle, running, told
+from tests.support.disorder import disordered
+from tests.support.levers import Sandbox
+from tests.support.mission import Mission
+from tests.support.seeds import repeatable
+from tests.support.waiting import until
 
 AT_THE_SAME_TIME = 3
 """Agents whose events are disordered together."""

@@ -23,12 +23,12 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.cluster import running
-from tests.integration.making import make_agent, make_iteration
 from tests.integration.test_aggregate import now, planned, told
 from tests.integration.test_scheduler import GRACE_SECONDS, ago, change, said_again
 from tests.integration.test_work import subjects_told
-from tests.waiting import until
+from tests.support.actors import running
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 ENDS = ("iteration.completed", "iteration.failed")
 

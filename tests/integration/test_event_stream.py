@@ -16,9 +16,9 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store import agents
 from shared.store.database import Database
-from tests.integration.api.asking import assert_problem
-from tests.integration.making import make_agent
-from tests.integration.streams import (
+from tests.support.api.asking import assert_problem
+from tests.support.making import make_agent
+from tests.support.streams import (
     END,
     GAP,
     Serving,

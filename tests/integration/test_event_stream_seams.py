@@ -12,8 +12,8 @@ from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.making import make_agent
-from tests.integration.streams import (
+from tests.support.making import make_agent
+from tests.support.streams import (
     END,
     GAP,
     Serving,

@@ -14,9 +14,9 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.api.signed_in import token_of
-from tests.integration.making import make_agent
-from tests.integration.streams import (
+from tests.support.api.signed_in import token_of
+from tests.support.making import make_agent
+from tests.support.streams import (
     END,
     GAP,
     OwnersApi,

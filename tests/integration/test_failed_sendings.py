@@ -30,8 +30,7 @@ from shared.store.reading import iterations as reading_iterations
 from shared.store.reading import runs
 from shared.store.tables import Call, Interaction, Step
 from shared.store.words import Phase
-from tests.integration.spending import Kept, Spender, nothing_is_reserved, whole_day
-from tests.model_server import (
+from tests.support.model_server import (
     Connection,
     ModelStandIn,
     Respond,
@@ -41,6 +40,7 @@ from tests.model_server import (
     events,
     model_server,
 )
+from tests.support.spending import Kept, Spender, nothing_is_reserved, whole_day
 
 COST = read_prices().tokens_usd("m", 11, 7)
 HTML = b"<html><body>Sign in to the proxy</body></html>"

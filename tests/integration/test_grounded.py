@@ -19,13 +19,13 @@ from shared.store.database import Database
 from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source
 from shared.store.words import Phase
 from shared.tools import Json
-from tests.committing import COMMITTED, SURE
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.graph.chance import Chance
-from tests.integration.graph.mutations import MUTATIONS, name_of
 from tests.integration.graph.test_mutations import breaks
-from tests.integration.making import make_agent
-from tests.seeds import repeatable
+from tests.support.actors import ended_iteration, running
+from tests.support.committing import COMMITTED, SURE
+from tests.support.graph.chance import Chance
+from tests.support.graph.mutations import MUTATIONS, name_of
+from tests.support.making import make_agent
+from tests.support.seeds import repeatable
 
 ROUNDS: Final = 2
 """Of one mutation of each kind, where $VIGIL_TEST_SEEDS asks for no others."""

@@ -29,10 +29,10 @@ from shared.store.iterations import Started
 from shared.store.leases import Claimed
 from shared.store.tables import Agent, Call, Step
 from shared.store.words import CallKind, Phase, StepStatus
-from tests.integration.cluster import running
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent, make_iteration
-from tests.waiting import until
+from tests.support.actors import running
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 NEVER_SECONDS = 3600.0
 QUESTION = "Who makes batteries in Europe?"

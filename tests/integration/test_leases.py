@@ -19,9 +19,9 @@ from shared.store.leases import (
     NotYet,
 )
 from shared.store.tables import Step
-from tests.integration.making import make_agent, make_iteration
-from tests.locked import SLOW_COMMIT, slow_commits
-from tests.waiting import until
+from tests.support.locked import SLOW_COMMIT, slow_commits
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 
 async def new_step(database: Database) -> Step:

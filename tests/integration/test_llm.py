@@ -22,9 +22,9 @@ from shared.store.reading.shapes import RepairEvent
 from shared.store.tables import Agent, Call, Interaction
 from shared.store.words import Phase
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent, make_iteration
-from tests.sandbox_prices import SANDBOX_PRICES
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent, make_iteration
+from tests.support.sandbox_prices import SANDBOX_PRICES
 
 
 class Shape(BaseModel):

@@ -9,8 +9,8 @@ from shared.store import in_flight, iterations
 from shared.store.database import Database
 from shared.store.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Step
 from shared.store.words import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKind, StepStatus
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.making import make_agent
+from tests.support.actors import ended_iteration, running
+from tests.support.making import make_agent
 
 
 async def ask_to_run(database: Database, agent: Agent) -> None:

@@ -16,10 +16,10 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Call, DeadLetter, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.cluster import BUILDERS, running, supervised
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent
-from tests.waiting import until
+from tests.support.actors import BUILDERS, running, supervised
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent
+from tests.support.waiting import until
 
 AGENTS = 3
 QUERIES = 2

@@ -14,8 +14,8 @@ from shared.mail.letter import address
 from shared.mail.mailer import Mailer
 from shared.mail.server import MailServer
 from shared.runtime.settings import Settings
-from tests.integration.certificates import authority, signed
-from tests.postbox import Postbox, open_postbox
+from tests.support.certificates import authority, signed
+from tests.support.postbox import Postbox, open_postbox
 
 PASSWORD = "p@ss/wörd"
 LOGIN = "vigil:p%40ss%2Fw%C3%B6rd"

@@ -12,8 +12,8 @@ import pytest
 
 from shared.errors import TransientError
 from shared.store import migrate
-from tests.made_up import history_with
-from tests.waiting import until
+from tests.support.made_up import history_with
+from tests.support.waiting import until
 
 NEW_COLUMN: Final = 'op.add_column("users", sa.Column("added_later", sa.Text(), nullable=True))'
 NEW_INDEX: Final = 'create_index_beside_writers("users_added_idx", "users", ["name"])'

@@ -18,7 +18,7 @@ from shared.store.paid_calls import Bounds, Opened
 from shared.store.round_trip import RoundTrip
 from shared.store.unit_of_work import UnitOfWork
 from shared.store.words import CallKind, Phase
-from tests.integration.spending import (
+from tests.support.spending import (
     NOTHING,
     Amount,
     Spender,

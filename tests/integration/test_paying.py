@@ -22,8 +22,8 @@ from shared.store.storable import storable
 from shared.store.tables import Agent, Call, Source, Step
 from shared.store.words import Phase
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent, make_iteration
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent, make_iteration
 
 
 @pytest.fixture

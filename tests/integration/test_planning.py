@@ -13,9 +13,9 @@ from shared.store.investigations import Wanted
 from shared.store.iterations import Started
 from shared.store.tables import InvestigationRequest, Iteration, Step
 from shared.store.words import Stage, StepKind, StepStatus
-from tests.integration.making import make_agent, make_iteration
-from tests.locked import is_waited_for
-from tests.waiting import until
+from tests.support.locked import is_waited_for
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": ["c"]}
 INSIGHT = {"observation": "a", "relevant_node_ids": [], "synthesis_direction": "b"}

@@ -15,7 +15,7 @@ from shared.store.leases import Claimed, Lease
 from shared.store.steps import Pauses
 from shared.store.tables import Call, Iteration, Step
 from shared.store.words import IterationStatus
-from tests.integration.spending import Spender
+from tests.support.spending import Spender
 
 PATIENCE_SECONDS = 1800.0
 

@@ -13,7 +13,7 @@ from shared.errors import PermanentError, TransientError
 from shared.events.provision import provision, wanted
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.bus import Bus
-from tests.waiting import until
+from tests.support.waiting import until
 
 DAY_SECONDS = 86400.0
 SOME_BYTES = 10_000_000

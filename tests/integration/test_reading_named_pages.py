@@ -16,11 +16,11 @@ from shared.runtime.settings import Settings
 from shared.search.client import SearchClient
 from shared.store.database import Database
 from shared.store.words import Phase, StepKind
-from tests.integration.injection.corpus import HostilePage
-from tests.integration.injection.victim import Victim, make_victim
-from tests.integration.injection.web import Web
-from tests.integration.levers import Sandbox
-from tests.integration.sandbox.serving import serving_app
+from tests.support.injection.corpus import HostilePage
+from tests.support.injection.victim import Victim, make_victim
+from tests.support.injection.web import Web
+from tests.support.levers import Sandbox
+from tests.support.sandbox.serving import serving_app
 
 PAGE = HostilePage(
     "found", "en", "none", "Found", "Lithium, and a link: https://linked.example", ()

@@ -24,10 +24,10 @@ from shared.store import steps, telling
 from shared.store.database import Database
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
-from tests.integration.making import make_agent, make_iteration
 from tests.integration.test_aggregate import planned, told
 from tests.integration.test_scheduler import GRACE_SECONDS, ago, change, said_again
-from tests.waiting import until
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 
 @asynccontextmanager

@@ -24,10 +24,10 @@ from shared.store.tables import (
     Step,
 )
 from shared.store.words import IterationStatus, Phase, Stage, StepKind, StepStatus
-from tests.committing import SURE
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent
+from tests.support.actors import ended_iteration, running
+from tests.support.committing import SURE
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent
 
 ASKED = "Output of Togo in 2025"
 OBSERVED = "Togo grows faster than it did in 2024, by its own figures"

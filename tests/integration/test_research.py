@@ -15,7 +15,7 @@ from shared.search.client import SearchClient
 from shared.store import in_flight
 from shared.store.in_flight import MAX_FAILED_LOOKS
 from shared.tools import Json, ToolRefusalError
-from tests.integration.sandbox.serving import serving_app
+from tests.support.sandbox.serving import serving_app
 
 PENDING = (200, {"status": "pending"})
 AWAY = (503, {"detail": {"error": "away"}})

@@ -15,10 +15,10 @@ from shared.store.budgets.resting import BudgetUsedUpError
 from shared.store.database import Database
 from shared.store.tables import Agent, DeadLetter, InboxItem
 from shared.store.words import IterationStatus
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent
-from tests.integration.spending import (
+from tests.support.actors import ended_iteration, running
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent
+from tests.support.spending import (
     TODAY,
     TOMORROW,
     Spender,

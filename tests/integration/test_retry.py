@@ -21,9 +21,11 @@ from shared.store.database import Database
 from shared.store.leases import AlreadyEnded
 from shared.store.tables import Agent, Call, Interaction, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.api.asking import assert_problem, client_of
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.failing import (
+from tests.integration.test_work import running as running_actor
+from tests.integration.test_work import status_is, step_now
+from tests.support.actors import ended_iteration, running
+from tests.support.api.asking import assert_problem, client_of
+from tests.support.failing import (
     breaks,
     claimed,
     end_iteration,
@@ -31,12 +33,10 @@ from tests.integration.failing import (
     researcher,
     works,
 )
-from tests.integration.letters import listed, none_left, one_letter, retried, told
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent, make_iteration
-from tests.integration.test_work import running as running_actor
-from tests.integration.test_work import status_is, step_now
-from tests.waiting import until
+from tests.support.letters import listed, none_left, one_letter, retried, told
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 # When the word of an iteration's end was heard has nothing to do with its retries.
 OF_TELLING = {

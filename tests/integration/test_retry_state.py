@@ -20,8 +20,10 @@ from shared.store.database import Database
 from shared.store.leases import AlreadyEnded, Claimed
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepStatus
-from tests.integration.cluster import running
-from tests.integration.failing import (
+from tests.integration.test_work import running as running_actor
+from tests.integration.test_work import status_is, step_now
+from tests.support.actors import running
+from tests.support.failing import (
     ago,
     change,
     claimed,
@@ -30,10 +32,8 @@ from tests.integration.failing import (
     wish,
     works,
 )
-from tests.integration.letters import rows, told
-from tests.integration.test_work import running as running_actor
-from tests.integration.test_work import status_is, step_now
-from tests.waiting import until
+from tests.support.letters import rows, told
+from tests.support.waiting import until
 
 GRACE_SECONDS = 15.0
 

@@ -22,7 +22,7 @@ from shared.runtime.settings import Settings
 from tests.integration.test_trouble import nothing, ready
 from tests.integration.test_work import observer
 from tests.integration.test_work import running as running_actor
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 class Closed:

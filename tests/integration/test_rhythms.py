@@ -17,14 +17,14 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Iteration
 from shared.store.words import IterationStatus
-from tests.engines import Postgres
-from tests.integration.cluster import running
-from tests.integration.making import make_agent
 from tests.integration.test_aggregate import now
 from tests.integration.test_ends_told import overdue
 from tests.integration.test_reconciler import another_lost_one, resent
 from tests.integration.test_work import subjects_told
-from tests.waiting import until
+from tests.support.actors import running
+from tests.support.engines import Postgres
+from tests.support.making import make_agent
+from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from shared.store.database import Database
 from shared.store.direct import Direct
 from shared.store.round_trip import Asked, RoundTrip
 from shared.store.tables import User
-from tests.waiting import until
+from tests.support.waiting import until
 
 _NUMBER = Direct("select cast(:number as integer) as it")
 _NAMES = Direct("select name from users order by name")

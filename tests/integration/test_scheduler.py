@@ -15,7 +15,7 @@ from shared.store.database import Database
 from shared.store.leases import Claimed
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.making import make_agent, make_iteration
+from tests.support.making import make_agent, make_iteration
 
 GRACE_SECONDS = 15.0
 

@@ -27,12 +27,12 @@ from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.cluster import running
-from tests.integration.making import make_agent
 from tests.integration.test_trouble import nothing
 from tests.integration.test_work import observer
 from tests.integration.test_work import running as running_actor
-from tests.waiting import until
+from tests.support.actors import running
+from tests.support.making import make_agent
+from tests.support.waiting import until
 
 REPLICAS = 3
 CLOCK_SECONDS = (-60.0, 0.0, 60.0)
@@ -75,7 +75,7 @@ class Replica:
         }
 
     async def keep(self) -> None:
-        command = ["-m", "tests.integration.shifted", str(self.clock_seconds), "scheduler"]
+        command = ["-m", "tests.support.shifted", str(self.clock_seconds), "scheduler"]
         while True:
             with self.log.open("ab") as log:
                 self._process = await asyncio.create_subprocess_exec(

@@ -20,7 +20,7 @@ from shared.search.client import SearchClient
 from shared.store import in_flight
 from shared.store.storable import storable
 from shared.tools import Json
-from tests.integration.sandbox.serving import serving_app
+from tests.support.sandbox.serving import serving_app
 
 RESULT: Final = {"title": "A", "url": "https://a.example/", "content": "Text."}
 HOSTILE: Final[dict[str, bytes]] = {

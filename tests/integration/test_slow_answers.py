@@ -31,12 +31,12 @@ from shared.store.reading import agents, iterations
 from shared.store.reading.shapes import RunningCall
 from shared.store.tables import Agent, BudgetDay, Call, Iteration
 from shared.store.words import CallKind, IterationStatus
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.making import make_agent
-from tests.integration.sandbox.serving import serving_app
 from tests.integration.test_work import running as running_actor
 from tests.integration.test_work import settled, started
-from tests.waiting import until
+from tests.support.actors import ended_iteration, running
+from tests.support.making import make_agent
+from tests.support.sandbox.serving import serving_app
+from tests.support.waiting import until
 
 PLAN = json.dumps(
     {"queries": [{"objective": "x", "reasoning": "", "searchHints": []}], "insights": []}

@@ -7,7 +7,7 @@ import pytest
 
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.integration.cluster import BUILDERS
+from tests.support.actors import BUILDERS
 
 
 async def test_an_actor_that_misses_the_word_while_it_starts_stops_all_the_same(

@@ -17,7 +17,7 @@ from shared.events.tail import Told, follow, listening
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.waiting import until
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.api.signed_in import token_of
-from tests.integration.making import make_agent
-from tests.integration.streams import OwnersApi, Reachable, concluded, learned, publish, serving
+from tests.support.api.signed_in import token_of
+from tests.support.making import make_agent
+from tests.support.streams import OwnersApi, Reachable, concluded, learned, publish, serving
 
 PATIENCE_SECONDS = 30
 

@@ -20,7 +20,7 @@ from shared.runtime.credentials import credentials_of
 from shared.runtime.provision import provision_stream
 from shared.runtime.reaching import bus_of
 from shared.runtime.settings import Settings
-from tests.integration.certificates import Pair, authority, signed
+from tests.support.certificates import Pair, authority, signed
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not here"

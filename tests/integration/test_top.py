@@ -11,9 +11,9 @@ from shared.store import leases, telling
 from shared.store.database import Database
 from shared.store.leases import Claimed
 from shared.store.reading.crew import Crew, Leases, crew
-from tests.integration.cluster import running
-from tests.integration.making import make_agent, make_iteration
-from tests.waiting import until
+from tests.support.actors import running
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 
 async def read(database: Database) -> Crew:

@@ -33,12 +33,12 @@ from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.tables import DeadLetter, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.cluster import BUILDERS, ended_iteration, idle, running, told
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent
 from tests.integration.test_work import observer, settled, started, status_is
 from tests.integration.test_work import running as running_actor
-from tests.waiting import until
+from tests.support.actors import BUILDERS, ended_iteration, idle, running, told
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent
+from tests.support.waiting import until
 
 EVERYBODY = tuple(BUILDERS)
 

@@ -14,8 +14,8 @@ from shared.store.database import Database
 from shared.store.direct import Direct
 from shared.store.tables import User
 from shared.store.unit_of_work import UnitOfWork
-from tests.locked import SLOW_COMMIT, slow_commits
-from tests.waiting import until
+from tests.support.locked import SLOW_COMMIT, slow_commits
+from tests.support.waiting import until
 
 _COUNT = Direct(select(func.count()).select_from(User).where(User.name == bindparam("called")))
 

@@ -30,12 +30,12 @@ from shared.store.in_flight import InFlight
 from shared.store.leases import Claimed
 from shared.store.tables import Interaction, Step
 from shared.store.words import Phase, StepKind
-from tests.integration.injection.corpus import HostilePage
-from tests.integration.injection.victim import Victim, make_victim
-from tests.integration.injection.web import Web
-from tests.integration.levers import Sandbox
-from tests.integration.making import MISSION, make_agent, make_iteration
-from tests.integration.sandbox.serving import serving_app
+from tests.support.injection.corpus import HostilePage
+from tests.support.injection.victim import Victim, make_victim
+from tests.support.injection.web import Web
+from tests.support.levers import Sandbox
+from tests.support.making import MISSION, make_agent, make_iteration
+from tests.support.sandbox.serving import serving_app
 
 SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
 PAGE = HostilePage("found", "en", "none", "Ewoyaa", SENTENCE, ())

@@ -22,8 +22,8 @@ from shared.store.database import Database
 from shared.store.leases import Claimed
 from shared.store.tables import Agent, Call
 from shared.store.words import Phase
-from tests.integration.levers import Sandbox
-from tests.integration.spending import (
+from tests.support.levers import Sandbox
+from tests.support.spending import (
     Kept,
     Spender,
     book_faults,

@@ -22,9 +22,9 @@ from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.tables import DeadLetter, Step
 from shared.store.words import StepKind, StepStatus
-from tests.integration.cluster import told
-from tests.integration.making import make_agent, make_iteration
-from tests.waiting import until
+from tests.support.actors import told
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
 
 Run = Callable[[Work], Awaitable[None]]
 

@@ -11,8 +11,8 @@ from alembic.script import ScriptDirectory
 from shared.store import migrate
 from shared.store.migrations.indexes import create_index_beside_writers
 from shared.store.tables import Base
-from tests.unit import expanding
-from tests.unit.expanding import faults
+from tests.support import expanding
+from tests.support.expanding import faults
 
 BEFORE_ANY_RELEASE: Final = {
     "0003: makes index iterations_untold_idx of iterations, which can be large",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.guarantees import NOT_MEASURED, PROMISES, page
+from tests.support.chaos.guarantees import NOT_MEASURED, PROMISES, page
 
 TESTS = Path(__file__).parents[1]
 NOTHING = {"measured_on": "today", "machine": "none", "counts": {}, "seconds": {}}

@@ -25,7 +25,7 @@ from shared.store.reading import cursors
 from shared.store.storable import error_text, storable
 from shared.tools import ToolRefusalError
 from shared.webhooks.url import checked
-from tests.hostile import JSON, STRINGS
+from tests.support.hostile import JSON, STRINGS
 
 Reader = Callable[[str], Any]
 Refusals = tuple[type[Exception], ...]

@@ -20,7 +20,7 @@ from services.aggregator.join import (
 )
 from services.aggregator.state import Ended, State
 from shared.store.words import Stage
-from tests.unit.join_worlds import ADVISE, OBSERVE, START, named
+from tests.support.join_worlds import ADVISE, OBSERVE, START, named
 
 Q1, Q2, I1, I2 = (named(name) for name in ("q1", "q2", "i1", "i2"))
 A1, A2 = named("analysis 1"), named("analysis 2")

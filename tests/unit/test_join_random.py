@@ -26,8 +26,7 @@ from services.aggregator.join import (
 )
 from services.aggregator.state import Ended, Part, State
 from shared.store.words import Stage, StepKind
-from tests.seeds import repeatable
-from tests.unit.join_worlds import (
+from tests.support.join_worlds import (
     ITERATION,
     OBSERVE,
     QUERIES_A_ROUND,
@@ -38,6 +37,7 @@ from tests.unit.join_worlds import (
     in_some_order,
     with_deadline,
 )
+from tests.support.seeds import repeatable
 
 WORLDS = 50_000
 """Three sequences of ticks in each."""

@@ -23,7 +23,7 @@ from services.aggregator.join import (
 )
 from services.aggregator.state import Ended, Lack, NewInsight, NewQuery, Part
 from shared.store.words import Stage, StepKind
-from tests.unit.join_worlds import ADVISE, INSIGHTS, OBSERVE, QUERIES, START, named
+from tests.support.join_worlds import ADVISE, INSIGHTS, OBSERVE, QUERIES, START, named
 
 Q1, Q2, Q3, Q4 = QUERIES[:4]
 I1, I2, I3 = INSIGHTS[:3]

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from services.api import app as api
 from shared.runtime.settings import Settings
-from tests.integration.cluster import BUILDERS
+from tests.support.actors import BUILDERS
 
 NOBODY: list[str] = []
 MODEL = ["model"]

@@ -11,7 +11,7 @@ import pytest
 from shared.llm.answers import WHOLE, AnswerError, FailureKind
 from shared.llm.chat import ChatAnswer
 from shared.llm.server import Stream
-from tests.model_server import (
+from tests.support.model_server import (
     REQUEST,
     USAGE,
     Connection,

@@ -18,7 +18,7 @@ from shared.store import in_flight as in_flight_module
 from shared.store.embeddings import EmbeddingRequest
 from shared.store.in_flight import CallLostError, InFlight
 from shared.store.tables.meaning import DIMENSIONS
-from tests.model_server import REQUEST, Connection, canned, in_flight, model_server
+from tests.support.model_server import REQUEST, Connection, canned, in_flight, model_server
 
 USAGE = {"input_tokens": 11, "output_tokens": 7}
 HI = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}

@@ -21,7 +21,7 @@ from shared.llm.server import (
 from shared.llm.structured import response_format
 from shared.retry_after import retry_after_seconds
 from shared.tools.schemas import without_max_items
-from tests.model_server import (
+from tests.support.model_server import (
     REQUEST,
     USAGE,
     Connection,

@@ -17,8 +17,8 @@ from shared.llm.chat import ChatRequest
 from shared.llm.prices import SHIPPED, Prices, read_prices
 from shared.runtime.outside import prices_of
 from shared.runtime.settings import Settings
-from tests.hostile import MANY_DIGITS
-from tests.sandbox_prices import SANDBOX_PRICES
+from tests.support.hostile import MANY_DIGITS
+from tests.support.sandbox_prices import SANDBOX_PRICES
 
 MESSAGES = st.lists(
     st.fixed_dictionaries(

@@ -18,8 +18,8 @@ from shared.llm.repair import (
     read_json,
     without_repeats,
 )
-from tests.seeds import first_seed, repeatable, seed_count
-from tests.unit.mutating import broken_text, damaged
+from tests.support.mutating import broken_text, damaged
+from tests.support.seeds import first_seed, repeatable, seed_count
 
 
 class Item(BaseModel):

@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.search.client import SearchClient
-from tests.model_server import Connection, Respond, canned, model_server
+from tests.support.model_server import Connection, Respond, canned, model_server
 
 
 async def failing(respond: Respond) -> VigilError:

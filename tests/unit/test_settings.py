@@ -15,7 +15,7 @@ from shared.runtime import process
 from shared.runtime.credentials import credentials_of
 from shared.runtime.database_url import database_url_of
 from shared.runtime.settings import LARGEST, Settings
-from tests.hostile import DATES, MANY_DIGITS, NUMBERS
+from tests.support.hostile import DATES, MANY_DIGITS, NUMBERS
 
 
 def test_secrets_are_read_from_files_of_several_directories(

@@ -13,8 +13,8 @@ from shared.llm.chat import ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import arguments_of, call_repairs, understood
 from shared.tools import Arguments, Json, StateTool
-from tests.seeds import first_seed, repeatable, seed_count
-from tests.unit.mutating import broken_text, damaged
+from tests.support.mutating import broken_text, damaged
+from tests.support.seeds import first_seed, repeatable, seed_count
 
 NODE = "85d48d86-daca-506d-8dce-f463264aab4d"
 GIVEN: Json = {

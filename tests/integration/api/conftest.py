@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from shared.runtime.settings import Settings
-from tests.integration.api.asking import client_of
+from tests.support.api.asking import client_of
 
 
 @pytest.fixture

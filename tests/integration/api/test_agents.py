@@ -8,8 +8,8 @@ import pytest
 
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.api.asking import MISSION, assert_problem, client_of, created
-from tests.integration.api.rows import an_iteration
+from tests.support.api.asking import MISSION, assert_problem, client_of, created
+from tests.support.api.rows import an_iteration
 
 
 async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.AsyncClient) -> None:

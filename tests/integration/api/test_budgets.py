@@ -13,8 +13,8 @@ from shared.store import ids, iterations
 from shared.store.database import Database
 from shared.store.tables import Agent, Call, Interaction, Iteration, Step
 from shared.store.words import CallKind, Phase
-from tests.integration.api.asking import assert_problem, client_of, created
-from tests.integration.api.rows import an_iteration, row_of
+from tests.support.api.asking import assert_problem, client_of, created
+from tests.support.api.rows import an_iteration, row_of
 
 NO_CAPS = {"usd_per_day": None, "calls_per_day": None, "left_usd": None, "left_calls": None}
 

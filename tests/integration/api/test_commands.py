@@ -13,10 +13,10 @@ from cli.errors import BadInputError, CommandError
 from cli.main import build_app
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.committing import COMMITTED
-from tests.integration.api.full import AGENT, SAID, Full, full_agent
-from tests.integration.api.serving import served
-from tests.integration.api.signed_in import token_of
+from tests.support.api.full import AGENT, SAID, Full, full_agent
+from tests.support.api.serving import served
+from tests.support.api.signed_in import token_of
+from tests.support.committing import COMMITTED
 
 
 class Vigil:

@@ -11,12 +11,12 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.words import PROMPTED, AgentStatus
-from tests.integration.api.asking import MISSION, assert_problem, client_of, created, stranger_to
-from tests.integration.api.rows import row_of
-from tests.integration.api.signed_in import SignedIn
-from tests.integration.cluster import running, told
-from tests.integration.making import PROMPTS, make_ready
-from tests.waiting import until
+from tests.support.actors import running, told
+from tests.support.api.asking import MISSION, assert_problem, client_of, created, stranger_to
+from tests.support.api.rows import row_of
+from tests.support.api.signed_in import SignedIn
+from tests.support.making import PROMPTS, make_ready
+from tests.support.waiting import until
 
 
 async def ready(api: httpx.AsyncClient, database: Database, **wanted: Any) -> dict[str, Any]:

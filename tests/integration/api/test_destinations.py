@@ -12,9 +12,9 @@ from shared.runtime.settings import Settings
 from shared.store import deliveries, destinations
 from shared.store.database import Database
 from shared.store.tables import Delivery, WebhookSecret
-from tests.integration.api.asking import assert_problem, client_of, created
-from tests.integration.api.rows import row_of
-from tests.integration.courier.rows import make_items
+from tests.support.api.asking import assert_problem, client_of, created
+from tests.support.api.rows import row_of
+from tests.support.courier.rows import make_items
 
 URL = "https://hooks.example.org/vigil"
 MAIL: dict[str, Any] = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "vigil@example.org"}

@@ -5,9 +5,9 @@ import pytest
 from sqlalchemy import text
 
 from shared.store.database import Database
-from tests.integration.api.asking import assert_problem, created
-from tests.integration.api.full import AGENT, Full, full_agent
-from tests.integration.api.rows import an_iteration
+from tests.support.api.asking import assert_problem, created
+from tests.support.api.full import AGENT, Full, full_agent
+from tests.support.api.rows import an_iteration
 
 
 @pytest.fixture

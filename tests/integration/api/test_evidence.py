@@ -9,8 +9,8 @@ from sqlalchemy import func, update
 
 from shared.store.database import Database
 from shared.store.tables import Source
-from tests.integration.api.asking import assert_problem
-from tests.integration.api.full import AGENT, Full, full_agent
+from tests.support.api.asking import assert_problem
+from tests.support.api.full import AGENT, Full, full_agent
 
 OLDER, NEWER = ("https://press.example/2024", "https://press.example/2025")
 

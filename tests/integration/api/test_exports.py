@@ -14,9 +14,9 @@ from shared.errors import TransientError
 from shared.graph.scope import Scope
 from shared.store.database import Database
 from shared.store.tables import Agent
-from tests.integration.api.asking import assert_problem
-from tests.integration.api.full import AGENT, Full, full_agent
-from tests.integration.api.rows import forget_pages, row_of
+from tests.support.api.asking import assert_problem
+from tests.support.api.full import AGENT, Full, full_agent
+from tests.support.api.rows import forget_pages, row_of
 
 
 @pytest.fixture

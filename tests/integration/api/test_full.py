@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from shared.store.database import Database
-from tests.integration.api.asking import assert_problem
-from tests.integration.api.full import AGENT, PLAN, SAID, Full, full_agent
+from tests.support.api.asking import assert_problem
+from tests.support.api.full import AGENT, PLAN, SAID, Full, full_agent
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from shared.runtime.settings import Settings
-from tests.integration.api.asking import MISSION, assert_problem, client_of
+from tests.support.api.asking import MISSION, assert_problem, client_of
 
 JSON = {"content-type": "application/json"}
 LIMIT = 4096

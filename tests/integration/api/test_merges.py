@@ -10,9 +10,9 @@ from shared.graph.grounds import Ground
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.store.database import Database
-from tests.integration.api.asking import assert_problem
-from tests.integration.api.full import AGENT, Full, full_agent
-from tests.integration.api.rows import row_of
+from tests.support.api.asking import assert_problem
+from tests.support.api.full import AGENT, Full, full_agent
+from tests.support.api.rows import row_of
 
 PATH = f"/agents/{AGENT}"
 

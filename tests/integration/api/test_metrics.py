@@ -11,10 +11,10 @@ from shared.store.database import Database
 from shared.store.reading import state
 from shared.store.reading.state import State
 from shared.store.words import AccessScope
-from tests.integration.api.asking import assert_problem, client_of, stranger_to
-from tests.integration.api.full import AGENT, full_agent
-from tests.integration.api.signed_in import token_of
 from tests.integration.api.test_refusing import NOBODY_LISTENS
+from tests.support.api.asking import assert_problem, client_of, stranger_to
+from tests.support.api.full import AGENT, full_agent
+from tests.support.api.signed_in import token_of
 
 METRICS = "http://127.0.0.1/metrics"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -10,7 +10,7 @@ from sqlalchemy import func, select, text
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import IdempotencyKey
-from tests.integration.api.asking import MISSION, assert_problem, client_of
+from tests.support.api.asking import MISSION, assert_problem, client_of
 
 
 async def make(api: httpx.AsyncClient, key: str = "a1b2", **wanted: Any) -> httpx.Response:

@@ -10,8 +10,8 @@ from sqlalchemy import insert, text
 
 from shared.store.database import Database
 from shared.store.tables import GraphNode
-from tests.integration.api.asking import assert_problem, created
-from tests.integration.api.full import AGENT, Full, full_agent
+from tests.support.api.asking import assert_problem, created
+from tests.support.api.full import AGENT, Full, full_agent
 
 LISTS = [
     "/agents",

@@ -18,9 +18,9 @@ from shared.store.reading import cost_tables, costs, outlines, runs, superseded
 from shared.store.reading.cost_shapes import CostTotals
 from shared.store.reading.costs import Asked
 from shared.store.tables import Agent, Call, GraphNodeType
-from tests.integration.api.full import AGENT, SAID, end, full_agent, spoken
-from tests.integration.api.rows import row_of
-from tests.integration.making import make_agent, make_iteration
+from tests.support.api.full import AGENT, SAID, end, full_agent, spoken
+from tests.support.api.rows import row_of
+from tests.support.making import make_agent, make_iteration
 
 ROOT = "http://127.0.0.1"
 

@@ -7,8 +7,8 @@ import psycopg
 
 from bench.large import AGENT, OWNER, Size, fill
 from shared.runtime.settings import Settings
-from tests.integration.api.asking import client_of
-from tests.sent import Sent, listened
+from tests.support.api.asking import client_of
+from tests.support.sent import Sent, listened
 
 SIZE: Final = Size(nodes=5_000, edges=10_000, iterations=1_000, items=2_000, calls=5_000)
 

@@ -9,9 +9,9 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Step
 from shared.store.words import StepStatus
-from tests.integration.api.asking import assert_problem, created
-from tests.integration.api.rows import advise, an_iteration, row_of
-from tests.integration.cluster import ended_iteration, running
+from tests.support.actors import ended_iteration, running
+from tests.support.api.asking import assert_problem, created
+from tests.support.api.rows import advise, an_iteration, row_of
 
 
 async def test_a_step_in_trouble_is_told_with_its_error(

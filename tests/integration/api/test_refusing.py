@@ -4,7 +4,7 @@ import httpx
 
 from cli.local.postgres import EmbeddedPostgres
 from shared.runtime.settings import Settings
-from tests.integration.api.asking import assert_problem, client_of
+from tests.support.api.asking import assert_problem, client_of
 
 NOBODY_LISTENS = "postgresql://postgres@127.0.0.1:1/vigil"
 

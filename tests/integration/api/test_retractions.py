@@ -9,14 +9,14 @@ from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.api.asking import assert_problem
-from tests.integration.api.full import AGENT, Full, full_agent
-from tests.integration.api.rows import forget_pages, row_of
-from tests.integration.api.serving import served
-from tests.integration.api.signed_in import token_of
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import World
-from tests.waiting import until
+from tests.support.api.asking import assert_problem
+from tests.support.api.full import AGENT, Full, full_agent
+from tests.support.api.rows import forget_pages, row_of
+from tests.support.api.serving import served
+from tests.support.api.signed_in import token_of
+from tests.support.graph.library import Library
+from tests.support.graph.world import World
+from tests.support.waiting import until
 
 PAGE, ANOTHER = "https://false.example/page", "https://true.example/page"
 BECAUSE = {"source": PAGE, "because": "the paper took it back"}

@@ -32,10 +32,10 @@ from services.api.credential import BEARER
 from services.api.origin import OWN
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.api.around import ADDRESS, Around, around
-from tests.integration.api.full import Full, full_agent
-from tests.integration.api.serving import served
-from tests.integration.api.signed_in import session_cookie, token_of
+from tests.support.api.around import ADDRESS, Around, around
+from tests.support.api.full import Full, full_agent
+from tests.support.api.serving import served
+from tests.support.api.signed_in import session_cookie, token_of
 
 SEED: Final = 5
 EXAMPLES: Final = 6

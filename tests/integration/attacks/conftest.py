@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.conftest import cloned
-from tests.engines import Postgres
-from tests.integration.attacks.world import World, made_world
+from tests.support.attacks.world import World, made_world
+from tests.support.engines import Postgres
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from cli.local.ports import free_port
-from tests.integration.attacks.process import SANDBOX, Attacked, attacked
-from tests.integration.attacks.raw import get
-from tests.waiting import waited_for
+from tests.support.attacks.process import SANDBOX, Attacked, attacked
+from tests.support.attacks.raw import get
+from tests.support.waiting import waited_for
 
 HANG_UPS = 300
 HALF_OPEN = 1300

@@ -19,10 +19,10 @@ from shared.store import agents, sign_in, users
 from shared.store.database import Database
 from shared.store.secrets import new_secret, new_token
 from shared.store.words import AccessScope
-from tests.integration.api.asking import assert_problem, stranger_to
-from tests.integration.api.signed_in import made_token
-from tests.integration.attacks.pages import OWN_PAGE
-from tests.integration.attacks.world import from_anywhere
+from tests.support.api.asking import assert_problem, stranger_to
+from tests.support.api.signed_in import made_token
+from tests.support.attacks.pages import OWN_PAGE
+from tests.support.attacks.world import from_anywhere
 
 BAD = 3 * MOST_BAD_ATTEMPTS
 

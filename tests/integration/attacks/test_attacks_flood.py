@@ -18,8 +18,8 @@ from services.api.attempts import LOOKUP_SECONDS, MOST_ADDRESSES, MOST_KNOWN, At
 from shared.runtime.settings import Settings
 from shared.store.secrets import new_secret, new_token
 from shared.store.words import AccessScope
-from tests.integration.api.asking import stranger_to
-from tests.integration.attacks.world import SECRETS, World, made_world
+from tests.support.api.asking import stranger_to
+from tests.support.attacks.world import SECRETS, World, made_world
 
 BAD_LOGINS = 10_000
 ADDRESSES = 20

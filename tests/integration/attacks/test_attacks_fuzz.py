@@ -15,12 +15,12 @@ import pytest
 from bench.api_process import ApiProcess
 from shared.store import users
 from shared.store.words import AccessScope
-from tests.attacks import MODE, in_full
 from tests.conftest import cloned
-from tests.engines import Nats, Postgres
-from tests.integration.attacks.fuzzing import STRANGER, Request, Requests, operations
-from tests.integration.attacks.world import SECRETS, Person, World, made_world, person
-from tests.seeds import SEED
+from tests.support.attack_mode import MODE, in_full
+from tests.support.attacks.fuzzing import STRANGER, Request, Requests, operations
+from tests.support.attacks.world import SECRETS, Person, World, made_world, person
+from tests.support.engines import Nats, Postgres
+from tests.support.seeds import SEED
 
 REQUESTS: Final = 2_000
 REQUESTS_IN_FULL: Final = 50_000

@@ -16,8 +16,8 @@ import pytest
 
 from shared.runtime.settings import Settings
 from shared.store.words import AccessScope
-from tests.integration.api.signed_in import token_of
-from tests.integration.attacks.process import Attacked, attacked
+from tests.support.api.signed_in import token_of
+from tests.support.attacks.process import Attacked, attacked
 
 P95_SECONDS: Final = 0.1
 """Asserted in the full form alone, which has the machine for itself."""
@@ -88,7 +88,7 @@ async def _attackers(api: Attacked, token: str, load: Load) -> Process:
     """In a process of their own, so that they do not hold up the requests that are measured."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "tests.integration.attacks.hanging_up", str(api.port), token),
+        *("-m", "tests.support.attacks.hanging_up", str(api.port), token),
         *(str(load.disconnects), str(load.half_open), str(load.seconds)),
         stdout=PIPE,
         cwd=Path(__file__).parents[3],

@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from tests.integration.api.asking import MISSION, assert_problem
-from tests.integration.attacks.pages import FOREIGN, OWN_PAGE
-from tests.integration.attacks.routes import Route, guarded
-from tests.integration.attacks.world import World, from_anywhere
+from tests.support.api.asking import MISSION, assert_problem
+from tests.support.attacks.pages import FOREIGN, OWN_PAGE
+from tests.support.attacks.routes import Route, guarded
+from tests.support.attacks.world import World, from_anywhere
 
 UNSAFE = [route for route in guarded() if not route.is_safe]
 

@@ -11,9 +11,9 @@ import pytest
 from shared.store import users
 from shared.store.tables import IdempotencyKey
 from shared.store.words import AccessScope
-from tests.integration.api.asking import MISSION, assert_problem
-from tests.integration.attacks.routes import ENDLESS, Route, guarded
-from tests.integration.attacks.world import Person, World, from_anywhere, person
+from tests.support.api.asking import MISSION, assert_problem
+from tests.support.attacks.routes import ENDLESS, Route, guarded
+from tests.support.attacks.world import Person, World, from_anywhere, person
 
 ASKED = [
     (route, question)

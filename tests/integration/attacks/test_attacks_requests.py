@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.integration.api.asking import assert_problem
-from tests.integration.attacks.raw import answered, get, listening
-from tests.integration.attacks.routes import BODIES, Route, guarded
-from tests.integration.attacks.world import World, from_anywhere
+from tests.support.api.asking import assert_problem
+from tests.support.attacks.raw import answered, get, listening
+from tests.support.attacks.routes import BODIES, Route, guarded
+from tests.support.attacks.world import World, from_anywhere
 
 WITH_BODY = [route for route in guarded() if route.body is not None]
 BODIES_OF_NO_USE: dict[str, bytes] = {

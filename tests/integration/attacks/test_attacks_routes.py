@@ -13,8 +13,8 @@ from shared.store import users
 from shared.store.secrets import digest_of, new_token
 from shared.store.tables import ApiToken, User
 from shared.store.words import AccessScope
-from tests.integration.api.asking import assert_problem
-from tests.integration.attacks.routes import (
+from tests.support.api.asking import assert_problem
+from tests.support.attacks.routes import (
     ENDLESS,
     OPEN,
     OPERATED,
@@ -24,7 +24,7 @@ from tests.integration.attacks.routes import (
     guarded,
     routes,
 )
-from tests.integration.attacks.world import READ_WRITE, World, from_anywhere
+from tests.support.attacks.world import READ_WRITE, World, from_anywhere
 
 EVERY_ROUTE = pytest.mark.parametrize("route", guarded(), ids=str)
 ALL = "all of them"

@@ -22,12 +22,12 @@ from shared.store.sign_in import IDLE_LIFETIME, MOST_LINKS
 from shared.store.tables import BrowserSession, SignInLink, User
 from shared.store.words import AccessScope
 from tests.conftest import cloned
-from tests.engines import Postgres
-from tests.integration.api.asking import assert_problem
-from tests.integration.api.signed_in import session_cookie, token_of
-from tests.integration.attacks.pages import FOREIGN, OWN_PAGE
-from tests.integration.attacks.world import SECRETS, from_anywhere, session_of
-from tests.postbox import open_postbox
+from tests.support.api.asking import assert_problem
+from tests.support.api.signed_in import session_cookie, token_of
+from tests.support.attacks.pages import FOREIGN, OWN_PAGE
+from tests.support.attacks.world import SECRETS, from_anywhere, session_of
+from tests.support.engines import Postgres
+from tests.support.postbox import open_postbox
 
 LINK = "/sign-in/link"
 

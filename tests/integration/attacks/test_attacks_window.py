@@ -8,8 +8,8 @@ from fastapi.routing import APIRoute
 
 from services.api.window import app as window
 from services.api.window.headers import OF_PAGES
-from tests.integration.attacks.pages import FOREIGN
-from tests.integration.attacks.world import Person, World, from_anywhere
+from tests.support.attacks.pages import FOREIGN
+from tests.support.attacks.world import Person, World, from_anywhere
 
 OPEN = ("/sign-in",)
 BROWSER = {"accept": "text/html"}

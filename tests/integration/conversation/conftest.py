@@ -8,11 +8,11 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent
-from tests.integration.api.rows import advise
-from tests.integration.cluster import running
-from tests.integration.conversation.talking import Talk
-from tests.integration.making import make_agent
-from tests.integration.streams import serving
+from tests.support.actors import running
+from tests.support.api.rows import advise
+from tests.support.conversation.talking import Talk
+from tests.support.making import make_agent
+from tests.support.streams import serving
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent, GraphNode
-from tests.integration.api.asking import assert_problem
-from tests.integration.cluster import running
-from tests.integration.conversation.conversing import LONG_ANSWER, PHASE, call, says
-from tests.integration.conversation.talking import Heard, Talk, completed
-from tests.integration.levers import Sandbox
-from tests.integration.streams import serving
+from tests.support.actors import running
+from tests.support.api.asking import assert_problem
+from tests.support.conversation.conversing import LONG_ANSWER, PHASE, call, says
+from tests.support.conversation.talking import Heard, Talk, completed
+from tests.support.levers import Sandbox
+from tests.support.streams import serving
 
 
 async def test_a_question_is_answered_from_the_graph_with_citations_and_streamed(

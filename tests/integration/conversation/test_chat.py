@@ -11,11 +11,11 @@ import pytest
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.tables import Agent
-from tests.integration.cluster import running
-from tests.integration.conversation.conversing import LONG_ANSWER, PHASE, says
-from tests.integration.conversation.talking import Talk, completed
-from tests.integration.levers import Sandbox
-from tests.integration.streams import serving
+from tests.support.actors import running
+from tests.support.conversation.conversing import LONG_ANSWER, PHASE, says
+from tests.support.conversation.talking import Talk, completed
+from tests.support.levers import Sandbox
+from tests.support.streams import serving
 
 
 async def begun(talk: Talk, *arguments: str) -> asyncio.subprocess.Process:

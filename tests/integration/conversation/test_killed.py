@@ -13,8 +13,8 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent, Conversation, Memory
-from tests.integration.cluster import running
-from tests.integration.conversation.conversing import (
+from tests.support.actors import running
+from tests.support.conversation.conversing import (
     LONG_ANSWER,
     PHASE,
     all_ended,
@@ -22,10 +22,10 @@ from tests.integration.conversation.conversing import (
     says,
     steps_of_talk,
 )
-from tests.integration.conversation.talking import Heard, Talk
-from tests.integration.levers import Sandbox
-from tests.integration.streams import serving
-from tests.waiting import until
+from tests.support.conversation.talking import Heard, Talk
+from tests.support.levers import Sandbox
+from tests.support.streams import serving
+from tests.support.waiting import until
 
 WISH = "Please also watch cobalt. What of Halden?"
 LLM_CALLS = 3

@@ -6,12 +6,12 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent
-from tests.integration.api.asking import assert_problem
-from tests.integration.cluster import running
-from tests.integration.conversation.conversing import PHASE, steps_of_talk
-from tests.integration.conversation.talking import Talk, completed
-from tests.integration.levers import Sandbox
-from tests.integration.streams import serving
+from tests.support.actors import running
+from tests.support.api.asking import assert_problem
+from tests.support.conversation.conversing import PHASE, steps_of_talk
+from tests.support.conversation.talking import Talk, completed
+from tests.support.levers import Sandbox
+from tests.support.streams import serving
 
 
 async def test_messages_are_answered_one_after_another(

@@ -11,14 +11,14 @@ from shared.store import memories
 from shared.store.database import Database
 from shared.store.tables import Agent, Conversation, Interaction, Memory, Message
 from shared.store.words import MemoryKind, Phase
-from tests.integration.api.asking import assert_problem
-from tests.integration.cluster import ended_iteration, running
-from tests.integration.conversation.conversing import all_ended, call, says, tool_results
-from tests.integration.conversation.talking import Talk
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent, make_owner
-from tests.integration.streams import serving
-from tests.waiting import until
+from tests.support.actors import ended_iteration, running
+from tests.support.api.asking import assert_problem
+from tests.support.conversation.conversing import all_ended, call, says, tool_results
+from tests.support.conversation.talking import Talk
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent, make_owner
+from tests.support.streams import serving
+from tests.support.waiting import until
 
 
 async def test_a_wish_is_remembered_once_and_seen_by_the_next_plan(

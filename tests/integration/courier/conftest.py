@@ -8,8 +8,8 @@ from services.courier import patience, rounds
 from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent
-from tests.integration.making import make_agent
-from tests.receiver import Receiver, open_receiver
+from tests.support.making import make_agent
+from tests.support.receiver import Receiver, open_receiver
 
 
 @pytest.fixture

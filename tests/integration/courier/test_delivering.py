@@ -14,19 +14,19 @@ from shared.store import deliveries, destinations, ids
 from shared.store.database import Database
 from shared.store.tables import Agent, Destination, User
 from shared.webhooks.signing import new_secret
-from tests.contracts.samples import samples
-from tests.integration.cluster import running
-from tests.integration.courier.rows import (
+from tests.support.actors import running
+from tests.support.contracts.samples import samples
+from tests.support.courier.rows import (
     delivered,
     deliveries_of,
     make_items,
     make_mail,
     make_webhook,
 )
-from tests.integration.making import make_agent
-from tests.postbox import open_postbox
-from tests.receiver import Receiver
-from tests.waiting import until
+from tests.support.making import make_agent
+from tests.support.postbox import open_postbox
+from tests.support.receiver import Receiver
+from tests.support.waiting import until
 
 COURIER = ("courier",)
 

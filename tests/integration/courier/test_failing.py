@@ -15,8 +15,8 @@ from shared.store import deliveries, destinations
 from shared.store.database import Database
 from shared.store.tables import Agent, Delivery
 from shared.store.words import DeliveryStatus
-from tests.integration.cluster import running
-from tests.integration.courier.rows import (
+from tests.support.actors import running
+from tests.support.courier.rows import (
     ask_for_retry,
     attempted,
     delivered,
@@ -29,9 +29,9 @@ from tests.integration.courier.rows import (
     make_mail,
     make_webhook,
 )
-from tests.postbox import Postbox, open_postbox
-from tests.receiver import DROP, HANG, Receiver, answer, ids
-from tests.waiting import until
+from tests.support.postbox import Postbox, open_postbox
+from tests.support.receiver import DROP, HANG, Receiver, answer, ids
+from tests.support.waiting import until
 
 COURIER = ("courier",)
 

@@ -21,15 +21,15 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent
 from shared.store.words import DeliveryStatus
-from tests.integration.courier.rows import (
+from tests.support.courier.rows import (
     delivered,
     deliveries_of,
     due_now,
     make_items,
     make_webhook,
 )
-from tests.receiver import HANG, Receiver, answer, ids
-from tests.waiting import until
+from tests.support.receiver import HANG, Receiver, answer, ids
+from tests.support.waiting import until
 
 ITEMS: Final = 3
 KILL_SECONDS: Final = 30

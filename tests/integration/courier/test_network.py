@@ -16,10 +16,10 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Agent
 from shared.webhooks.addresses import Address
-from tests.integration.certificates import authority, signed
-from tests.integration.cluster import running
-from tests.integration.courier.rows import attempted, make_items, make_webhook
-from tests.receiver import Receiver, answer, open_receiver
+from tests.support.actors import running
+from tests.support.certificates import authority, signed
+from tests.support.courier.rows import attempted, make_items, make_webhook
+from tests.support.receiver import Receiver, answer, open_receiver
 
 
 class Names:

@@ -11,16 +11,16 @@ from shared.store.database import Database
 from shared.store.deliveries import DeliveryLostError
 from shared.store.tables import Agent
 from shared.store.words import DeliveryStatus
-from tests.integration.cluster import BUILDERS, running
-from tests.integration.courier.rows import (
+from tests.support.actors import BUILDERS, running
+from tests.support.courier.rows import (
     delivered,
     deliveries_of,
     due_now,
     make_items,
     make_webhook,
 )
-from tests.receiver import HANG, Receiver, ids
-from tests.waiting import until
+from tests.support.receiver import HANG, Receiver, ids
+from tests.support.waiting import until
 
 COURIER = ("courier",)
 ITEMS = 60

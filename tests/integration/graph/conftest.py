@@ -3,8 +3,8 @@
 import pytest
 
 from shared.store.database import Database
-from tests.integration.graph.doubled import Doubled
-from tests.integration.graph.world import World, make_world
+from tests.support.graph.doubled import Doubled
+from tests.support.graph.world import World, make_world
 
 
 @pytest.fixture

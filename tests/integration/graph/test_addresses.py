@@ -7,7 +7,7 @@ from sqlalchemy import update
 from shared.graph import addresses, marks
 from shared.store.database import Database
 from shared.store.tables import Source
-from tests.integration.graph.world import PAGE, make_world
+from tests.support.graph.world import PAGE, make_world
 
 
 async def test_a_part_of_address_or_title_is_enough_and_no_sign_is_a_pattern(

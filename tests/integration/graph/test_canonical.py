@@ -22,8 +22,8 @@ from shared.store.tables import (
     Source,
 )
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
-from tests.committing import COMMITTED, SURE
-from tests.integration.graph.world import GROUNDS, PAGE, World
+from tests.support.committing import COMMITTED, SURE
+from tests.support.graph.world import GROUNDS, PAGE, World
 
 LATER = datetime(2031, 1, 31, tzinfo=UTC)
 

@@ -12,8 +12,8 @@ from shared.store.reading.page import Wanted
 from shared.store.tables import GraphNode, GraphNodeType
 from shared.store.words import ADVICE_TYPE
 from shared.tools import ToolRefusalError
-from tests.committing import COMMITTED, SURE
-from tests.integration.graph.world import World
+from tests.support.committing import COMMITTED, SURE
+from tests.support.graph.world import World
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from shared.store.reading.shapes import ConclusionView
 from shared.store.tables import Conversation, GraphNode, InboxItem, Message
 from shared.store.words import ANALYSIS_TYPE
 from shared.tools import ToolRefusalError
-from tests.committing import COMMITTED
-from tests.integration.graph.world import World
+from tests.support.committing import COMMITTED
+from tests.support.graph.world import World
 
 
 async def _analysis(world: World, content: str, name: str = "Big") -> UUID:

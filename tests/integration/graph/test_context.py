@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 
 from shared.graph import conclusions, context
 from shared.graph.layout import CHARACTERS_PER_TOKEN
-from tests.committing import COMMITTED
-from tests.integration.graph.world import World
-from tests.sent import listened
+from tests.support.committing import COMMITTED
+from tests.support.graph.world import World
+from tests.support.sent import listened
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
 

@@ -17,10 +17,10 @@ from shared.store import ids
 from shared.store.database import Database
 from shared.store.tables import Doubt, Source
 from shared.store.words import ANALYSIS_TYPE
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import World
-from tests.locked import is_waited_for
-from tests.waiting import until
+from tests.support.graph.library import Library
+from tests.support.graph.world import World
+from tests.support.locked import is_waited_for
+from tests.support.waiting import until
 
 OLD, NEW, OTHER = (f"https://{name}.example/page" for name in ("old", "new", "other"))
 ACCRA: Final = {"capital": "Accra"}

@@ -9,11 +9,11 @@ from sqlalchemy import select
 
 from shared.graph import merging
 from shared.store.tables import Doubt
-from tests.integration.graph.doubled import merge_nodes, undo_merge
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import World
-from tests.locked import is_waited_for
-from tests.waiting import until
+from tests.support.graph.doubled import merge_nodes, undo_merge
+from tests.support.graph.library import Library
+from tests.support.graph.world import World
+from tests.support.locked import is_waited_for
+from tests.support.waiting import until
 
 OLD, NEW, OTHER = (f"https://{name}.example/page" for name in ("old", "new", "other"))
 ACCRA: Final = {"capital": "Accra"}

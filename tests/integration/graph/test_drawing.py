@@ -8,7 +8,7 @@ from shared.graph import drawing
 from shared.graph.drawing import Drawn
 from shared.store.database import Database
 from shared.store.reading.drawing_shapes import DrawingView
-from tests.integration.graph.world import World, make_world
+from tests.support.graph.world import World, make_world
 
 
 def names(drawn: DrawingView) -> list[str]:

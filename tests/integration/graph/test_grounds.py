@@ -15,7 +15,7 @@ from shared.graph.scope import Scope
 from shared.graph.writing import Added
 from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.world import COUNTRY, GROUNDS, World
+from tests.support.graph.world import COUNTRY, GROUNDS, World
 
 URL = "https://press.example/ghana"
 TEXT = (

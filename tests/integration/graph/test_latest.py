@@ -3,8 +3,8 @@
 from uuid import UUID
 
 from shared.graph import conclusions, latest
-from tests.committing import COMMITTED
-from tests.integration.graph.world import World
+from tests.support.committing import COMMITTED
+from tests.support.graph.world import World
 
 
 async def _analysis(world: World, name: str, node: UUID) -> UUID:

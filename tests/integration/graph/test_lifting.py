@@ -10,8 +10,8 @@ from sqlalchemy import select
 from shared.graph.lifting import lift
 from shared.store.database import Database
 from shared.store.tables import Doubt
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import World
+from tests.support.graph.library import Library
+from tests.support.graph.world import World
 
 OLD, NEW, OTHER = (f"https://{name}.example/page" for name in ("old", "new", "other"))
 ACCRA: Final = {"capital": "Accra"}

@@ -13,9 +13,9 @@ from shared.graph.around import FEWEST_A_NODE
 from shared.graph.lines import utc
 from shared.store.tables import GraphEdge, Source
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.doubled import Doubled, merge_nodes
-from tests.integration.graph.evidence_rows import EPOCH, make_evidence, make_source
-from tests.integration.graph.world import World
+from tests.support.graph.doubled import Doubled, merge_nodes
+from tests.support.graph.evidence_rows import EPOCH, make_evidence, make_source
+from tests.support.graph.world import World
 
 NOW = datetime.now(UTC)
 

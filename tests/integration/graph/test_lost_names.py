@@ -14,8 +14,8 @@ from shared.graph import names, nodes, retracting
 from shared.graph.refolding import work_off
 from shared.graph.writing import Added
 from shared.store.tables import Evidence, GraphName, GraphNode
-from tests.integration.graph.world import COUNTRY, GROUNDS, PAGE, World
-from tests.waiting import until
+from tests.support.graph.world import COUNTRY, GROUNDS, PAGE, World
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -15,15 +15,15 @@ from shared.store import leases
 from shared.store.tables import Step
 from shared.store.words import StepStatus
 from shared.tools import ToolRefusalError
-from tests.committing import SURE
-from tests.integration.graph.doubled import (
+from tests.support.committing import SURE
+from tests.support.graph.doubled import (
     Doubled,
     assert_sealed,
     merge_nodes,
     rows_of,
     undo_merge,
 )
-from tests.integration.graph.world import World
+from tests.support.graph.world import World
 
 
 async def test_the_one_that_is_kept_has_what_both_had(world: World, doubled: Doubled) -> None:

@@ -17,14 +17,14 @@ from shared.graph.verify.told import verification
 from shared.graph.verify.walk import walk
 from shared.store.reading.proof_shapes import FoundBreak
 from shared.store.tables import Evidence, Source
-from tests.integration.graph.chance import Chance
-from tests.integration.graph.doubled import merge_nodes
-from tests.integration.graph.library import Library
-from tests.integration.graph.mutations import MUTATIONS, Mutation, name_of
-from tests.integration.graph.proven import FETCHED, Proven, prove
-from tests.integration.graph.said import said
-from tests.integration.graph.world import PAGE, World
-from tests.seeds import repeatable
+from tests.support.graph.chance import Chance
+from tests.support.graph.doubled import merge_nodes
+from tests.support.graph.library import Library
+from tests.support.graph.mutations import MUTATIONS, Mutation, name_of
+from tests.support.graph.proven import FETCHED, Proven, prove
+from tests.support.graph.said import said
+from tests.support.graph.world import PAGE, World
+from tests.support.seeds import repeatable
 
 ROUNDS: Final = 12
 """Of one mutation of each kind; `make test-mutations` asks for more than a thousand of them."""

@@ -12,7 +12,7 @@ from shared.graph.doubles import LIKENESS
 from shared.store.reading.page import Wanted
 from shared.store.tables import GraphName, GraphNode
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.world import COUNTRY, GROUNDS, PAGE, World
+from tests.support.graph.world import COUNTRY, GROUNDS, PAGE, World
 
 EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 

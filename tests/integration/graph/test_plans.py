@@ -13,8 +13,8 @@ from shared.graph import context, counting, query
 from shared.graph.context import resolve
 from shared.store.database import Database
 from tests.conftest import cloned
-from tests.engines import Postgres
-from tests.sent import Sent, listened
+from tests.support.engines import Postgres
+from tests.support.sent import Sent, listened
 
 NODES = 20_000
 FEW_NODES = 1_000

@@ -16,10 +16,10 @@ from shared.graph import retracting
 from shared.graph.refolding import work_off
 from shared.runtime.settings import Settings
 from shared.store.tables import Source
-from tests.integration.api.serving import served
-from tests.integration.api.signed_in import token_of
-from tests.integration.graph.proven import Proven, prove
-from tests.integration.graph.world import World
+from tests.support.api.serving import served
+from tests.support.api.signed_in import token_of
+from tests.support.graph.proven import Proven, prove
+from tests.support.graph.world import World
 
 OWNER = "owner of watcher"
 

@@ -7,7 +7,7 @@ import pytest
 
 from shared.graph import query
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.world import World
+from tests.support.graph.world import World
 
 
 async def _query(world: World, **conditions: object) -> Json:

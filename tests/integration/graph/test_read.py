@@ -10,8 +10,8 @@ from shared.graph.scope import Scope
 from shared.store.reading.page import Wanted
 from shared.store.words import ADVICE_TYPE
 from shared.tools import ToolRefusalError
-from tests.committing import SURE
-from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, GROUNDS, World
+from tests.support.committing import SURE
+from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, GROUNDS, World
 
 
 async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:

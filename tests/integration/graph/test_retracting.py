@@ -8,10 +8,10 @@ from sqlalchemy import delete, select
 from shared.graph import context, query, retracting
 from shared.store.tables import Citation, Retraction, Source
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.evidence_rows import make_source
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import World
-from tests.sent import listened
+from tests.support.graph.evidence_rows import make_source
+from tests.support.graph.library import Library
+from tests.support.graph.world import World
+from tests.support.sent import listened
 
 OLD, NEW, OTHER = (f"https://{name}.example/page" for name in ("old", "new", "other"))
 

@@ -13,9 +13,9 @@ from shared.graph.refolding import work_off
 from shared.store.database import Database
 from shared.store.reading import retractions
 from shared.store.tables import RetractedSource, Retraction
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import make_world
-from tests.waiting import until
+from tests.support.graph.library import Library
+from tests.support.graph.world import make_world
+from tests.support.waiting import until
 
 FALSE, TRUE = "https://false.example", "https://true.example"
 NODES: Final = 40

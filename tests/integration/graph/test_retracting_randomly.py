@@ -15,8 +15,8 @@ from shared.graph.proof.fold import Claim, folded
 from shared.graph.proof.shaken import shaken_by
 from shared.store.database import Database
 from shared.store.tables import Citation, Evidence, GraphEdge, GraphNode, Source
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import make_world
+from tests.support.graph.library import Library
+from tests.support.graph.world import make_world
 
 PAGES: Final = [f"https://page-{number}.example" for number in range(5)]
 PROPERTIES: Final = ("summary", "capital", "population")

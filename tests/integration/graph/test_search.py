@@ -14,7 +14,7 @@ from shared.graph import query
 from shared.store import ids
 from shared.store.tables import Evidence, Source
 from shared.tools import Json, ToolRefusalError
-from tests.integration.graph.world import World
+from tests.support.graph.world import World
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 

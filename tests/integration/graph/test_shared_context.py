@@ -23,8 +23,8 @@ from shared.store.leases import Claimed, Lease
 from shared.store.reading import interactions as reading
 from shared.store.tables import Agent, Context, Interaction, Iteration, Step
 from shared.store.words import Phase, StepKind
-from tests.integration.graph.world import World, make_world
-from tests.integration.making import make_agent, make_iteration
+from tests.support.graph.world import World, make_world
+from tests.support.making import make_agent, make_iteration
 
 PHASES = {
     StepKind.QUERY: Phase.KNOWLEDGE_ACQUISITION,

@@ -15,7 +15,7 @@ from shared.graph import names, nodes
 from shared.graph.names import Called
 from shared.store.database import Database
 from shared.store.tables import GraphName, GraphNode
-from tests.integration.graph.world import COUNTRY, GROUNDS, World
+from tests.support.graph.world import COUNTRY, GROUNDS, World
 
 WRITERS = 16
 SIZE = "VIGIL_TEST_WRITTEN"

@@ -12,8 +12,8 @@ from shared.graph.scope import Scope
 from shared.graph.sources import keep_pages, pages_at, recent_urls
 from shared.store.tables import Source
 from shared.tools import Json
-from tests.integration.graph.world import PAGE, World
-from tests.sent import listened
+from tests.support.graph.world import PAGE, World
+from tests.support.sent import listened
 
 URL = "https://press.example/lithium"
 MAY = datetime(2024, 5, 1, tzinfo=UTC)

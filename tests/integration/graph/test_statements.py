@@ -14,8 +14,8 @@ from bench.graph.filling import Filled, fill
 from shared.graph.validation import Validators
 from shared.store.database import Database
 from tests.conftest import cloned
-from tests.engines import Postgres
-from tests.sent import listened
+from tests.support.engines import Postgres
+from tests.support.sent import listened
 
 NODES: Final = 20_000
 TIMES: Final = 12

@@ -14,7 +14,7 @@ from shared.graph.proof import seals
 from shared.graph.refold import refold_node
 from shared.graph.writing import Added
 from shared.store.tables import Evidence, GraphNode, Source
-from tests.integration.graph.world import World, make_world
+from tests.support.graph.world import World, make_world
 
 YEARS = (2022, 2023, 2024)
 WRITERS = 12

@@ -7,9 +7,9 @@ from pydantic import ValidationError
 
 from shared.graph import tools
 from shared.tools import StateTool, ToolRefusalError, declaration
-from tests.committing import COMMITTED, SURE
-from tests.integration.graph.tooling import EVIDENCE, call, named
-from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, World
+from tests.support.committing import COMMITTED, SURE
+from tests.support.graph.tooling import EVIDENCE, call, named
+from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, World
 
 
 async def test_each_phase_is_handed_its_tools_and_no_others(world: World) -> None:

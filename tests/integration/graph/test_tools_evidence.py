@@ -12,9 +12,9 @@ from shared.graph import conclusions, tools
 from shared.graph.proof import seals
 from shared.store.tables import Evidence, GraphEdge, GraphNode
 from shared.tools import Json, ToolRefusalError
-from tests.committing import SURE
-from tests.integration.graph.tooling import EVIDENCE, call, named
-from tests.integration.graph.world import COUNTRY, World
+from tests.support.committing import SURE
+from tests.support.graph.tooling import EVIDENCE, call, named
+from tests.support.graph.world import COUNTRY, World
 
 
 async def _add(world: World, evidence: list[dict[str, Any]], **properties: Any) -> Json:

@@ -20,14 +20,14 @@ from shared.graph.verify.told import verification
 from shared.store import ids
 from shared.store.tables import Agent, Base, GraphNode
 from shared.store.words import ADVICE_TYPE
-from tests.attacks import in_full
-from tests.hostile import JSON, STRINGS
-from tests.integration.graph.proven import Proven, prove
 from tests.integration.graph.test_mutations import breaks, grow
-from tests.integration.graph.transferring import exported, imported, resealed
-from tests.integration.graph.world import World
-from tests.integration.making import MISSION
-from tests.seeds import repeatable
+from tests.support.attack_mode import in_full
+from tests.support.graph.proven import Proven, prove
+from tests.support.graph.transferring import exported, imported, resealed
+from tests.support.graph.world import World
+from tests.support.hostile import JSON, STRINGS
+from tests.support.making import MISSION
+from tests.support.seeds import repeatable
 
 
 @pytest.fixture

@@ -13,12 +13,12 @@ from shared.graph.scope import Scope
 from shared.graph.transfer.reading import BadFileError
 from shared.store import ids
 from shared.store.tables import GraphEdge, GraphNode, Retraction
-from tests.integration.graph.doubled import Doubled, merge_nodes
-from tests.integration.graph.library import Library
-from tests.integration.graph.proven import Proven, prove
 from tests.integration.graph.test_mutations import breaks
-from tests.integration.graph.transferring import exported, imported, resealed
-from tests.integration.graph.world import World
+from tests.support.graph.doubled import Doubled, merge_nodes
+from tests.support.graph.library import Library
+from tests.support.graph.proven import Proven, prove
+from tests.support.graph.transferring import exported, imported, resealed
+from tests.support.graph.world import World
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from shared.graph.transfer import graphml, json_lines, prov
 from shared.graph.transfer.content import Content
 from shared.store import ids
 from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
-from tests.integration.graph.proven import FETCHED, Proven, prove
-from tests.integration.graph.transferring import exported, imported
-from tests.integration.graph.world import World
+from tests.support.graph.proven import FETCHED, Proven, prove
+from tests.support.graph.transferring import exported, imported
+from tests.support.graph.world import World
 
 GRAPHML = f"{{{graphml.NAMESPACE}}}"
 

@@ -9,8 +9,8 @@ from sqlalchemy import func, select, update
 from shared.graph import seed_types, types
 from shared.store.tables import GraphNodeType
 from shared.tools import ToolRefusalError
-from tests.integration.graph.world import COUNTRY, COUNTRY_SCHEMA, World
-from tests.sent import listened
+from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, World
+from tests.support.sent import listened
 
 
 async def _make(world: World, name: str, **other: Any) -> tuple[types.NodeType, bool]:

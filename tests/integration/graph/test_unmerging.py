@@ -9,10 +9,10 @@ from shared.graph.merging import MergeRefusedError
 from shared.graph.merging.rows import EDGES
 from shared.graph.moves import current_ids
 from shared.store import ids
-from tests.integration.graph.doubled import Doubled, assert_sealed, merge_nodes, rows_of, undo_merge
-from tests.integration.graph.said import said
 from tests.integration.graph.test_mutations import breaks
-from tests.integration.graph.world import World
+from tests.support.graph.doubled import Doubled, assert_sealed, merge_nodes, rows_of, undo_merge
+from tests.support.graph.said import said
+from tests.support.graph.world import World
 
 
 async def test_undone_at_once_all_is_as_it_was(world: World, doubled: Doubled) -> None:

@@ -10,9 +10,9 @@ from shared.graph.verify.sweep import sweep
 from shared.graph.verify.told import verification
 from shared.store.reading.proof_shapes import CheckedView, FoundBreak, VerificationView
 from shared.store.tables import Evidence, GraphNode, Source
-from tests.integration.graph.library import Library
-from tests.integration.graph.proven import FETCHED, Proven, prove
-from tests.integration.graph.world import World
+from tests.support.graph.library import Library
+from tests.support.graph.proven import FETCHED, Proven, prove
+from tests.support.graph.world import World
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import pytest
 
 from shared.graph.canonical import canonical_hash
 from shared.graph.scope import Scope
-from tests.integration.graph.proven import Proven
 from tests.integration.graph.test_mutations import breaks
-from tests.integration.graph.transferring import exported, imported
-from tests.integration.graph.walking import Walk
-from tests.integration.graph.world import World
-from tests.seeds import repeatable
+from tests.support.graph.proven import Proven
+from tests.support.graph.transferring import exported, imported
+from tests.support.graph.walking import Walk
+from tests.support.graph.world import World
+from tests.support.seeds import repeatable
 
 WALKS: Final = 3
 STEPS: Final = 40

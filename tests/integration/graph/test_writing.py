@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from shared.graph import edges, making, nodes, read
 from shared.store.tables import GraphEdge, GraphNode
 from shared.tools import ToolRefusalError
-from tests.integration.graph.world import GROUNDS, World
+from tests.support.graph.world import GROUNDS, World
 
 WRITERS = 16
 

@@ -26,12 +26,12 @@ from shared.store.database import Database
 from shared.store.leases import Claimed
 from shared.store.tables import Evidence, GraphNode, Step
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
-from tests.integration.injection.corpus import HostilePage, pages
-from tests.integration.injection.victim import Victim, make_victim, prompt_of
-from tests.integration.injection.web import Web
-from tests.integration.levers import Sandbox
-from tests.integration.making import PROMPTS
-from tests.integration.sandbox.serving import serving_app
+from tests.support.injection.corpus import HostilePage, pages
+from tests.support.injection.victim import Victim, make_victim, prompt_of
+from tests.support.injection.web import Web
+from tests.support.levers import Sandbox
+from tests.support.making import PROMPTS
+from tests.support.sandbox.serving import serving_app
 
 CONTEXT_TOKENS: Final = 1_000
 QUERY: Final = {"objective": "Lithium", "reasoning": "Unknown.", "search_hints": []}

@@ -4,9 +4,9 @@ import pytest
 
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.graph.world import World, make_world
-from tests.integration.levers import Sandbox
-from tests.integration.meaning.seeker import Seeker
+from tests.support.graph.world import World, make_world
+from tests.support.levers import Sandbox
+from tests.support.meaning.seeker import Seeker
 
 
 @pytest.fixture

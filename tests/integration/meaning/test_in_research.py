@@ -6,8 +6,8 @@ from services.researcher.research import Research
 from shared.runtime.model import meaning_of
 from shared.runtime.search import search_of
 from shared.store.tables import Step
-from tests.integration.levers import Sandbox
-from tests.integration.meaning.seeker import QUESTION, Seeker, fill
+from tests.support.levers import Sandbox
+from tests.support.meaning.seeker import QUESTION, Seeker, fill
 
 
 async def test_a_server_that_is_away_is_asked_once_in_a_phase(

@@ -15,10 +15,10 @@ from shared.runtime.settings import Settings
 from shared.store import telling
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
-from tests.integration.cluster import running
-from tests.integration.levers import Sandbox
-from tests.integration.meaning.seeker import Seeker, fill
-from tests.waiting import until
+from tests.support.actors import running
+from tests.support.levers import Sandbox
+from tests.support.meaning.seeker import Seeker, fill
+from tests.support.waiting import until
 
 LLM_CALLS = 3
 """Of the step's two phases. Acquisition searches for nothing, is searched for, and is asked once more."""

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from shared.graph.meaning import Near, nearest
 from shared.store.database import Database
 from shared.store.tables.meaning import DIMENSIONS
-from tests.integration.graph.world import World, make_world
+from tests.support.graph.world import World, make_world
 
 MANY = 600
 CENTRES = 40

@@ -16,9 +16,9 @@ from shared.store.in_flight import InFlight
 from shared.store.tables import Agent, EmbeddingSweep, InboxItem, NodeEmbedding
 from shared.store.tables.meaning import DIMENSIONS
 from shared.store.words import ANALYSIS_TYPE
-from tests.integration.levers import Sandbox
-from tests.integration.meaning.seeker import QUESTION, Seeker, fill
-from tests.integration.spending import Spender, book_faults
+from tests.support.levers import Sandbox
+from tests.support.meaning.seeker import QUESTION, Seeker, fill
+from tests.support.spending import Spender, book_faults
 
 
 async def test_only_nodes_that_say_something_else_are_embedded_anew(

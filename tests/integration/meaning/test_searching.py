@@ -4,9 +4,9 @@ import pytest
 
 from shared.graph.merging import merge
 from shared.graph.merging.undo import undo
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_owner
-from tests.integration.meaning.seeker import MAKER, QUESTION, Seeker, fill
+from tests.support.levers import Sandbox
+from tests.support.making import make_owner
+from tests.support.meaning.seeker import MAKER, QUESTION, Seeker, fill
 
 
 async def test_what_no_word_finds_is_found_by_its_meaning(seeker: Seeker) -> None:

@@ -12,8 +12,8 @@ from shared.llm.embedder import Embedded, Embedder
 from shared.store.embeddings import EmbeddingRequest
 from shared.store.in_flight import InFlight
 from shared.store.tables import EmbeddingSweep
-from tests.integration.levers import Sandbox
-from tests.integration.meaning.seeker import Seeker
+from tests.support.levers import Sandbox
+from tests.support.meaning.seeker import Seeker
 
 REFUSED = {"kind": "status", "status": 400, "path": "/embeddings", "always": True}
 

@@ -8,7 +8,7 @@ import pytest
 from shared.runtime.provision import provision
 from shared.runtime.reaching import database_of
 from shared.store.database import Database
-from tests.integration.guarded import Guarded, guarded
+from tests.support.guarded import Guarded, guarded
 
 
 @pytest.fixture(scope="module")

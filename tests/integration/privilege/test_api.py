@@ -11,13 +11,13 @@ from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.runtime.reaching import database_of
 from shared.store.database import Database
-from tests.integration.api.asking import MISSION, client_of
-from tests.integration.api.full import AGENT, full_agent
-from tests.integration.api.rows import advise, forget_pages, merged, row_of
-from tests.integration.graph.library import Library
-from tests.integration.graph.world import World
-from tests.integration.guarded import Guarded
-from tests.integration.making import make_agent
+from tests.support.api.asking import MISSION, client_of
+from tests.support.api.full import AGENT, full_agent
+from tests.support.api.rows import advise, forget_pages, merged, row_of
+from tests.support.graph.library import Library
+from tests.support.graph.world import World
+from tests.support.guarded import Guarded
+from tests.support.making import make_agent
 
 
 async def test_agents_are_made_once_changed_and_deleted(closed: Guarded, ours: Database) -> None:

@@ -9,13 +9,13 @@ from shared.graph import conclusions
 from shared.graph.scope import Scope
 from shared.runtime.reaching import database_of
 from shared.store.database import Database
-from tests.committing import COMMITTED
-from tests.integration.api.asking import client_of
-from tests.integration.cluster import running
-from tests.integration.guarded import Guarded
-from tests.integration.making import make_agent
-from tests.receiver import open_receiver
-from tests.waiting import until
+from tests.support.actors import running
+from tests.support.api.asking import client_of
+from tests.support.committing import COMMITTED
+from tests.support.guarded import Guarded
+from tests.support.making import make_agent
+from tests.support.receiver import open_receiver
+from tests.support.waiting import until
 
 DENIED = [
     ("api", "select secret from webhook_secrets"),

@@ -3,9 +3,9 @@
 from uuid import uuid4
 
 from shared.runtime.reaching import bus_of, database_of
-from tests.integration.guarded import Guarded
-from tests.integration.making import make_agent
-from tests.integration.streams import listening, publish, serving
+from tests.support.guarded import Guarded
+from tests.support.making import make_agent
+from tests.support.streams import listening, publish, serving
 
 
 async def test_the_api_follows_and_reads_back_under_its_own_user(closed: Guarded) -> None:

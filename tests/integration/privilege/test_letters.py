@@ -11,13 +11,13 @@ from services.scheduler import clock
 from shared.runtime.reaching import bus_of, database_of
 from shared.runtime.settings import Settings
 from shared.store.words import IterationStatus
-from tests.integration.api.asking import client_of
-from tests.integration.cluster import BUILDERS, ended_iteration, running
-from tests.integration.guarded import Guarded
-from tests.integration.letters import UNREADABLE, listed, none_left, one_letter, retried, say
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent
-from tests.waiting import until
+from tests.support.actors import BUILDERS, ended_iteration, running
+from tests.support.api.asking import client_of
+from tests.support.guarded import Guarded
+from tests.support.letters import UNREADABLE, listed, none_left, one_letter, retried, say
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from shared.store import iterations
 from shared.store.database import Database
 from shared.store.tables import Agent, GraphNode, InboxItem, NodeEmbedding
 from shared.store.words import ANALYSIS_TYPE, IterationStatus
-from tests.committing import COMMITTED
-from tests.integration.cluster import BUILDERS, ended_iteration, running
-from tests.integration.configuring import configured, order_agent
-from tests.integration.guarded import Guarded
+from tests.support.actors import BUILDERS, ended_iteration, running
+from tests.support.committing import COMMITTED
+from tests.support.configuring import configured, order_agent
+from tests.support.guarded import Guarded
 
 ACTORS = sorted(BUILDERS)
 

@@ -17,8 +17,8 @@ from shared.events.tail import follow, listening, stored
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.credentials import credentials_of
 from shared.runtime.reaching import bus_of
-from tests.integration.guarded import Guarded
-from tests.waiting import until
+from tests.support.guarded import Guarded
+from tests.support.waiting import until
 
 OF_OTHERS = {name: next(other for other in CONSUMERS if other != name) for name in PERMISSIONS}
 

@@ -9,8 +9,8 @@ from shared.runtime.database_url import database_url_of
 from shared.store import roles
 from shared.store.database import Database
 from shared.store.grants import GRANTS
-from tests.integration.guarded import Guarded
-from tests.integration.making import make_agent
+from tests.support.guarded import Guarded
+from tests.support.making import make_agent
 
 ROLES = sorted(GRANTS)
 

@@ -15,7 +15,7 @@ from shared.runtime import bus as bus_module
 from shared.runtime.credentials import credentials_of
 from shared.runtime.provision import provision
 from shared.runtime.reaching import bus_of
-from tests.integration.guarded import Guarded
+from tests.support.guarded import Guarded
 
 
 async def test_what_is_forbidden_is_said_in_the_log(

@@ -6,13 +6,13 @@ from structlog.testing import capture_logs
 from shared.runtime.reaching import database_of
 from shared.store.database import Database
 from shared.store.tables import Conversation
-from tests.integration.cluster import running
-from tests.integration.conversation.conversing import PHASE
-from tests.integration.conversation.talking import Talk, completed
-from tests.integration.guarded import Guarded
-from tests.integration.levers import Sandbox
-from tests.integration.making import make_agent
-from tests.integration.streams import serving
+from tests.support.actors import running
+from tests.support.conversation.conversing import PHASE
+from tests.support.conversation.talking import Talk, completed
+from tests.support.guarded import Guarded
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent
+from tests.support.streams import serving
 
 TERSE = 20
 """Tokens of a conversation, so that it is summarized at once."""

@@ -11,8 +11,8 @@ from shared.store.database import Database
 from shared.store.leases import Claimed
 from shared.store.steps import Pauses
 from shared.store.tables import Agent, Call, Iteration, Step
-from tests.integration.guarded import Guarded
-from tests.integration.spending import Spender
+from tests.support.guarded import Guarded
+from tests.support.spending import Spender
 
 
 async def test_the_actors_that_wait_and_look_for_progress_have_the_rights(

@@ -8,7 +8,7 @@ from openai import AsyncOpenAI
 from tavily import AsyncTavilyClient
 
 from sandbox.settings import SandboxSettings
-from tests.integration.sandbox.serving import serving
+from tests.support.sandbox.serving import serving
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tavily import AsyncTavilyClient
 from tavily.errors import BadRequestError, InvalidAPIKeyError
 
 from sandbox.settings import SandboxSettings
-from tests.integration.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, serving
+from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, serving
 
 
 async def test_says_what_it_is(url: str) -> None:

@@ -13,8 +13,8 @@ from tavily import AsyncTavilyClient
 from tavily.errors import UsageLimitExceededError
 
 from sandbox.settings import SandboxSettings
-from tests.integration.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, meter, order, serving
-from tests.waiting import until
+from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, meter, order, serving
+from tests.support.waiting import until
 
 
 async def test_the_meter_counts_what_was_answered(

@@ -5,7 +5,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from tests.integration.sandbox.serving import meter, order
+from tests.support.sandbox.serving import meter, order
 
 EMBEDDER = "sandbox-embedder"
 

@@ -8,8 +8,8 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 
-from tests.integration.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, meter, order
-from tests.waiting import until
+from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, meter, order
+from tests.support.waiting import until
 
 TOOLS: Any = [{"type": "function", "strict": False, **tool["function"]} for tool in SEARCH]
 TEXT: Any = {"format": {"type": "json_schema", **SCHEMA["json_schema"]}}

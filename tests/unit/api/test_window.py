@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from services.api.events import window as module
 from services.api.events.window import Cursor, Gap, Heard, Window, chunk
-from tests.seeds import repeatable
+from tests.support.seeds import repeatable
 
 OWNER, AGENT = UUID(int=1), UUID(int=2)
 WORLDS = 1_000

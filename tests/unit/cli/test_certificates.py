@@ -13,7 +13,7 @@ from cli.certificates import ALL, read_certificates
 from cli.errors import BadInputError
 from cli.keys import Keys
 from cli.main import build_app
-from tests.integration.certificates import authority, certified
+from tests.support.certificates import authority, certified
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not here"

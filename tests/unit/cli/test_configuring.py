@@ -27,7 +27,7 @@ from shared.store.reading.shapes import (
     CountsView,
     InteractionView,
 )
-from tests.unit.cli.story import ID, START
+from tests.support.cli.story import ID, START
 
 
 def details(status: str = "ready", **values: Any) -> AgentDetails:

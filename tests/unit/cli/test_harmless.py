@@ -29,7 +29,7 @@ from shared.store.reading.shapes import (
     InboxItemView,
     NodeView,
 )
-from tests.integration.injection.corpus import pages
+from tests.support.injection.corpus import pages
 
 THEN: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ID: Final = uuid4()

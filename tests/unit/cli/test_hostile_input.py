@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from cli.errors import BadInputError
 from cli.main import build_app
 from shared.errors import VigilError
-from tests.attacks import in_full
-from tests.hostile import STRINGS
+from tests.support.attack_mode import in_full
+from tests.support.hostile import STRINGS
 
 NOT_CALLED: Final = {
     ("up",): "starts an installation",

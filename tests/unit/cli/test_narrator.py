@@ -19,7 +19,7 @@ from shared.store.reading.shapes import (
     RunningCall,
     StepView,
 )
-from tests.unit.cli.story import iteration, run_of, step
+from tests.support.cli.story import iteration, run_of, step
 
 ANALYSIS = UUID(int=11)
 NOTHING = CountsView(nodes=0, edges=0, analyses=0, advice=0)

@@ -9,7 +9,7 @@ from cli.show.events import line_of, summary
 from cli.tailing import subject_pattern
 from shared.events.envelope import Event
 from shared.events.tail import Told
-from tests.contracts.samples import samples
+from tests.support.contracts.samples import samples
 
 
 @pytest.mark.parametrize(

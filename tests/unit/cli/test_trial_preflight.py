@@ -20,7 +20,7 @@ from cli.trial.preflight import (
     preflight,
 )
 from shared.runtime.settings import Settings
-from tests.stand_in import Answer, Said, as_stream, completion, said, standing_in
+from tests.support.stand_in import Answer, Said, as_stream, completion, said, standing_in
 
 KEY = "sk-this-is-the-key"
 PAGE = b"<!doctype html><html><head><title>It works!</title></head></html>"

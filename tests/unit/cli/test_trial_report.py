@@ -47,7 +47,7 @@ from shared.store.reading.shapes import (
     ToolResultEvent,
 )
 from shared.store.reading.work_shapes import CallView
-from tests.unit.cli.story import ID, START, iteration, step
+from tests.support.cli.story import ID, START, iteration, step
 
 CHECK = FactCheck(
     [Country(("Ghana",), (StatedFact("Capital, name", "Accra"), StatedFact("Area, total", "9 km")))]

@@ -15,7 +15,7 @@ from cli.watching.narrator import Narrator
 from cli.watching.nudges import Nudges
 from cli.watching.watch import Watch
 from shared.store.reading.shapes import CountsView, GraphView, IterationDetails, IterationView
-from tests.unit.cli.story import ID, iteration, step
+from tests.support.cli.story import ID, iteration, step
 
 
 class FlakyClient(Client):

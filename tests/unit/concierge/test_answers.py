@@ -11,7 +11,7 @@ from services.concierge.answers import AgentConfiguration, Shape
 from shared.graph.validation import refuse_bad_schema
 from shared.store.words import PROMPTED
 from shared.tools.schemas import MOST_ITEMS
-from tests.unit.concierge.making import (
+from tests.support.concierge.making import (
     EDGE_TYPES,
     NODE_TYPES,
     a_property,

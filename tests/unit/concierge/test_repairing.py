@@ -15,8 +15,7 @@ from services.concierge.repairing import read_configuration, read_types
 from shared.graph.validation import refuse_bad_schema
 from shared.llm.repair import Repairs, UnreadableError, read_json
 from shared.store.words import PROMPTED, Phase
-from tests.seeds import first_seed, repeatable, seed_count
-from tests.unit.concierge.making import (
+from tests.support.concierge.making import (
     EDGE_TYPES,
     NODE_TYPES,
     a_property,
@@ -25,7 +24,8 @@ from tests.unit.concierge.making import (
     node_type,
     types,
 )
-from tests.unit.mutating import broken_text, damaged
+from tests.support.mutating import broken_text, damaged
+from tests.support.seeds import first_seed, repeatable, seed_count
 
 MISSION = "Watch battery makers and their lithium supply"
 LONG = "What good work is, at length. " * 10

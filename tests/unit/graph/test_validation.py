@@ -11,7 +11,7 @@ from shared.graph.seed_types import NODE_TYPES
 from shared.graph.validation import Validators, refuse_bad_schema
 from shared.graph.values import normal_name
 from shared.tools import ToolRefusalError
-from tests.seeds import repeatable
+from tests.support.seeds import repeatable
 
 SCHEMA = {
     "type": "object",

@@ -16,8 +16,8 @@ from services.observer.prompts import (
 )
 from shared.llm.repair import Repairs, UnreadableError, read_json
 from shared.llm.structured import response_format
-from tests.seeds import first_seed, repeatable, seed_count
-from tests.unit.mutating import broken_text, damaged
+from tests.support.mutating import broken_text, damaged
+from tests.support.seeds import first_seed, repeatable, seed_count
 
 QUERY = {
     "objective": "Who digs?",

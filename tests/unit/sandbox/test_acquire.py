@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.sandbox.asking import (
+from tests.support.sandbox.asking import (
     ACQUISITION,
     EMPTY_GRAPH,
     Body,

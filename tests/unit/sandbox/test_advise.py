@@ -2,7 +2,7 @@
 
 import json
 
-from tests.unit.sandbox.asking import ADVICE, Body, answer, arguments, followed, request
+from tests.support.sandbox.asking import ADVICE, Body, answer, arguments, followed, request
 
 GHANA = "00000000-0000-4000-8000-00000000000a"
 CONTEXT = f'## Newest nodes\n- [node:{GHANA}] Country "Ghana" {{"summary": "x"}}'

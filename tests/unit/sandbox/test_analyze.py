@@ -1,6 +1,6 @@
 """Analysis generation: a conclusion that cites what it stands on, or what is missing."""
 
-from tests.unit.sandbox.asking import ANALYSIS, Body, answer, arguments, followed, request
+from tests.support.sandbox.asking import ANALYSIS, Body, answer, arguments, followed, request
 
 GHANA, TOGO, INDIA, EDGE, OTHER = (
     f"00000000-0000-4000-8000-00000000000{digit}" for digit in range(1, 6)

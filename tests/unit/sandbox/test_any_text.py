@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.sandbox.asking import (
+from tests.support.sandbox.asking import (
     ACQUISITION,
     ADVICE,
     ANALYSIS,

@@ -13,8 +13,8 @@ from sandbox.search.library import build_index
 from services.concierge.agent_types import AgentTypes
 from services.concierge.answers import AgentConfiguration
 from services.concierge.configure import CONFIGURATION, TYPES
-from tests.unit.sandbox import makers
-from tests.unit.sandbox.asking import request
+from tests.support.sandbox import makers
+from tests.support.sandbox.asking import request
 
 MISSIONS = (
     makers.MISSION,

@@ -2,8 +2,8 @@
 
 import json
 
-from tests.unit.sandbox.asking import Body, answer, arguments, followed
-from tests.unit.sandbox.constructing import DOCUMENT, added_nodes, body, looked, made_types
+from tests.support.sandbox.asking import Body, answer, arguments, followed
+from tests.support.sandbox.constructing import DOCUMENT, added_nodes, body, looked, made_types
 
 GHANA_ID = "00000000-0000-4000-8000-000000000001"
 

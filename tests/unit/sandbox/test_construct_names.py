@@ -4,8 +4,8 @@ import pytest
 
 from sandbox.reader.construct.relations import Relation, relation_between
 from sandbox.text.whole import place_of
-from tests.unit.sandbox.asking import answer, arguments
-from tests.unit.sandbox.constructing import body, looked, made_types
+from tests.support.sandbox.asking import answer, arguments
+from tests.support.sandbox.constructing import body, looked, made_types
 
 
 @pytest.mark.parametrize(

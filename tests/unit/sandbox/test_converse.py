@@ -7,7 +7,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from sandbox.reader import ChatRequest, Phase, phase_of
-from tests.unit.sandbox.asking import (
+from tests.support.sandbox.asking import (
     ADVICE,
     ANALYSIS,
     CONSTRUCTION,

@@ -13,9 +13,9 @@ import pytest
 from sandbox.corpus import load
 from sandbox.search import SearchIndex
 from sandbox.search.library import build_index
-from tests.unit.sandbox import makers
-from tests.unit.sandbox.asking import EMPTY_GRAPH, plan
-from tests.unit.sandbox.world import World
+from tests.support.sandbox import makers
+from tests.support.sandbox.asking import EMPTY_GRAPH, plan
+from tests.support.sandbox.world import World
 
 MISSION = "Watch energy security and exports of West African economies"
 CITED = re.compile(r"\[(?:node|edge):([^\]]+)\]")
@@ -81,7 +81,7 @@ def test_a_small_corpus_is_soon_known() -> None:
 
 def test_the_same_request_gives_the_same_answer_in_every_process() -> None:
     program = (
-        "from tests.unit.sandbox import makers; from tests.unit.sandbox.world import World; "
+        "from tests.unit.sandbox import makers; from tests.support.sandbox.world import World; "
         "from sandbox.search.library import build_index; import hashlib; "
         "world = World(makers.MISSION, build_index(makers.corpus())); "
         "[world.iterate() for _ in range(3)]; print(hashlib.sha256(world.context().encode()).hexdigest())"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.sandbox.asking import EMPTY_GRAPH, plan
+from tests.support.sandbox.asking import EMPTY_GRAPH, plan
 
 MISSION = "Watch energy security and exports of West African economies"
 GHANA, TOGO, INDIA = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in (1, 2, 3))

@@ -10,7 +10,7 @@ from sandbox.corpus import Corpus, CorpusError, Document, LoadReport
 from sandbox.search import SearchIndex, SearchQuery, open_index
 from sandbox.search.library import build_index
 from sandbox.search.passages import best_passage
-from tests.unit.sandbox import makers
+from tests.support.sandbox import makers
 
 
 @pytest.fixture(scope="module")

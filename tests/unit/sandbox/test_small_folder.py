@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.corpus import load
 from sandbox.search.library import build_index
-from tests.unit.sandbox.world import World
+from tests.support.sandbox.world import World
 
 FILES = {
     "harbour.md": "# Harbour Line orders ships\n\nHarbour Line of Rotterdam grows.\nFleet size 2026: 214 ships\n",

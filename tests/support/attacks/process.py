@@ -1,0 +1,84 @@
+"""A real api process under attack: started with SIGPIPE at its default action, as a forked child can be."""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from cli.local.ports import free_port
+from cli.local.readiness import unreadiness
+from tests.support.waiting import waited_for
+
+API: Final = "from services.api.app import serve; serve()"
+SANDBOX: Final = "from sandbox.__main__ import main; main()"
+_WITH_SIGPIPE: Final = "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
+
+
+class Attacked:
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+        self.process = process
+        self.port = port
+        self._log = log
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    @property
+    def open_files(self) -> int:
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def connect(self, source: str = "127.0.0.1") -> socket.socket:
+        """A connection from that address of loopback."""
+        return socket.create_connection(
+            ("127.0.0.1", self.port), timeout=10, source_address=(source, 0)
+        )
+
+    def ask(self, request: bytes, source: str = "127.0.0.1") -> bytes:
+        """Everything that is answered, until the connection is closed."""
+        with self.connect(source) as connection:
+            connection.sendall(request)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@contextmanager
+def attacked(
+    log: Path,
+    *arguments: str,
+    program: str = API,
+    ready: str = "/health/ready",
+    port: int | None = None,
+    files: tuple[int, int] | None = None,
+    **environment: str,
+) -> Iterator[Attacked]:
+    """`files` are its soft and hard limit of open files; `environment` is given in addition to the port."""
+    port = port or free_port()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
+    command = [sys.executable, "-c", _WITH_SIGPIPE + program, *arguments]
+    with (
+        log.open("wb") as file,
+        subprocess.Popen(
+            command,
+            env={**clean, "VIGIL_PORT": str(port), **environment},
+            stdout=file,
+            stderr=file,
+            preexec_fn=None
+            if files is None
+            else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files),
+        ) as process,
+    ):
+        try:
+
+            def is_ready() -> bool | None:
+                assert process.poll() is None, log.read_text(errors="replace")
+                return True if unreadiness(port, ready) is None else None
+
+            waited_for(is_ready, f"the process at port {port} to be ready")
+            yield Attacked(process, port, log)
+        finally:
+            process.terminate()

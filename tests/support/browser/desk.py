@@ -1,0 +1,251 @@
+"""An agent with advice and all that it rests on, and with hostile texts, written as its work would be."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TypeVar
+from uuid import UUID
+
+from playwright.sync_api import Page, expect
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import conclusions, edges, nodes, retracting, seed_types
+from shared.graph.grounds import Ground
+from shared.graph.refolding import work_off
+from shared.graph.scope import Scope
+from shared.graph.sources import keep_pages
+from shared.graph.validation import Validators
+from shared.store import agents
+from shared.store.database import Database
+from shared.store.tables import Agent, GraphEdgeType, GraphNodeType
+from tests.support.making import make_ready
+
+T = TypeVar("T")
+
+MISSION: Final = "Say which battery makers will run short of lithium, and when"
+SENTENCE: Final = (
+    "Halden Energy bought 41,000 tonnes of lithium hydroxide in 2025, 28% more than a year before."
+)
+PAGE: Final = "Halden buys ahead of its new line"
+ADVICE: Final = "Hold Halden Energy"
+ANALYSIS: Final = "Halden secures lithium before it needs it"
+HOSTILE_ANALYSIS: Final = "An analysis that was told to misbehave"
+DOUBTED: Final = "Kestrel stops a line"
+HOSTILE: Final = (
+    '<script>document.title = "taken"</script> <img src="x" onerror="document.title = \'taken\'">\n\n'
+    "[click](javascript:document.title='taken') ![seen](https://evil.example/pixel.png) "
+    "<div hx-get='/taken' hx-trigger='load'></div> [out](https://evil.example/page)"
+)
+"""What a page may have had a model write: a script, a handler, a picture that tells who looks."""
+
+_PAGES: Final = (
+    {
+        "url": "https://press.example/halden-2025",
+        "title": PAGE,
+        "content": f"Haldensund, 12 January. {SENTENCE} The company says that its new line begins in May.",
+        "published_date": "2026-01-12",
+    },
+    {
+        "url": "https://markets.example/lithium",
+        "title": 'Lithium <script>document.title = "taken"</script>',
+        "content": "The price of lithium hydroxide fell by 18% in 2025. "
+        "Orran Mining sells lithium hydroxide to Halden Energy.",
+        "published_date": "2026-02-02",
+    },
+    {
+        "url": "https://rumours.example/kestrel",
+        "title": "Kestrel in trouble",
+        "content": "Kestrel Cells stopped one of its two lines in March 2026.",
+        "published_date": "2026-03-04",
+    },
+)
+_GROUNDS: Final[dict[str, tuple[str, str, dict[str, Any]]]] = {
+    "Halden Energy": (_PAGES[0]["url"], SENTENCE, {"tonnes_bought": 41000, "year": 2025}),
+    "Orran Mining": (
+        _PAGES[1]["url"],
+        "Orran Mining sells lithium hydroxide to Halden Energy.",
+        {},
+    ),
+    "Lithium hydroxide": (
+        _PAGES[1]["url"],
+        "The price of lithium hydroxide fell by 18% in 2025.",
+        {"price_change_percent": -18},
+    ),
+    "Kestrel Cells": (
+        _PAGES[2]["url"],
+        "Kestrel Cells stopped one of its two lines in March 2026.",
+        {"lines_stopped": 1},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Desk:
+    agent_id: UUID
+    owner_id: UUID
+    name: str
+    advice_id: UUID
+    analysis_id: UUID
+    hostile_id: UUID
+    doubted_id: UUID
+    halden_id: UUID
+
+
+def made(making: Coroutine[Any, Any, T]) -> T:
+    """In a thread of its own: Playwright keeps a loop in this one."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(asyncio.run, making).result()
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    database = Database(url, name="browser-tests")
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def furnish(url: str, owned_by: UUID, name: str) -> Desk:
+    """An agent at rest, of whoever owns the agent `owned_by`."""
+    async with opened(url) as database:
+        async with database.transaction() as session:
+            desk = await _furnish(session, owned_by, name)
+            await retracting.retract(
+                session, Scope(desk.owner_id, desk.agent_id), _PAGES[2]["url"], "nobody confirms it"
+            )
+        await work_off(database)
+        return desk
+
+
+async def _furnish(session: AsyncSession, owned_by: UUID, name: str) -> Desk:
+    owner_id = (await session.scalars(select(Agent.owner_id).where(Agent.id == owned_by))).one()
+    agent = await agents.create(
+        session, owner_id, name=name, mission=MISSION, interval_seconds=86_400
+    )
+    agent.active = False
+    await make_ready(session, agent)
+    scope = Scope(owner_id, agent.id)
+    await _make_types(session, agent.id)
+    await keep_pages(session, scope, {"results": list(_PAGES)})
+    things = {each: await _thing(session, scope, each) for each in _GROUNDS}
+    sells = await edges.add(
+        session,
+        scope,
+        Validators(),
+        type_name="sells",
+        source_id=things["Orran Mining"],
+        target_id=things["Halden Energy"],
+        properties={},
+        grounds=[Ground(*_GROUNDS["Orran Mining"][:2])],
+    )
+    analysis_id = await _conclude(
+        session,
+        scope,
+        ANALYSIS,
+        "pattern",
+        f"Halden bought **more** [node:{things['Halden Energy']}] while the price fell "
+        f"[node:{things['Lithium hydroxide']}], from a seller that it has [edge:{sells.id}].",
+    )
+    hostile_id = await _conclude(
+        session,
+        scope,
+        HOSTILE_ANALYSIS,
+        "observation",
+        f"{HOSTILE} [node:{things['Halden Energy']}] [link [node:{things['Halden Energy']}]](https://out.example/)",
+    )
+    doubted_id = await _conclude(
+        session, scope, DOUBTED, "observation", f"A line stands [node:{things['Kestrel Cells']}]."
+    )
+    advice_id = await _advise(session, scope, ADVICE, analysis_id)
+    return Desk(
+        agent.id,
+        owner_id,
+        name,
+        advice_id,
+        analysis_id,
+        hostile_id,
+        doubted_id,
+        things["Halden Energy"],
+    )
+
+
+async def advise(url: str, desk: Desk, name: str) -> UUID:
+    async with opened(url) as database, database.transaction() as session:
+        return await _advise(session, Scope(desk.owner_id, desk.agent_id), name, desk.analysis_id)
+
+
+async def _advise(session: AsyncSession, scope: Scope, name: str, analysis_id: UUID) -> UUID:
+    return await conclusions.add_advice(
+        session,
+        scope,
+        name=name,
+        action="HOLD",
+        summary="Halden has what it needs until its new line begins; wait for that.",
+        content=f"Halden has bought ahead [node:{analysis_id}]. Nothing has to be done before May.",
+        confidence=0.72,
+        horizon=f"{datetime.now(UTC).year + 1}-12-31",
+        invalidation="Halden's next quarter shows that it bought less, or paid more for it.",
+    )
+
+
+async def _make_types(session: AsyncSession, agent_id: UUID) -> None:
+    await seed_types.ensure(session, agent_id)
+    session.add(
+        GraphNodeType(
+            agent_id=agent_id,
+            name="Thing",
+            description="Any thing",
+            properties_schema={"type": "object"},
+            created_by="test",
+        )
+    )
+    session.add(
+        GraphEdgeType(agent_id=agent_id, name="sells", description="sells to", created_by="test")
+    )
+    await session.flush()
+
+
+async def _thing(session: AsyncSession, scope: Scope, name: str) -> UUID:
+    url, quote, properties = _GROUNDS[name]
+    added = await nodes.add(
+        session,
+        scope,
+        Validators(),
+        type_name="Thing",
+        name=name,
+        properties=properties,
+        grounds=[Ground(url, quote)],
+    )
+    return added.id
+
+
+async def _conclude(
+    session: AsyncSession,
+    scope: Scope,
+    name: str,
+    kind: Literal["observation", "pattern"],
+    content: str,
+) -> UUID:
+    return await conclusions.add_analysis(
+        session,
+        scope,
+        name=name,
+        kind=kind,
+        summary=f"{name}, as three pages of this winter tell it.",
+        content=content,
+        confidence=0.8,
+    )
+
+
+def is_harmless(page: Page) -> None:
+    """Nothing of HOSTILE has become part of the page, or has run."""
+    expect(page).not_to_have_title("taken")
+    assert (
+        page.locator("main script, main img, main [onerror], main [hx-get='/taken']").count() == 0
+    )
+    assert page.locator("a[href^='javascript']").count() == 0

@@ -1,0 +1,217 @@
+"""Writes `docs/guarantees.md`: each promise, the tests that prove it, and what the last run has measured.
+
+`python -m tests.support.chaos.guarantees FIGURES.json docs/guarantees.md`
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+NOT_MEASURED: Final = "not measured"
+_FIGURE: Final = re.compile(r"\{([^}]+)\}")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """`measured` names figures in braces; where one is missing, nothing was measured."""
+
+    name: str
+    says: str
+    tests: tuple[str, ...]
+    measured: str
+
+
+PROMISES: Final = (
+    Promise(
+        "G1",
+        "Kill any process at any instruction: the iteration still ends, once.",
+        (
+            "chaos/test_matrix.py::test_killed_at",
+            "chaos/test_matrix.py::test_killed_while_draining",
+            "chaos/test_round.py::test_killed_in_a_round",
+            "chaos/test_random.py::test_a_long_rage",
+            "chaos/test_random.py::test_an_engine_that_is_away",
+        ),
+        "{kills at a chosen point} kills at chosen points and {strikes} random strikes; {iterations} iterations, "
+        "all ended once, each as if it had been left alone",
+    ),
+    Promise(
+        "G2",
+        "A lost message loses nothing.",
+        ("integration/test_lost_bus.py", "integration/test_reconciler.py"),
+        "see the tests: stream and consumers deleted, messages purged",
+    ),
+    Promise(
+        "G3",
+        "A finished call is never paid for twice.",
+        (
+            "chaos/test_matrix.py::test_killed_at",
+            "chaos/test_round.py::test_killed_in_a_round",
+            "integration/test_paying.py",
+            "integration/test_in_flight.py",
+        ),
+        "only calls in flight were paid for twice: {of these paid twice} of "
+        "{calls in flight when somebody was struck} in the matrix, {of these paid twice under strikes} of at most "
+        "{calls in flight when strikes fell} under random strikes",
+    ),
+    Promise(
+        "G4",
+        "Two workers on one step cannot both write.",
+        (
+            "chaos/test_side_by_side.py::test_a_zombie_that_wakes_is_refused_by_its_epoch",
+            "integration/test_leases.py",
+        ),
+        "{zombies refused} woken with an answer in its hands and refused; {strikes: freeze} frozen at random",
+    ),
+    Promise(
+        "G5",
+        "Effects happen once.",
+        (
+            "chaos/test_matrix.py::test_killed_at",
+            "chaos/test_round.py::test_killed_in_a_round",
+            "integration/test_delivery.py",
+        ),
+        "{iterations} iterations with the same canonical graph, inbox and conversation as one left alone",
+    ),
+    Promise(
+        "G6",
+        "A join fires once, and always.",
+        (
+            "unit/test_join_random.py",
+            "chaos/test_side_by_side.py::test_two_aggregators_join_as_one",
+            "chaos/test_round.py::test_killed_in_a_round",
+        ),
+        "{joins by two at the same instant} join by two at the same instant; random sequences of ticks: see the test",
+    ),
+    Promise(
+        "G7",
+        "A poison message harms nobody.",
+        ("integration/test_dead_letters.py", "integration/test_retry.py"),
+        "see the tests: every kind of letter kept, shown, retried, discarded",
+    ),
+    Promise(
+        "",
+        "A step is in other hands within 15 s of its worker's death, and at once where the worker is told to stop.",
+        ("chaos/test_recovery.py", "chaos/test_handover.py"),
+        "see below",
+    ),
+    Promise(
+        "",
+        "No agent runs twice at once, and no due run is missed, however many schedulers with whatever clocks.",
+        ("integration/test_schedulers.py",),
+        "see the test: three schedulers, a minute apart, killed at random",
+    ),
+    Promise(
+        "",
+        "A full disk of PostgreSQL's loses nothing.",
+        ("chaos/test_disk_full.py",),
+        "{iterations over a full disk} iterations; of {calls in flight when the disk was full} calls in flight "
+        "{of these paid twice after a full disk} paid twice",
+    ),
+    Promise(
+        "",
+        "A new version is brought in under working actors of the old one.",
+        ("chaos/test_upgrade.py", "unit/test_expanding.py", "contracts/test_events.py"),
+        "{iterations under a migration} iterations under a migration, {iterations under a rolling restart} under a "
+        "rolling restart",
+    ),
+)
+"""Those of the promises that a crash could break; what phases may do and what advice stands on is proved elsewhere."""
+
+
+def page(described: Mapping[str, Any]) -> str:
+    """`docs/guarantees.md`, whole."""
+    counts = dict(described["counts"])
+    strikes = {name: count for name, count in counts.items() if name in _struck(counts)}
+    counts["strikes"] = sum(strikes.values())
+    counts["iterations"] = counts.get("iterations compared", 0) + counts.get(
+        "iterations under random strikes", 0
+    )
+    return "\n".join(
+        [
+            "# Guarantees",
+            "",
+            "What Vigil promises of its loop, the tests that prove it, and what they measured last. `make test-chaos` runs",
+            "those of `tests/chaos` and makes this page; only what a test has shown is counted.",
+            "",
+            f"Measured on {described['measured_on']}: {described['machine']}.",
+            "",
+            "| | promise | proved by (`tests/`) | measured |",
+            "|---|---|---|---|",
+            *(_row(promise, counts) for promise in PROMISES),
+            "",
+            "## Recovery",
+            "",
+            "| | median s | longest s |",
+            "|---|---|---|",
+            *_times(described["seconds"]),
+            "",
+            "## Strikes of the random runs",
+            "",
+            ", ".join(
+                f"{count} × {name.removeprefix('strikes: ')}"
+                for name, count in sorted(strikes.items())
+            )
+            or NOT_MEASURED,
+            "",
+            "## The checks can fail",
+            "",
+            "Each of these was broken on purpose, and the same scenario that is passed otherwise was not:",
+            "",
+            *_found_out(counts),
+            "",
+            "## What is not shown",
+            "",
+            "The api has no points at which it is killed, and is not among those who are struck at random. Under random",
+            "strikes the calls in flight are bounded from above; at chosen points they are counted exactly.",
+            "",
+            "## What a crash can still cost",
+            "",
+            "A call that was in flight when its worker died: answered by the other side, and the answer not yet committed.",
+            "How small that window is for each kind of call, and how a crash inside it is made to cost nothing, stands in",
+            "[decision 0008](decisions/0008-in-flight-calls.md).",
+            "",
+        ]
+    )
+
+
+def _struck(counts: Mapping[str, int]) -> set[str]:
+    """Of all that was noted under strikes, those that struck somebody."""
+    noted = {name for name in counts if name.startswith("strikes: ")}
+    return noted - {"strikes: found dead on waking"}
+
+
+def _row(promise: Promise, counts: Mapping[str, int]) -> str:
+    try:
+        measured = _FIGURE.sub(lambda named: str(counts[named[1]]), promise.measured)
+    except KeyError as missing:
+        measured = f"{NOT_MEASURED} ({missing.args[0]})"
+    tests = "<br>".join(f"`{test}`" for test in promise.tests)
+    return f"| {promise.name} | {promise.says} | {tests} | {measured} |"
+
+
+def _times(seconds: Mapping[str, Sequence[float]]) -> list[str]:
+    if not seconds:
+        return [f"| {NOT_MEASURED} | | |"]
+    return [
+        f"| {name} | {median(found):.2f} | {max(found):.2f} |"
+        for name, found in sorted(seconds.items())
+    ]
+
+
+def _found_out(counts: Mapping[str, int]) -> list[str]:
+    found = [name.removeprefix("found out: ") for name in counts if name.startswith("found out: ")]
+    return [f"- {name}" for name in sorted(found)] or [NOT_MEASURED]
+
+
+def main(figures: str, document: str) -> None:
+    Path(document).write_text(page(json.loads(Path(figures).read_text())))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

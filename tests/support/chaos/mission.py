@@ -1,0 +1,227 @@
+"""A mission whose every answer is written beforehand, so that two iterations of it can be compared.
+
+What the model is made to say depends on the agent alone, never on the order in which researchers and analyzers come
+by: whatever is killed, and however the fan-out is shuffled, the graph must come out the same.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+from uuid import UUID
+
+from shared.store import ids
+from shared.store.words import ANALYSIS_TYPE, Phase
+from tests.support.committing import COMMITTED, SURE
+from tests.support.levers import Sandbox
+
+QUERIES: Final = 3
+INSIGHTS: Final = 2
+LLM_CALLS: Final = 1 + 4 * QUERIES + 2 * INSIGHTS + 2
+SEARCHES: Final = 2 * QUERIES
+LONGEST_ANSWER_SECONDS: Final = 0.3
+
+NODE_TYPE: Final = "Maker"
+EDGE_TYPE: Final = "supplies"
+HUB: Final = "Hub"
+"""The node that every researcher writes: who comes first must not matter."""
+
+EVIDENCE: Final = [
+    {
+        "sourceUrl": "https://corpus.local/halden.html",
+        "quote": "Halden Energy depends on Orran Mining for lithium hydroxide.",
+    }
+]
+"""What every search for lithium brings."""
+
+
+@dataclass(frozen=True)
+class Mission:
+    """One iteration of one agent; `tag` stands in everything that is asked for it, and in no other agent's."""
+
+    agent_id: UUID
+    tag: str
+    feedback_rounds: ClassVar[int] = 0
+
+    def teach(self, sandbox: Sandbox) -> None:
+        """Later rounds first: what was said before stands in the request that follows it."""
+        sandbox.script(
+            *(script for number in range(QUERIES) for script in self._research(number)),
+            *(script for number in range(INSIGHTS) for script in self._analysis(number)),
+            *self._advice(),
+            always(Phase.OBSERVER, self.tag, content=self._plan()),
+        )
+
+    def shuffle(self, sandbox: Sandbox, seed: int) -> None:
+        """Makes each part of the fan-out as slow as `seed` says."""
+        chance = random.Random(seed)
+        parts = [self._asked(number) for number in range(QUERIES)]
+        parts += [self._observed(number) for number in range(INSIGHTS)]
+        sandbox.faults(
+            *(
+                {
+                    "kind": "latency",
+                    "contains": part,
+                    "latency_seconds": chance.uniform(0, LONGEST_ANSWER_SECONDS),
+                    "always": True,
+                }
+                for part in parts
+            )
+        )
+
+    def _query(self, number: int) -> str:
+        return f"{self.tag} query {number}"
+
+    def _insight(self, number: int) -> str:
+        return f"{self.tag} insight {number}"
+
+    def _asked(self, number: int) -> str:
+        """How a query stands in the messages about it, and in no other: the graph context names them all."""
+        return f"Objective: {self._query(number)}"
+
+    def _observed(self, number: int) -> str:
+        return f"Observation: {self._insight(number)}"
+
+    def _plan(self) -> dict[str, Any]:
+        return {
+            "queries": [
+                {"objective": self._query(number), "reasoning": "not known", "searchHints": []}
+                for number in range(QUERIES)
+            ],
+            "insights": [
+                {
+                    "observation": self._insight(number),
+                    "relevantNodeIds": [],
+                    "synthesisDirection": "upwards",
+                }
+                for number in range(INSIGHTS)
+            ],
+        }
+
+    def _research(self, number: int) -> list[dict[str, Any]]:
+        searched = [f"lithium {self.tag} {number} {part}" for part in ("first", "second")]
+        mark = f"{self.tag} mark {number}"
+        return [
+            always(Phase.KNOWLEDGE_ACQUISITION, searched[0], content=f"# Found {number}"),
+            always(
+                Phase.KNOWLEDGE_ACQUISITION,
+                self._asked(number),
+                tool_calls=[call("tavilySearch", query=query) for query in searched],
+            ),
+            always(Phase.GRAPH_CONSTRUCTION, mark, content="Added."),
+            always(
+                Phase.GRAPH_CONSTRUCTION,
+                self._asked(number),
+                tool_calls=[call("queryGraph", text=mark), *self._construction(number)],
+            ),
+        ]
+
+    def _construction(self, number: int) -> list[dict[str, Any]]:
+        own = [f"Maker {number}{letter}" for letter in "ab"]
+        return [
+            call(
+                "createNodeType",
+                name=NODE_TYPE,
+                description="who makes things",
+                propertiesSchema={"type": "object"},
+                exampleProperties={"summary": "makes cells"},
+                justification="No type fits.",
+            ),
+            call(
+                "createEdgeType",
+                name=EDGE_TYPE,
+                description="delivers to",
+                sourceTypes=[NODE_TYPE],
+                targetTypes=[NODE_TYPE],
+                justification="No type fits.",
+            ),
+            *(_node(name) for name in (HUB, *own)),
+            *(
+                call(
+                    "addGraphEdge",
+                    type=EDGE_TYPE,
+                    sourceId=self._id(name),
+                    targetId=self._id(HUB),
+                    properties={"summary": f"{name} supplies the hub"},
+                    evidence=EVIDENCE,
+                )
+                for name in own
+            ),
+        ]
+
+    def _analysis(self, number: int) -> list[dict[str, Any]]:
+        mark = f"{self.tag} mark insight {number}"
+        name = _analysis_name(number)
+        return [
+            always(Phase.ANALYSIS_GENERATION, mark, content="Concluded."),
+            always(
+                Phase.ANALYSIS_GENERATION,
+                self._observed(number),
+                tool_calls=[
+                    call("queryGraph", text=mark),
+                    call(
+                        "addAgentAnalysisNode",
+                        name=name,
+                        type="pattern",
+                        summary="All roads lead to the hub.",
+                        content=f"So says [node:{self._id(HUB)}], and [node:{self._id('Maker 0a')}].",
+                        **SURE,
+                    ),
+                    call(
+                        "addGraphEdge",
+                        type="about",
+                        sourceId=self._id(name, ANALYSIS_TYPE),
+                        targetId=self._id(HUB),
+                    ),
+                ],
+            ),
+        ]
+
+    def _advice(self) -> list[dict[str, Any]]:
+        mark = f"{self.tag} mark advice"
+        cited = " ".join(
+            f"[node:{self._id(_analysis_name(number), ANALYSIS_TYPE)}]"
+            for number in range(INSIGHTS)
+        )
+        return [
+            always(Phase.ADVICE_GENERATION, mark, content="Advised."),
+            always(
+                Phase.ADVICE_GENERATION,
+                self.tag,
+                tool_calls=[
+                    call("queryGraph", text=mark),
+                    call(
+                        "addAgentAdviceNode",
+                        name="Hold on",
+                        action="HOLD",
+                        summary="Do nothing yet.",
+                        content=f"For {cited} say so.",
+                        **COMMITTED,
+                    ),
+                ],
+            ),
+        ]
+
+    def _id(self, name: str, type_name: str = NODE_TYPE) -> str:
+        return str(ids.node_id(self.agent_id, type_name, name))
+
+
+def _analysis_name(number: int) -> str:
+    return f"Analysis {number}"
+
+
+def _node(name: str) -> dict[str, Any]:
+    return call(
+        "addGraphNode",
+        type=NODE_TYPE,
+        name=name,
+        properties={"summary": f"{name} is"},
+        evidence=EVIDENCE,
+    )
+
+
+def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+    return {"name": tool, "arguments": arguments}
+
+
+def always(phase: Phase, contains: str, **answer: Any) -> dict[str, Any]:
+    return {"phase": phase, "contains": contains, "times": None, **answer}

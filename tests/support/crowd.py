@@ -1,0 +1,190 @@
+"""Many workers on the steps of a few agents: they take steps from each other, die in the middle, and pay all the time."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import func, select
+
+from shared.errors import TransientError
+from shared.llm.phase import Model, PhaseRun
+from shared.llm.tool_loop import ToolLoop
+from shared.runtime.model import model_of
+from shared.runtime.search import search_of
+from shared.runtime.settings import Settings
+from shared.search.client import SearchClient
+from shared.search.tools import knowledge_acquisition
+from shared.store import iterations, leases, steps
+from shared.store.budgets.resting import BudgetUsedUpError
+from shared.store.database import Database
+from shared.store.leases import Claimed, Lease, LeaseLostError
+from shared.store.tables import Agent, Iteration, Step
+from shared.store.words import Phase, StepKind, StepStatus
+from tests.support.levers import Sandbox
+from tests.support.making import make_agent, make_iteration
+
+LEASE_SECONDS: Final = 2.0
+LAPSING_SECONDS: Final = 0.05
+"""Of leases that are never renewed: who has one goes on beside the one who has taken its step meanwhile."""
+LOOK_AGAIN_SECONDS: Final = 0.2
+OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING)
+QUERY: Final = {"objective": "lithium", "reasoning": "why not", "search_hints": []}
+
+
+def teach(levers: Sandbox, chance: random.Random) -> None:
+    """Each step searches twice in parallel, then once more, then ends; some answers are late, refused, lost or cut."""
+
+    def searched(*queries: str) -> dict[str, Any]:
+        wanted = [{"name": "tavilySearch", "arguments": {"query": query}} for query in queries]
+        return {"tool_calls": wanted, "times": None}
+
+    levers.script(
+        {"contains": "third query", "content": "done", "times": None},
+        {"contains": "second query", **searched("third query")},
+        searched("first query", "second query"),
+    )
+    late = {"kind": "latency", "always": True, "latency_seconds": 0.03}
+    troubles: list[dict[str, Any]] = [
+        {"status": 500},
+        {"status": 429, "retry_after_seconds": 0.01},
+        {"kind": "cut"},
+    ]
+    levers.faults(
+        late,
+        *(
+            {"kind": "status", "nth": chance.randint(1, 150), **chance.choice(troubles)}
+            for _ in range(20)
+        ),
+    )
+
+
+@dataclass
+class Crowd:
+    """So many workers of `agents`; each dies now and then, until `deaths` are used up, and another takes its place."""
+
+    settings: Settings
+    agents: Sequence[Agent]
+    chance: random.Random
+    workers: int
+    deaths: int
+    happened: Counter[str] = field(default_factory=Counter)
+
+    async def work(self) -> None:
+        """Until every step has ended."""
+        async with self._equipped() as pools:
+            await asyncio.gather(
+                *(self._place(pools[number % len(pools)]) for number in range(self.workers))
+            )
+
+    async def _place(self, equipment: "Equipment") -> None:
+        """One worker after the other."""
+        while self.deaths:
+            self.deaths -= 1
+            worker = asyncio.create_task(self._worker(equipment))
+            await asyncio.wait({worker}, timeout=self.chance.uniform(0.02, 0.6))
+            if worker.done():
+                await worker
+                return
+            worker.cancel()
+            await asyncio.gather(worker, return_exceptions=True)
+            self.happened["killed"] += 1
+        await self._worker(equipment)
+
+    async def _worker(self, equipment: "Equipment") -> None:
+        while step_ids := await equipment.open_steps():
+            step_id = self.chance.choice(step_ids)
+            async with equipment.database.transaction() as session:
+                seconds = LAPSING_SECONDS if self.chance.random() < 0.2 else LEASE_SECONDS
+                claim = await leases.claim(session, step_id, "worker", seconds=seconds)
+            if not isinstance(claim, Claimed):
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                continue
+            if claim.lease.epoch > 1:
+                self.happened["taken over"] += 1
+            self.happened[await self._tried(equipment, claim.lease)] += 1
+
+    async def _tried(self, equipment: "Equipment", lease: Lease) -> str:
+        """How it ended, in a word."""
+        try:
+            work = equipment.search_and_end(lease)
+            if lease.seconds == LAPSING_SECONDS:
+                await work
+            else:
+                await leases.while_held(equipment.database, lease, work)
+        except LeaseLostError:
+            return "lost"
+        except BudgetUsedUpError as error:
+            with suppress(LeaseLostError):
+                async with equipment.database.transaction() as session:
+                    await steps.fail(session, lease, str(error), attempts=1)
+            return "refused"
+        except TransientError as error:
+            with suppress(LeaseLostError):
+                async with equipment.database.transaction() as session:
+                    await steps.give_back(session, lease, str(error), attempts=0, rest_seconds=0)
+            return "given back"
+        return "ended"
+
+    @asynccontextmanager
+    async def _equipped(self) -> AsyncIterator[list["Equipment"]]:
+        """As of four processes."""
+        pools = [Equipment.of(self.settings, number) for number in range(4)]
+        try:
+            yield pools
+        finally:
+            for each in pools:
+                await each.close()
+
+
+@dataclass(frozen=True)
+class Equipment:
+    database: Database
+    model: Model
+    search: SearchClient
+
+    @classmethod
+    def of(cls, settings: Settings, number: int) -> "Equipment":
+        database = Database(settings.database_url, name=f"crowd-{number}", pool_size=8)
+        return cls(database, model_of(settings, database), search_of(settings))
+
+    async def open_steps(self) -> list[UUID]:
+        async with self.database.transaction() as session:
+            found = await session.scalars(
+                select(Step.id).where(Step.kind == StepKind.QUERY, Step.status.in_(OPEN))
+            )
+            return list(found)
+
+    async def search_and_end(self, lease: Lease) -> None:
+        async with self.database.transaction() as session:
+            agent = await session.get_one(Agent, lease.agent_id)
+        run = PhaseRun(self.model, lease, agent, Phase.KNOWLEDGE_ACQUISITION, "Go on.")
+        await ToolLoop(run, knowledge_acquisition(self.search)).last_words()
+        async with leases.leased_transaction(self.database, lease) as session:
+            await steps.end(session, lease, {})
+
+    async def close(self) -> None:
+        await self.model.provider.close()
+        await self.search.close()
+        await self.database.close()
+
+
+async def agents_with_work(database: Database, *, agents: int, steps_each: int) -> list[Agent]:
+    made = [await make_agent(database, name=f"Agent {number}") for number in range(agents)]
+    for agent in made:
+        started = await make_iteration(database, agent)
+        async with database.transaction() as session:
+            iteration = await session.get_one(Iteration, started.iteration.id)
+            queries = [{**QUERY, "number": number} for number in range(steps_each)]
+            await iterations.plan_steps(session, iteration, queries=queries, insights=[])
+    return made
+
+
+async def failed_steps(database: Database) -> int:
+    async with database.transaction() as session:
+        failed = select(func.count()).where(Step.status == StepStatus.FAILED)
+        return (await session.execute(failed)).scalar_one()

@@ -1,0 +1,98 @@
+"""Steps that fail for good, as tests make them: by a real worker, over the real bus."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import func, update
+
+from shared.errors import PermanentError
+from shared.runtime.actor import Actor
+from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
+from shared.runtime.step_actor import step_actor
+from shared.runtime.work import Outcome, Work
+from shared.store import dead_letters, iterations, leases, steps, telling
+from shared.store.database import Database
+from shared.store.leases import Claimed
+from shared.store.tables import Iteration, Step
+from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+from tests.integration.test_work import running as running_actor
+from tests.integration.test_work import status_is
+from tests.support.letters import rows
+from tests.support.making import make_agent, make_iteration
+from tests.support.waiting import until
+
+QUERY = {"objective": "lithium", "reasoning": "why not", "search_hints": []}
+
+
+async def breaks(lease: leases.Lease, step: Step) -> Outcome:
+    raise PermanentError("llm_key", "the key is wrong")
+
+
+async def works(lease: leases.Lease, step: Step) -> Outcome:
+    return Outcome({"nodes": 1, "edges": 0})
+
+
+def researcher(settings: Settings, work: Work) -> Actor:
+    return step_actor(
+        "researcher",
+        settings,
+        Database(settings.database_url, name="r"),
+        {StepKind.QUERY: work},
+        slots=2,
+    )
+
+
+async def planned(database: Database) -> tuple[Iteration, Step]:
+    """A running iteration with one query, which is asked for in the state."""
+    made = await make_iteration(database, await make_agent(database))
+    async with database.transaction() as session:
+        claim = await leases.claim(session, made.observe.id, "observer")
+        assert isinstance(claim, Claimed)
+        iteration = await session.get_one(Iteration, made.iteration.id)
+        await iterations.plan_steps(session, iteration, queries=[QUERY], insights=[])
+        await steps.end(session, claim.lease, {})
+        (query,) = await steps.of_iteration(session, iteration.id, StepKind.QUERY)
+    return iteration, query
+
+
+async def end_iteration(database: Database, iteration: Iteration) -> None:
+    """As the aggregator ends one whose every query has failed."""
+    async with database.transaction() as session:
+        ended = await session.get_one(Iteration, iteration.id)
+        ended.status, ended.stage = IterationStatus.FAILED, Stage.ENDED
+        ended.ended_at = await iterations.clock(session)
+
+
+async def failed_query(
+    database: Database, bus: Bus, settings: Settings, work: Work = breaks, *, ended: bool = True
+) -> Step:
+    """The query, once a worker has failed it for good; its iteration has ended over it."""
+    iteration, query = await planned(database)
+    await bus.publish(telling.request(iteration, query))
+    async with running_actor(researcher(settings, work)):
+        await until(partial(status_is, database, query, StepStatus.FAILED), what="the failure")
+    if ended:
+        await end_iteration(database, iteration)
+    return query
+
+
+async def wish(database: Database) -> None:
+    async with database.transaction() as session:
+        (letter,) = await rows(database)
+        await dead_letters.ask_for_retry(session, letter)
+
+
+async def claimed(database: Database, step: Step) -> leases.Claim:
+    async with database.transaction() as session:
+        return await leases.claim(session, step.id, "worker")
+
+
+def ago(seconds: float) -> Any:
+    return func.clock_timestamp() - timedelta(seconds=seconds)
+
+
+async def change(database: Database, step: Step, **values: Any) -> None:
+    async with database.transaction() as session:
+        await session.execute(update(Step).where(Step.id == step.id).values(**values))

@@ -1,0 +1,167 @@
+"""An agent's graph that rests on pages: made as rows, retracted, restored, and looked at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph import canonical, conclusions, retracting
+from shared.graph.lifting import lift
+from shared.graph.refold import refold_edge, refold_node
+from shared.graph.refolding import AT_ONCE, work_off
+from shared.store.tables import Doubt, GraphEdge, GraphNode, InboxItem
+from shared.store.words import InboxKind
+from tests.support.committing import COMMITTED, SURE
+from tests.support.graph.evidence_rows import make_evidence, make_source
+from tests.support.graph.world import World
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a retraction changes, and its undoing brings back. Times are not part of it."""
+
+    canonical: str
+    seals: Mapping[UUID, bytes | None]
+    unsupported: frozenset[UUID]
+    doubted: frozenset[tuple[UUID, UUID, UUID]]
+    """Conclusion, thing and source of each open doubt."""
+
+
+@dataclass(frozen=True)
+class Library:
+    world: World
+
+    async def node(self, name: str, said: Mapping[str, Mapping[str, Any]]) -> UUID:
+        """A node of which each page (by its address, younger ones later) claims something."""
+        node_id = uuid4()
+        async with self.world.database.transaction() as session:
+            row = {"id": node_id, "agent_id": self.world.scope.agent_id, "type": "Country"}
+            session.add(GraphNode(**row, name=name, properties={}))
+        for day, (url, claims) in enumerate(said.items()):
+            await self.says(url, claims, node_id=node_id, day=day)
+        return node_id
+
+    async def edge(self, source_id: UUID, target_id: UUID, *urls: str) -> UUID:
+        edge_id = uuid4()
+        async with self.world.database.transaction() as session:
+            row = {"id": edge_id, "agent_id": self.world.scope.agent_id, "type": "borders"}
+            session.add(GraphEdge(**row, source_id=source_id, target_id=target_id, properties={}))
+        for day, url in enumerate(urls):
+            await self.says(url, {}, edge_id=edge_id, day=day)
+        return edge_id
+
+    async def says(
+        self,
+        url: str,
+        claims: Mapping[str, Any],
+        *,
+        node_id: UUID | None = None,
+        edge_id: UUID | None = None,
+        day: int = 0,
+    ) -> None:
+        """As a Researcher writes: the evidence, and the thing folded anew, in one transaction."""
+        async with self.world.database.transaction() as session:
+            await self.write(session, url, claims, node_id=node_id, edge_id=edge_id, day=day)
+
+    async def write(
+        self,
+        session: AsyncSession,
+        url: str,
+        claims: Mapping[str, Any],
+        *,
+        node_id: UUID | None = None,
+        edge_id: UUID | None = None,
+        day: int = 0,
+    ) -> None:
+        scope = self.world.scope
+        source_id = await make_source(session, scope, url)
+        await make_evidence(
+            session, scope, source_id, claims, node_id=node_id, edge_id=edge_id, day=day
+        )
+        if node_id is not None:
+            await refold_node(session, scope, node_id)
+        if edge_id is not None:
+            await refold_edge(session, scope, edge_id)
+
+    async def analysis(self, name: str, *citations: str) -> UUID:
+        """`citations` as they stand in a text."""
+        async with self.world.database.transaction() as session:
+            return await conclusions.add_analysis(
+                session,
+                self.world.scope,
+                name=name,
+                kind="pattern",
+                summary="So it is.",
+                content=f"It is so {' '.join(citations)}.",
+                **SURE,
+            )
+
+    async def advice(self, name: str, analysis_id: UUID) -> UUID:
+        async with self.world.database.transaction() as session:
+            return await conclusions.add_advice(
+                session,
+                self.world.scope,
+                name=name,
+                action="HOLD",
+                summary="Wait.",
+                content=f"For now [node:{analysis_id}].",
+                **COMMITTED,
+            )
+
+    async def ask_retract(self, reference: str, because: str = "made up") -> UUID:
+        """Without what follows from it."""
+        async with self.world.database.transaction() as session:
+            return await retracting.retract(session, self.world.scope, reference, because)
+
+    async def ask_restore(self, retraction_id: UUID) -> None:
+        async with self.world.database.transaction() as session:
+            assert await retracting.restore(session, self.world.scope, retraction_id)
+
+    async def retract(self, reference: str, because: str = "made up") -> UUID:
+        made = await self.ask_retract(reference, because)
+        await self.work_off()
+        return made
+
+    async def restore(self, retraction_id: UUID) -> None:
+        await self.ask_restore(retraction_id)
+        await self.work_off()
+
+    async def work_off(self, at_once: int = AT_ONCE) -> None:
+        await work_off(self.world.database, at_once=at_once)
+
+    async def lift(self, at_once: int = AT_ONCE) -> None:
+        await lift(self.world.database, at_once=at_once)
+
+    async def found(self, node_id: UUID) -> GraphNode:
+        async with self.world.database.transaction() as session:
+            return await session.get_one(GraphNode, node_id)
+
+    async def notices(self) -> list[InboxItem]:
+        async with self.world.database.transaction() as session:
+            of_kind = InboxItem.kind == InboxKind.NOTICE
+            return list(await session.scalars(select(InboxItem).where(of_kind)))
+
+    async def doubted(self) -> set[UUID]:
+        return {conclusion for conclusion, _, _ in (await self.state()).doubted}
+
+    async def state(self) -> State:
+        async with self.world.database.transaction() as session:
+            things: dict[UUID, tuple[bytes | None, bool]] = {}
+            for table in (GraphNode, GraphEdge):
+                flagged = table.unsupported_since.is_not(None)
+                rows = await session.execute(select(table.id, table.seal, flagged))
+                things |= {row[0]: (row[1], row[2]) for row in rows}
+            doubts = await session.execute(
+                select(Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id).where(
+                    Doubt.cleared_at.is_(None)
+                )
+            )
+            return State(
+                await canonical.canonical_hash(session, self.world.scope),
+                {thing: seal for thing, (seal, _) in things.items()},
+                frozenset(thing for thing, (_, is_flagged) in things.items() if is_flagged),
+                frozenset((row[0], row[1], row[2]) for row in doubts),
+            )

@@ -1,0 +1,215 @@
+"""Whatever may be done to a graph, at random: written, superseded, merged, retracted, concluded from, and undone."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import select
+
+from shared.graph import conclusions, edges, lifting, merging, nodes, retracting
+from shared.graph.grounds import Ground
+from shared.graph.refolding import work_off
+from shared.graph.type_names import RESERVED_TYPES
+from shared.store.tables import Base, GraphEdge, GraphNode
+from shared.store.words import ANALYSIS_TYPE
+from shared.tools import ToolRefusalError
+from tests.support.committing import COMMITTED, SURE
+from tests.support.graph.world import World
+
+NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
+PAGES: Final = [f"https://page-{number}.example" for number in range(6)]
+SENTENCES: Final = [
+    f"{name} has {number} people, and some borders." for name in NAMES for number in range(3)
+]
+
+
+@dataclass
+class Walk:
+    world: World
+    chance: Random
+    merges: list[UUID] = field(default_factory=list)
+    retractions: list[UUID] = field(default_factory=list)
+    concluded: int = 0
+
+    async def begin(self) -> None:
+        for number, url in enumerate(PAGES):
+            page = {"url": url, "title": url, "content": "\n".join(SENTENCES)}
+            if number % 2:
+                page["published_date"] = f"2024-0{number + 1}-01"
+            await self.world.read({"results": [page]})
+        for _ in range(4):
+            await self.add_node()
+
+    async def step(self) -> str:
+        """What was done, or tried: much of it is refused."""
+        ways, weights = zip(*self._ways, strict=True)
+        [way] = self.chance.choices(ways, weights)
+        try:
+            await way()
+        except (ToolRefusalError, merging.MergeRefusedError) as error:
+            return f"{way.__name__}, refused: {error}"
+        name: str = way.__name__
+        return name
+
+    @property
+    def _ways(self) -> list[tuple[Callable[[], Awaitable[None]], int]]:
+        return [
+            (self.add_node, 6),
+            (self.add_edge, 6),
+            (self.merge, 3),
+            (self.unmerge, 3),
+            (self.retract, 2),
+            (self.restore, 2),
+            (self.analyse, 3),
+            (self.tie, 2),
+            (self.advise, 1),
+            (self.lift, 1),
+        ]
+
+    async def add_node(self) -> None:
+        name = self.chance.choice(NAMES)
+        properties = self._properties()
+        async with self.world.database.transaction() as session:
+            await nodes.add(
+                session,
+                self.world.scope,
+                self.world.validators,
+                type_name="Country",
+                name=name,
+                properties=properties,
+                grounds=[self._ground()],
+            )
+
+    async def add_edge(self) -> None:
+        one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
+        async with self.world.database.transaction() as session:
+            await edges.add(
+                session,
+                self.world.scope,
+                self.world.validators,
+                type_name="borders",
+                source_id=one.id,
+                target_id=other.id,
+                properties=self.chance.choice([{}, {"km": self.chance.choice([1, 2.0, 3e23])}]),
+                grounds=[self._ground()],
+            )
+
+    async def merge(self) -> None:
+        one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
+        both = (one.id, other.id)
+        # An edge between them would go, and whoever cites it would cite nothing from then on.
+        await self._none(GraphEdge, GraphEdge.source_id.in_(both), GraphEdge.target_id.in_(both))
+        async with self.world.database.transaction() as session:
+            made = await merging.merge(
+                session,
+                self.world.scope,
+                kept_id=one.id,
+                gone_id=other.id,
+                reason="One thing.",
+                made_by=self.world.scope.owner_id,
+            )
+        assert made is not None
+        self.merges.append(made.id)
+
+    async def unmerge(self) -> None:
+        if self.merges:
+            chosen = self.chance.choice(self.merges)
+            async with self.world.database.transaction() as session:
+                await merging.undo(session, self.world.scope, chosen)
+            self.merges.remove(chosen)
+
+    async def retract(self) -> None:
+        async with self.world.database.transaction() as session:
+            url = self.chance.choice(PAGES)
+            made = await retracting.retract(session, self.world.scope, url, "made up")
+        if made not in self.retractions:
+            self.retractions.append(made)
+        await self.work_off()
+
+    async def restore(self) -> None:
+        if self.retractions:
+            chosen = self.retractions.pop(self.chance.randrange(len(self.retractions)))
+            async with self.world.database.transaction() as session:
+                await retracting.restore(session, self.world.scope, chosen)
+            await self.work_off()
+
+    async def work_off(self) -> None:
+        await work_off(self.world.database, at_once=self.chance.randint(1, 9))
+
+    async def lift(self) -> None:
+        await lifting.lift(self.world.database)
+
+    async def analyse(self) -> None:
+        [node] = await self._some(GraphNode, 1)
+        cited = [f"[node:{node.id}]"]
+        cited += [f"[edge:{edge.id}]" for edge in await self._some(GraphEdge, 1)]
+        await self._conclude(conclusions.add_analysis, cited, kind="pattern", **SURE)
+
+    async def advise(self) -> None:
+        found = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
+        cited = [f"[node:{each.id}]" for each in found]
+        await self._conclude(conclusions.add_advice, cited, action="HOLD", **COMMITTED)
+
+    async def tie(self) -> None:
+        [one] = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
+        [other] = await self._some(GraphNode, 1, GraphNode.type.not_in(RESERVED_TYPES))
+        async with self.world.database.transaction() as session:
+            await edges.tie_analysis(
+                session,
+                self.world.scope,
+                self.world.validators,
+                type_name="about",
+                source_id=one.id,
+                target_id=other.id,
+                properties={},
+            )
+
+    async def _conclude(self, add: Any, cited: list[str], **given: Any) -> None:
+        self.concluded += 1
+        async with self.world.database.transaction() as session:
+            await add(
+                session,
+                self.world.scope,
+                name=f"Conclusion {self.concluded}",
+                summary="So it is.",
+                content=f"It is so {' '.join(cited)}.",
+                **given,
+            )
+
+    def _ground(self) -> Ground:
+        valid_from = datetime(self.chance.randint(2020, 2030), 1, 1, tzinfo=UTC)
+        return Ground(
+            self.chance.choice(PAGES),
+            self.chance.choice(SENTENCES),
+            valid_from=self.chance.choice([None, valid_from]),
+        )
+
+    def _properties(self) -> dict[str, Any]:
+        every = {
+            "summary": self.chance.choice(["A state.", "A republic."]),
+            "capital": self.chance.choice(["Accra", "Bamako"]),
+            "population": self.chance.choice([1, 2, 3_000_000_000, 10**24]),
+        }
+        return {"summary": every["summary"]} | {
+            name: value for name, value in every.items() if self.chance.random() < 0.5
+        }
+
+    async def _none(self, table: type[Base], *where: Any) -> None:
+        if await self._all(table, *where):
+            raise ToolRefusalError(f"there are some of {table.__tablename__}")
+
+    async def _some(self, table: type[Base], count: int, *where: Any) -> list[Any]:
+        rows = await self._all(table, *where)
+        if len(rows) < count:
+            raise ToolRefusalError(f"there are only {len(rows)} of {table.__tablename__}")
+        return self.chance.sample(rows, count)
+
+    async def _all(self, table: type[Base], *where: Any) -> Sequence[Any]:
+        kind: Any = table
+        mine = kind.agent_id == self.world.scope.agent_id
+        async with self.world.database.transaction() as session:
+            rows = await session.scalars(select(kind).where(mine, *where).order_by(kind.id))
+            return rows.all()

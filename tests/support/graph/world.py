@@ -1,0 +1,186 @@
+"""A user with an agent, and the shortest way to fill its graph."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import update
+
+from shared.graph import edges, nodes, seed_types, types
+from shared.graph.grounds import Ground
+from shared.graph.scope import Scope
+from shared.graph.sources import keep_pages
+from shared.graph.validation import Validators
+from shared.store import agents, ids, investigations
+from shared.store.database import Database
+from shared.store.tables import GraphNode, Iteration, Step
+from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+from shared.tools import Json
+from tests.support.making import MISSION, make_owner, make_ready
+
+COUNTRY_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "summary": {"type": "string"},
+        "population": {"type": "integer", "minimum": 0},
+        "capital": {"type": "string"},
+    },
+    "required": ["summary"],
+    "additionalProperties": False,
+}
+COUNTRY = {"summary": "A state."}
+PAGE: Json = {
+    "url": "https://atlas.example/states",
+    "title": "An atlas of states",
+    "content": "All that is written here of states, rivers and borders is so.",
+    "published_date": "2024-05-01",
+}
+GROUNDS = (Ground(PAGE["url"], PAGE["content"]),)
+"""For whatever does not care on what it rests."""
+
+
+@dataclass(frozen=True)
+class World:
+    database: Database
+    scope: Scope
+    validators: Validators
+
+    async def read(self, *answers: Json) -> None:
+        """Keeps the pages of what a search answered: `PAGE`, where nothing else is given."""
+        async with self.database.transaction() as session:
+            for answer in answers or ({"results": [PAGE]},):
+                await keep_pages(session, self.scope, answer)
+
+    async def node(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
+        async with self.database.transaction() as session:
+            added = await nodes.add(
+                session,
+                self.scope,
+                self.validators,
+                type_name=type_name,
+                name=name,
+                properties={**COUNTRY, **properties},
+                grounds=GROUNDS,
+            )
+        return added.id
+
+    async def unproven(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
+        """A node as it was written before evidence was kept: no page speaks of it, and nothing seals it."""
+        node_id = ids.node_id(self.scope.agent_id, type_name, name)
+        known = {**COUNTRY, **properties}
+        of = {"agent_id": self.scope.agent_id, "type": type_name, "name": name}
+        async with self.database.transaction() as session:
+            session.add(GraphNode(id=node_id, properties=known, **of))
+        return node_id
+
+    async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
+        async with self.database.transaction() as session:
+            added = await edges.add(
+                session,
+                self.scope,
+                self.validators,
+                type_name=type_name,
+                source_id=source_id,
+                target_id=target_id,
+                properties={},
+                grounds=GROUNDS,
+            )
+        return added.id
+
+    async def node_type(self, name: str) -> None:
+        async with self.database.transaction() as session:
+            await types.create_node_type(
+                session,
+                self.scope,
+                self.validators,
+                name=name,
+                description=f"A {name} of the world",
+                properties_schema=COUNTRY_SCHEMA,
+                example_properties=COUNTRY,
+                created_by="test",
+            )
+
+    async def edge_type(self, name: str, **ends: list[str]) -> None:
+        async with self.database.transaction() as session:
+            await types.create_edge_type(
+                session,
+                self.scope,
+                name=name,
+                description=f"what {name} says",
+                source_types=ends.get("source_types", []),
+                target_types=ends.get("target_types", []),
+                created_by="test",
+            )
+
+    async def touch(self, node_id: UUID, **values: Any) -> None:
+        """Overwrites columns of a node: its `updated_at`, mostly."""
+        async with self.database.transaction() as session:
+            await session.execute(update(GraphNode).where(GraphNode.id == node_id).values(**values))
+
+    async def iteration(
+        self, number: int, *, queries: list[str], missing: list[str] | None = None
+    ) -> None:
+        """A completed iteration with these objectives, and one insight that lacked `missing`."""
+        iteration_id = uuid4()
+        async with self.database.transaction() as session:
+            session.add(
+                Iteration(
+                    id=iteration_id,
+                    agent_id=self.scope.agent_id,
+                    number=number,
+                    why="due",
+                    status=IterationStatus.COMPLETED,
+                    stage=Stage.ENDED,
+                    deadline_at=datetime.now(UTC),
+                )
+            )
+            await session.flush()
+            for index, text in enumerate(queries):
+                given = {"objective": text}
+                session.add(self._ended(iteration_id, StepKind.QUERY, index, given, {}))
+            if missing:
+                insight = self._ended(iteration_id, StepKind.INSIGHT, 0, {}, {"missing": missing})
+                session.add(insight)
+                await session.flush()
+                for text in missing:
+                    wanted = investigations.Wanted(text, "It is lacking.")
+                    await investigations.make(
+                        session, self.scope.agent_id, iteration_id, insight.id, wanted
+                    )
+
+    def _ended(
+        self,
+        iteration_id: UUID,
+        kind: StepKind,
+        index: int,
+        given: dict[str, Any],
+        result: dict[str, Any],
+    ) -> Step:
+        return Step(
+            id=uuid4(),
+            iteration_id=iteration_id,
+            agent_id=self.scope.agent_id,
+            kind=kind,
+            index=index,
+            input=given,
+            status=StepStatus.COMPLETED,
+            result=result,
+        )
+
+
+async def make_world(database: Database, name: str = "watcher") -> World:
+    """A new user with a new agent that has the system's types, has read `PAGE` and, to play with, Country and `borders`."""
+    owner_id = await make_owner(database, f"owner of {name}")
+    async with database.transaction() as session:
+        agent = await agents.create(
+            session, owner_id, name=name, mission=MISSION, interval_seconds=3_600
+        )
+        await make_ready(session, agent)
+        await seed_types.ensure(session, agent.id)
+    scope = Scope(owner_id, agent.id)
+    world = World(database, scope, Validators())
+    await world.read()
+    await world.node_type("Country")
+    await world.edge_type("borders", source_types=["Country"], target_types=["Country"])
+    return world

@@ -1,0 +1,64 @@
+"""A search service that knows one page at a time, and remembers all that it was asked."""
+
+from dataclasses import dataclass, field
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tests.support.injection.corpus import HostilePage
+
+
+@dataclass
+class Web:
+    page: HostilePage | None = None
+    searched: list[str] = field(default_factory=list)
+    read: list[str] = field(default_factory=list)
+    researched: list[str] = field(default_factory=list)
+
+    def serves(self, page: HostilePage) -> None:
+        self.page = page
+        for asked in (self.searched, self.read, self.researched):
+            asked.clear()
+
+    @property
+    def asked(self) -> list[str]:
+        """All that was told to the outside."""
+        return [*self.searched, *self.read, *self.researched]
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/search", self._search, methods=["POST"]),
+                Route("/extract", self._extract, methods=["POST"]),
+                Route("/research", self._order, methods=["POST"]),
+                Route("/research/{request_id}", self._look),
+                Route("/health", self._health),
+            ]
+        )
+
+    async def _search(self, request: Request) -> Response:
+        assert self.page is not None
+        self.searched.append((await request.json())["query"])
+        found = {"title": self.page.title, "url": self.page.url, "score": 1.0}
+        return JSONResponse({"results": [{**found, "content": self.page.text}]})
+
+    async def _extract(self, request: Request) -> Response:
+        assert self.page is not None
+        urls = (await request.json())["urls"]
+        self.read += urls
+        pages = [{"url": url, "raw_content": self.page.text} for url in urls]
+        return JSONResponse({"results": pages, "failed_results": []})
+
+    async def _order(self, request: Request) -> Response:
+        self.researched.append((await request.json())["input"])
+        return JSONResponse({"request_id": "r", "status": "pending"})
+
+    async def _look(self, _: Request) -> Response:
+        assert self.page is not None
+        sources = [{"title": self.page.title, "url": self.page.url}]
+        return JSONResponse({"status": "completed", "content": self.page.text, "sources": sources})
+
+    async def _health(self, _: Request) -> Response:
+        return JSONResponse({})

@@ -1,0 +1,208 @@
+"""A graph and a search engine that answer the reader's calls, so that whole iterations can be watched."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from jsonschema import Draft202012Validator
+
+from sandbox.reader.answer import ToolCall
+from sandbox.search import SearchIndex, SearchQuery
+from tests.support.sandbox import asking
+
+MAX_ROUNDS = 10
+Json = dict[str, Any]
+
+
+@dataclass
+class World:
+    """Keeps what is written; refuses what Vigil refuses."""
+
+    mission: str
+    index: SearchIndex
+    node_types: dict[str, Json] = field(default_factory=dict)
+    edge_types: dict[str, Json] = field(default_factory=dict)
+    nodes: dict[str, Json] = field(default_factory=dict)
+    edges: dict[str, Json] = field(default_factory=dict)
+    analyses: dict[str, Json] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    def iterate(self) -> Json:
+        """One iteration; gives the plan."""
+        plan = asking.plan(self.mission, self.context())
+        for query in plan["queries"]:
+            self._research(query)
+        for insight in plan["insights"]:
+            self._analyze(insight)
+        return plan
+
+    def _research(self, query: Json) -> None:
+        told = asking.query_section(query["objective"], *query["searchHints"])
+        self.asked.append(query["objective"])
+        sections = {"mission": self.mission, "query": told, "graph_context": self.context()}
+        document = self.converse(sections, asking.ACQUISITION)
+        self.converse({**sections, "document": document}, asking.CONSTRUCTION)
+
+    def _analyze(self, insight: Json) -> None:
+        ids = insight["relevantNodeIds"]
+        told = (
+            f"Observation: {insight['observation']}\nSynthesis direction: {insight['synthesisDirection']}\n"
+            f"Relevant node ids: {', '.join(ids)}"
+        )
+        shown = [self._node_line(one) for one in ids] + [self._edge_line(one) for one in self.edges]
+        sections = {
+            "mission": self.mission,
+            "insight": told,
+            "relevant_nodes": "\n".join(shown),
+            "graph_context": self.context(),
+        }
+        said = self.converse(sections, asking.ANALYSIS)
+        self.missing += [line[9:] for line in said.splitlines() if line.startswith("MISSING: ")]
+
+    def converse(self, sections: Json, tools: Sequence[str]) -> str:
+        """The tool loop of one phase."""
+        body = asking.request(sections, tools)
+        for _ in range(MAX_ROUNDS):
+            self.calls += 1
+            given = asking.answer(body)
+            if not given.calls:
+                return given.text
+            body = asking.followed(body, given, [self.call(one) for one in given.calls])
+        raise AssertionError(f"no end after {MAX_ROUNDS} rounds")
+
+    def call(self, call: ToolCall) -> Json:
+        """What a tool answers."""
+        result: Json = getattr(self, f"_{call.name}")(**json.loads(call.arguments))
+        if "error" in result:
+            self.refusals.append(f"{call.name}: {result['error']}")
+        return result
+
+    def context(self) -> str:
+        """As in `<graph_context>`."""
+        lines = [
+            f"As of 2026-11-21T22:30:00Z: {len(self.nodes)} nodes, {len(self.edges)} edges, {len(self.node_types)} node "
+            f"types, {len(self.edge_types)} edge types, {len(self.analyses)} analyses, 0 advice."
+        ]
+        lines += [
+            "## Edge types",
+            *(f"- {name}: what it says (1 edges)" for name in self.edge_types),
+        ]
+        lines += ["## Newest nodes", *(self._node_line(one) for one in reversed(self.nodes))]
+        lines += ["## Newest edges", *(self._edge_line(one) for one in reversed(self.edges))]
+        lines += ["## Analyses"]
+        lines += [
+            f"- [node:{one}] {analysis['type']} {json.dumps(analysis['name'])}: {analysis['summary']}"
+            for one, analysis in self.analyses.items()
+        ]
+        lines += ["## Open investigation requests"]
+        lines += [f"- [request:{uuid5(NAMESPACE_URL, text)}] {text}" for text in self.missing]
+        lines += ["## Recently asked", *(f"- iteration 1: {text}" for text in self.asked)]
+        return "\n".join(lines)
+
+    def _node_line(self, node_id: str) -> str:
+        node = self.nodes[node_id]
+        told = json.dumps(node["properties"], ensure_ascii=False)
+        return f"- [node:{node_id}] {node['type']} {json.dumps(node['name'], ensure_ascii=False)} {told}"
+
+    def _edge_line(self, edge_id: str) -> str:
+        edge = self.edges[edge_id]
+        source, target = (self.nodes[edge[end]]["name"] for end in ("sourceId", "targetId"))
+        return f'- [edge:{edge_id}] "{source}" -{edge["type"]}-> "{target}"'
+
+    def _tavilySearch(self, query: str, maxResults: int = 5) -> Json:  # noqa: N802, N803 - as the model calls it
+        hits = self.index.search(SearchQuery(query, maxResults))
+        return {
+            "results": [
+                {
+                    "title": hit.document.title,
+                    "url": hit.document.url,
+                    "content": hit.passage,
+                    "published_date": str(hit.document.published or ""),
+                    "score": hit.score,
+                }
+                for hit in hits
+            ]
+        }
+
+    def _tavilyExtract(self, urls: list[str]) -> Json:  # noqa: N802 - as the model calls it
+        pages = [(url, self.index.document(url)) for url in urls]
+        return {
+            "results": [{"url": url, "content": page.text} for url, page in pages if page],
+            "failed": [],
+        }
+
+    def _queryGraph(self, text: str = "", **_: Any) -> Json:  # noqa: N802 - as the model calls it
+        found = [
+            (key, node) for key, node in self.nodes.items() if text.lower() in node["name"].lower()
+        ]
+        return {"nodes": [{"id": key, **node} for key, node in found], "edges": []}
+
+    def _listNodeTypes(self) -> Json:  # noqa: N802 - as the model calls it
+        return {"nodeTypes": list(self.node_types.values())}
+
+    def _listEdgeTypes(self) -> Json:  # noqa: N802 - as the model calls it
+        return {"edgeTypes": list(self.edge_types.values())}
+
+    def _createNodeType(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
+        Draft202012Validator(made["propertiesSchema"]).validate(made["exampleProperties"])
+        self.node_types[made["name"]] = made
+        return {"name": made["name"], "created": True}
+
+    def _createEdgeType(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
+        self.edge_types[made["name"]] = made
+        return {"name": made["name"], "created": True}
+
+    def _addGraphNode(  # noqa: N802 - as the model calls it
+        self,
+        type: str,  # noqa: A002
+        name: str,
+        properties: Json,
+        evidence: list[Json],
+    ) -> Json:
+        if type not in self.node_types:
+            return {"error": f"There is no node type {type}."}
+        if properties.keys() - {each for one in evidence for each in one["properties"]}:
+            return {"error": "No evidence for some of it."}
+        if not all(self._is_quoted(each) for each in evidence):
+            return {"error": "The quote does not stand there."}
+        key = str(uuid5(NAMESPACE_URL, f"{type}/{name}"))
+        merged = {**self.nodes.get(key, {"properties": {}})["properties"], **properties}
+        Draft202012Validator(self.node_types[type]["propertiesSchema"]).validate(merged)
+        created = key not in self.nodes
+        known = self.nodes.get(key, {"evidence": []})["evidence"]
+        self.nodes[key] = {
+            "type": type,
+            "name": name,
+            "properties": merged,
+            "evidence": [*known, *evidence],
+        }
+        return {"nodeId": key, "created": created}
+
+    def _is_quoted(self, evidence: Json) -> bool:
+        page = self.index.document(evidence["sourceUrl"])
+        return page is not None and evidence["quote"] in f"{page.title}\n{page.text}"
+
+    def _addGraphEdge(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
+        if made["type"] not in self.edge_types or not {made["sourceId"], made["targetId"]} <= set(
+            self.nodes
+        ):
+            return {"error": "There is no such edge type or node."}
+        conclusions = made["sourceId"] in self.analyses
+        if not conclusions and not all(self._is_quoted(each) for each in made["evidence"]):
+            return {"error": "The quote does not stand there."}
+        key = str(uuid5(NAMESPACE_URL, f"{made['type']}/{made['sourceId']}/{made['targetId']}"))
+        created = key not in self.edges
+        self.edges[key] = made
+        return {"edgeId": key, "created": created}
+
+    def _addAgentAnalysisNode(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
+        if made["name"] in {one["name"] for one in self.analyses.values()}:
+            return {"error": "The name is taken."}
+        key = str(uuid5(NAMESPACE_URL, f"AgentAnalysis/{made['name']}"))
+        self.analyses[key] = made
+        return {"nodeId": key}

@@ -1,0 +1,145 @@
+"""Calls that are reserved for and settled, without a model, and what the books say of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from uuid import UUID
+
+from sqlalchemy import select
+
+from shared.store import interactions, leases, ledger
+from shared.store.budgets import audit, books, capping
+from shared.store.budgets.books import INSTALLATION, Sending
+from shared.store.budgets.standings import Caps
+from shared.store.database import Database
+from shared.store.leases import Claimed, Lease
+from shared.store.ledger import CallRequest
+from shared.store.tables import Agent, BudgetDay, Call
+from shared.store.words import CallKind, Phase
+from tests.support.making import make_agent, make_iteration
+
+TODAY = date(2026, 3, 1)
+TOMORROW = date(2026, 3, 2)
+
+
+Amount = str | int | Decimal
+
+
+def usd(amount: Amount) -> Decimal:
+    return Decimal(amount)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What stands on one day: USD and calls."""
+
+    spent: tuple[Decimal, int]
+    reserved: tuple[Decimal, int]
+
+
+NOTHING = Kept((Decimal(0), 0), (Decimal(0), 0))
+
+
+def kept(spent: Amount = 0, calls: int = 0, reserved: Amount = 0, held: int = 0) -> Kept:
+    return Kept((usd(spent), calls), (usd(reserved), held))
+
+
+@dataclass(frozen=True)
+class Spender:
+    """An agent with a step that somebody works on."""
+
+    database: Database
+    agent: Agent
+    lease: Lease
+
+    @classmethod
+    async def of(cls, database: Database, name: str = "Battery watch") -> "Spender":
+        agent = await make_agent(database, name=name)
+        made = await make_iteration(database, agent)
+        async with database.transaction() as session:
+            claim = await leases.claim(session, made.observe.id, "test")
+        assert isinstance(claim, Claimed)
+        return cls(database, agent, claim.lease)
+
+    async def call(self, name: str = "a") -> UUID:
+        """The record of a call that was not sent yet."""
+        async with self.database.transaction() as session:
+            interaction = await interactions.open_or_resume(
+                session, self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
+            )
+            request = CallRequest(CallKind.LLM, {"name": name}, {}, "m")
+            row = ledger.new_row(self.lease, interaction.id, Phase.OBSERVER, request)
+            return (await ledger.open_call(session, row)).id
+
+    async def reserve(
+        self, bound: Amount, *names: str, day: date | None = TODAY
+    ) -> Sequence[Sending] | None:
+        bounds = {await self.call(name): usd(bound) for name in names or ("a",)}
+        async with self.database.transaction() as session:
+            return await books.reserve(session, self.agent.id, bounds, day=day)
+
+    async def reserved(
+        self, bound: Amount, name: str = "a", *, day: date | None = TODAY
+    ) -> Sending:
+        found = await self.reserve(bound, name, day=day)
+        assert found is not None, "no cap is in the way"
+        return found[0]
+
+    async def settle(self, sending: Sending, cost: Amount | None) -> None:
+        async with self.database.transaction() as session:
+            await books.settle(session, sending, None if cost is None else usd(cost))
+
+    async def release(self, sending: Sending) -> None:
+        async with self.database.transaction() as session:
+            await books.release(session, sending)
+
+    async def row(self, call_id: UUID) -> Call:
+        async with self.database.transaction() as session:
+            return await session.get_one(Call, call_id)
+
+    async def cap(self, dollars: Amount | None = None, calls: int | None = None) -> None:
+        async with self.database.transaction() as session:
+            await capping.cap_agent(session, self.agent.id, caps(dollars, calls))
+
+    async def day(self, day: date = TODAY) -> Kept:
+        return await day_of(self.database, self.agent.id, day)
+
+
+def caps(dollars: Amount | None = None, calls: int | None = None) -> Caps:
+    return Caps(None if dollars is None else usd(dollars), calls)
+
+
+async def cap_all(
+    database: Database, dollars: Amount | None = None, calls: int | None = None
+) -> None:
+    async with database.transaction() as session:
+        await capping.cap_installation(session, caps(dollars, calls))
+
+
+async def day_of(database: Database, scope: UUID, day: date = TODAY) -> Kept:
+    async with database.transaction() as session:
+        row = await session.get(BudgetDay, (scope, day))
+    if row is None:
+        return NOTHING
+    return Kept((row.spent_usd, row.spent_calls), (row.reserved_usd, row.reserved_calls))
+
+
+async def whole_day(database: Database, day: date = TODAY) -> Kept:
+    """Of the installation."""
+    return await day_of(database, INSTALLATION, day)
+
+
+async def all_days(database: Database) -> list[BudgetDay]:
+    async with database.transaction() as session:
+        return list(await session.scalars(select(BudgetDay)))
+
+
+async def book_faults(database: Database) -> list[str]:
+    async with database.transaction() as session:
+        return await audit.faults(session)
+
+
+async def nothing_is_reserved(database: Database) -> bool:
+    async with database.transaction() as session:
+        return await audit.reserved(session) == 0 and not await audit.faults(session)
