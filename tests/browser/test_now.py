@@ -1,14 +1,14 @@
 """An agent's page: made, watched while it runs, paused, and nobody else's."""
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Known, Opener
+from tests.support.browser.agents import ENDS_MS, made, ordered
 from tests.support.browser.watched import Watched
 
 pytestmark = pytest.mark.browser
 
-ENDS_MS = 60_000
 LOOK_ON = """() => {
   window.stayed = true;
   window.seen = [];
@@ -22,29 +22,6 @@ LOOK_ON = """() => {
   new MutationObserver(look).observe(document.getElementById("now"), {subtree: true, childList: true, characterData: true});
 }"""
 """Keeps what the page shows, whenever that changes; a page that is loaded again has forgotten it."""
-
-
-def made(window: Watched, mission: str, **more: object) -> str:
-    """The id of a new agent."""
-    window.open("/agents")
-    return str(
-        window.page.evaluate(
-            """async (wanted) => {
-              const answer = await fetch("/api/v1/agents", {
-                method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(wanted)});
-              return (await answer.json()).id;
-            }""",
-            {"mission": mission, "interval_seconds": 86_400, **more},
-        )
-    )
-
-
-def ordered(page: Page, agent_id: str, what: str) -> None:
-    status = page.evaluate(
-        "async (path) => (await fetch(path, {method: 'POST'})).status",
-        f"/api/v1/agents/{agent_id}/{what}",
-    )
-    assert status in (200, 202)
 
 
 def test_a_new_agent_is_seen_being_made_and_running_without_a_reload(window: Watched) -> None:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Known
-from tests.browser.test_now import ENDS_MS, made, ordered
+from tests.support.browser.agents import ENDS_MS, made, ordered
 from tests.support.browser.watched import WIDE, Watched
 from tests.support.e2e.installation import installed
 from tests.support.levers import Sandbox

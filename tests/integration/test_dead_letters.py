@@ -19,9 +19,6 @@ from shared.runtime.settings import Settings
 from shared.store import dead_letters
 from shared.store.database import Database
 from shared.store.words import StepStatus
-from tests.integration.test_trouble import nothing
-from tests.integration.test_work import observer, status_is
-from tests.integration.test_work import running as running_actor
 from tests.support.actors import running
 from tests.support.api.asking import assert_problem, client_of
 from tests.support.letters import (
@@ -39,6 +36,9 @@ from tests.support.letters import (
     told,
 )
 from tests.support.making import make_agent, make_iteration
+from tests.support.processes import nothing
+from tests.support.steps import observer, status_is
+from tests.support.steps import running as running_actor
 from tests.support.waiting import until
 
 FUTURE = b'{"type": "vigil.iteration.v2.started"}'

@@ -23,11 +23,10 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.test_aggregate import now, planned, told
-from tests.integration.test_scheduler import GRACE_SECONDS, ago, change, said_again
-from tests.integration.test_work import subjects_told
 from tests.support.actors import running
-from tests.support.making import make_agent, make_iteration
+from tests.support.joins import now, planned, told
+from tests.support.scheduling import GRACE_SECONDS, ago, change, overdue, said_again
+from tests.support.steps import subjects_told
 from tests.support.waiting import until
 
 ENDS = ("iteration.completed", "iteration.failed")
@@ -54,16 +53,6 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
     monkeypatch.setattr(Bus, "publish", failing_once)
     return asked
-
-
-async def overdue(database: Database, name: str) -> Iteration:
-    iteration = (await make_iteration(database, await make_agent(database, name=name))).iteration
-    async with database.transaction() as session:
-        day_ago = ago(24 * 3600)
-        began = {"started_at": day_ago, "stage_changed_at": day_ago, "deadline_at": day_ago}
-        await session.execute(update(Iteration).values(began))
-        await session.execute(update(Step).values(first_requested_at=day_ago))
-    return iteration
 
 
 async def ends_told(bus: Bus) -> list[str]:

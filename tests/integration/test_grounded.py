@@ -19,11 +19,11 @@ from shared.store.database import Database
 from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source
 from shared.store.words import Phase
 from shared.tools import Json
-from tests.integration.graph.test_mutations import breaks
 from tests.support.actors import ended_iteration, running
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.chance import Chance
 from tests.support.graph.mutations import MUTATIONS, name_of
+from tests.support.graph.verifying import breaks
 from tests.support.making import make_agent
 from tests.support.seeds import repeatable
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -18,15 +17,21 @@ from services.scheduler.tick import Ticker
 from shared.errors import TransientError
 from shared.events.codec import encode
 from shared.events.envelope import Event
-from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.store import steps, telling
 from shared.store.database import Database
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepKind, StepStatus
-from tests.integration.test_aggregate import planned, told
-from tests.integration.test_scheduler import GRACE_SECONDS, ago, change, said_again
-from tests.support.making import make_agent, make_iteration
+from tests.support.joins import planned, told
+from tests.support.scheduling import (
+    GRACE_SECONDS,
+    ago,
+    another_lost_one,
+    change,
+    lost,
+    resent,
+    said_again,
+)
 from tests.support.waiting import until
 
 
@@ -53,21 +58,8 @@ async def of_kind(database: Database, iteration: Iteration, kind: StepKind) -> l
         return await steps.of_iteration(session, iteration.id, kind)
 
 
-async def lost(database: Database, step: Step, **values: Any) -> None:
-    """`step` was asked for so long ago that the bus must have lost it."""
-    await change(database, step, requested_at=ago(GRACE_SECONDS + 1), **values)
-
-
 async def resends(database: Database, iteration: Iteration) -> list[int]:
     return [step.resends for step in await of_kind(database, iteration, StepKind.QUERY)]
-
-
-async def resent(bus: Bus) -> list[str]:
-    """The ids on the bus, as far as they are those of resends."""
-    last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
-    messages = [await bus.jetstream.get_msg(STREAM, number) for number in range(1, last + 1)]
-    ids = [(message.headers or {})["Nats-Msg-Id"] for message in messages]
-    return [each for each in ids if ":r" in each]
 
 
 async def test_a_row_that_cannot_be_told_is_complained_of_once_and_the_others_go_on(
@@ -117,11 +109,6 @@ async def test_an_end_that_cannot_be_told_holds_up_no_other(
 
 async def complained(lines: list[EventDict]) -> list[str]:
     return [line["event"] for line in lines if line["log_level"] == "error"]
-
-
-async def another_lost_one(database: Database) -> None:
-    made = await make_iteration(database, await make_agent(database, name="another"))
-    await lost(database, made.observe)
 
 
 async def test_only_what_the_bus_has_stored_is_counted(

@@ -21,8 +21,6 @@ from shared.store.database import Database
 from shared.store.leases import AlreadyEnded
 from shared.store.tables import Agent, Call, Interaction, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.test_work import running as running_actor
-from tests.integration.test_work import status_is, step_now
 from tests.support.actors import ended_iteration, running
 from tests.support.api.asking import assert_problem, client_of
 from tests.support.failing import (
@@ -36,6 +34,8 @@ from tests.support.failing import (
 from tests.support.letters import listed, none_left, one_letter, retried, told
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
+from tests.support.steps import running as running_actor
+from tests.support.steps import status_is, step_now
 from tests.support.waiting import until
 
 # When the word of an iteration's end was heard has nothing to do with its retries.

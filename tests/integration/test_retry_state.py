@@ -20,8 +20,6 @@ from shared.store.database import Database
 from shared.store.leases import AlreadyEnded, Claimed
 from shared.store.tables import Iteration, Step
 from shared.store.words import StepStatus
-from tests.integration.test_work import running as running_actor
-from tests.integration.test_work import status_is, step_now
 from tests.support.actors import running
 from tests.support.failing import (
     ago,
@@ -33,6 +31,8 @@ from tests.support.failing import (
     works,
 )
 from tests.support.letters import rows, told
+from tests.support.steps import running as running_actor
+from tests.support.steps import status_is, step_now
 from tests.support.waiting import until
 
 GRACE_SECONDS = 15.0

@@ -19,9 +19,9 @@ from shared.runtime import bus as bus_module
 from shared.runtime.actor import Actor, ConsumerLostError
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.integration.test_trouble import nothing, ready
-from tests.integration.test_work import observer
-from tests.integration.test_work import running as running_actor
+from tests.support.processes import nothing, ready
+from tests.support.steps import observer
+from tests.support.steps import running as running_actor
 from tests.support.waiting import until
 
 

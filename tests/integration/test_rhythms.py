@@ -17,13 +17,12 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Iteration
 from shared.store.words import IterationStatus
-from tests.integration.test_aggregate import now
-from tests.integration.test_ends_told import overdue
-from tests.integration.test_reconciler import another_lost_one, resent
-from tests.integration.test_work import subjects_told
 from tests.support.actors import running
 from tests.support.engines import Postgres
+from tests.support.joins import now
 from tests.support.making import make_agent
+from tests.support.scheduling import another_lost_one, overdue, resent
+from tests.support.steps import subjects_told
 from tests.support.waiting import until
 
 

@@ -22,7 +22,7 @@ from shared.store.investigations import Wanted
 from shared.store.leases import Claimed
 from shared.store.tables import Agent, InvestigationRequest, Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
-from tests.integration.test_aggregate import now, planned, subjects, told
+from tests.support.joins import now, planned, subjects, told
 
 ANALYSIS = "00000000-0000-0000-0000-000000000001"
 

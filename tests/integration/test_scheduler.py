@@ -2,13 +2,10 @@
 
 import asyncio
 from datetime import datetime, timedelta
-from typing import Any
 
 from sqlalchemy import func, select, update
 
-from services.scheduler.reconcile import Reconciler
 from services.scheduler.tick import Ticker
-from shared.events.envelope import Event
 from shared.events.models import IterationStarted, QueryCompleted
 from shared.store import iterations, leases, steps
 from shared.store.database import Database
@@ -16,37 +13,16 @@ from shared.store.leases import Claimed
 from shared.store.tables import Agent, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
 from tests.support.making import make_agent, make_iteration
-
-GRACE_SECONDS = 15.0
+from tests.support.scheduling import GRACE_SECONDS, ago, change, said_again
 
 
 def ticker(database: Database) -> Ticker:
     return Ticker(database, deadline_seconds=600)
 
 
-async def said_again(database: Database) -> list[tuple[Event, int]]:
-    """What a look leads to, each with its number, once all of it is said and counted."""
-    reconciler = Reconciler(database, resend_after_seconds=GRACE_SECONDS)
-    said = []
-    for lost in await reconciler.look():
-        said += [(event, lost.number) for event in await reconciler.events(lost)]
-        await reconciler.count(lost)
-    return said
-
-
-async def change(database: Database, row: Agent | Step | Iteration, **values: Any) -> None:
-    async with database.transaction() as session:
-        table = type(row)
-        await session.execute(update(table).where(table.id == row.id).values(**values))
-
-
 async def fresh(database: Database, agent: Agent) -> Agent:
     async with database.transaction() as session:
         return await session.get_one(Agent, agent.id)
-
-
-def ago(seconds: float) -> Any:
-    return func.clock_timestamp() - timedelta(seconds=seconds)
 
 
 async def now(database: Database) -> datetime:

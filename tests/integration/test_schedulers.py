@@ -27,11 +27,11 @@ from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.store.database import Database
-from tests.integration.test_trouble import nothing
-from tests.integration.test_work import observer
-from tests.integration.test_work import running as running_actor
 from tests.support.actors import running
 from tests.support.making import make_agent
+from tests.support.processes import nothing
+from tests.support.steps import observer
+from tests.support.steps import running as running_actor
 from tests.support.waiting import until
 
 REPLICAS = 3

@@ -11,11 +11,11 @@ from shared.runtime.settings import Settings
 from shared.store.database import Database
 from shared.store.tables import Step
 from shared.store.words import IterationStatus, StepKind
-from tests.integration.test_reconciler import resent
-from tests.integration.test_work import subjects_told
 from tests.support.actors import BUILDERS, ended_iteration, running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_node, wake
+from tests.support.scheduling import resent
+from tests.support.steps import subjects_told
 
 PATIENCE_SECONDS = 0.5
 LEASE_SECONDS = 3.0

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,20 +26,29 @@ from shared.runtime.actor import ConsumerLostError
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from shared.runtime.work import Outcome
 from shared.store import agents
 from shared.store.database import Database
-from shared.store.leases import Lease
 from shared.store.tables import DeadLetter, Iteration, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.test_work import observer, settled, started, status_is
-from tests.integration.test_work import running as running_actor
 from tests.support.actors import BUILDERS, ended_iteration, idle, running, told
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent
+from tests.support.processes import nothing, observer_process, ready
+from tests.support.steps import observer, settled, started, status_is
+from tests.support.steps import running as running_actor
 from tests.support.waiting import until
 
 EVERYBODY = tuple(BUILDERS)
+
+
+@pytest.fixture
+def environment(settings: Settings) -> dict[str, str]:
+    return {
+        **os.environ,
+        "VIGIL_DATABASE_URL": settings.database_url,
+        "VIGIL_NATS_URL": settings.nats_url,
+        "OPENAI_API_KEY": "sk-very-secret",
+    }
 
 
 @pytest.fixture
@@ -86,10 +94,6 @@ async def passed(began: float, seconds: float) -> bool:
     return time.monotonic() - began > seconds
 
 
-async def nothing(lease: Lease, step: Step) -> Outcome:
-    return Outcome({"queries": 0, "insights": 0})
-
-
 @pytest.mark.parametrize("lost", ["consumer", "connection"])
 async def test_an_actor_that_lost_the_bus_for_good_says_so_and_ends(
     settings: Settings, bus: Bus, monkeypatch: pytest.MonkeyPatch, lost: str
@@ -104,10 +108,6 @@ async def test_an_actor_that_lost_the_bus_for_good_says_so_and_ends(
         await working.bus.client.close()
     with pytest.raises(ConsumerLostError, match=lost):
         await asyncio.wait_for(task, 10)
-
-
-async def ready(working: actor_module.Actor) -> bool:
-    return await working.fault() is None
 
 
 async def test_poison_becomes_dead_letters_and_hinders_nobody(
@@ -179,27 +179,6 @@ async def test_many_schedulers_aggregators_and_workers_make_one_iteration_once(
         assert await session.scalar(select(func.count()).select_from(Iteration)) == 1
         assert set(await session.scalars(select(Step.epoch))) == {1}
     assert (levers.billed()["llm"], levers.repeated("llm")) == (1 + 4 * MAX_QUERIES, 0)
-
-
-@pytest.fixture
-def environment(settings: Settings) -> dict[str, str]:
-    return {
-        **os.environ,
-        "VIGIL_DATABASE_URL": settings.database_url,
-        "VIGIL_NATS_URL": settings.nats_url,
-        "OPENAI_API_KEY": "sk-very-secret",
-    }
-
-
-async def observer_process(environment: dict[str, str], port: int) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "services.observer",
-        env=environment | {"VIGIL_PORT": str(port)},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
 
 
 async def answer(url: str) -> int:

@@ -29,15 +29,15 @@ from shared.store.leases import Claimed, Lease
 from shared.store.steps import Pauses
 from shared.store.tables import BudgetDay, DeadLetter, Step
 from shared.store.words import IterationStatus, StepKind, StepStatus
-from tests.integration.test_slow_answers import SlowServer
-from tests.integration.test_trouble import observer_process
-from tests.integration.test_work import observer, settled, started, status_is, step_now
-from tests.integration.test_work import running as running_actor
 from tests.support.actors import ended_iteration, running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
 from tests.support.mission import Mission
+from tests.support.processes import observer_process
 from tests.support.sandbox.serving import serving_app
+from tests.support.slow_server import SlowServer
+from tests.support.steps import observer, settled, started, status_is, step_now
+from tests.support.steps import running as running_actor
 from tests.support.waiting import until
 
 REFUSED = "the model server at http://127.0.0.1:1/v1 cannot be reached: connection refused"

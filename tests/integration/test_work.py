@@ -1,73 +1,37 @@
 """The actor shell around a step: claimed once, retried, failed, handed over, told again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from nats.js.api import ConsumerInfo
 from sqlalchemy import select, update
 
 from shared.errors import PermanentError, RetrySoonError, TransientError
-from shared.events.topology import STREAM
 from shared.runtime import work as work_module
 from shared.runtime.actor import Actor
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.runtime.step_actor import step_actor
 from shared.runtime.work import Outcome, Work
 from shared.store import telling
 from shared.store.database import Database
 from shared.store.leases import Lease
 from shared.store.tables import DeadLetter, Step
 from shared.store.words import StepKind, StepStatus
-from tests.support.actors import told
 from tests.support.making import make_agent, make_iteration
+from tests.support.steps import (
+    observer,
+    running,
+    settled,
+    started,
+    status_is,
+    step_now,
+    subjects_told,
+)
 from tests.support.waiting import until
 
 Run = Callable[[Work], Awaitable[None]]
-
-
-@asynccontextmanager
-async def running(actor: Actor) -> AsyncIterator[None]:
-    task = asyncio.create_task(actor.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def observer(settings: Settings, work: Work) -> Actor:
-    database = Database(settings.database_url, name="observer")
-    return step_actor("observer", settings, database, {StepKind.OBSERVE: work}, slots=2)
-
-
-async def started(database: Database, bus: Bus) -> Step:
-    """An observe step that was asked for on the bus."""
-    made = await make_iteration(database, await make_agent(database))
-    await bus.publish(telling.request(made.iteration, made.observe))
-    return made.observe
-
-
-async def step_now(database: Database, step: Step) -> Step:
-    async with database.transaction() as session:
-        return await session.get_one(Step, step.id)
-
-
-async def status_is(database: Database, step: Step, *wanted: StepStatus) -> bool:
-    return (await step_now(database, step)).status in wanted
-
-
-async def subjects_told(bus: Bus) -> list[str]:
-    return [event.subject for event in await told(bus)]
-
-
-async def settled(bus: Bus) -> bool:
-    found: ConsumerInfo = await bus.jetstream.consumer_info(STREAM, "observer")
-    return not found.num_ack_pending and not found.num_pending
 
 
 async def test_a_step_is_worked_ended_and_told(

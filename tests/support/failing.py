@@ -17,10 +17,10 @@ from shared.store.database import Database
 from shared.store.leases import Claimed
 from shared.store.tables import Iteration, Step
 from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
-from tests.integration.test_work import running as running_actor
-from tests.integration.test_work import status_is
 from tests.support.letters import rows
 from tests.support.making import make_agent, make_iteration
+from tests.support.steps import running as running_actor
+from tests.support.steps import status_is
 from tests.support.waiting import until
 
 QUERY = {"objective": "lithium", "reasoning": "why not", "search_hints": []}

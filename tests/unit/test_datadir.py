@@ -2,14 +2,13 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from cli.local.datadir import DataDirectory, default_data_directory
 from cli.local.errors import AlreadyRunningError, DataDirectoryError
-from cli.local.running import Running
+from tests.support.cli.running import running
 
 
 @pytest.fixture
@@ -17,17 +16,6 @@ def directory(tmp_path: Path) -> DataDirectory:
     made = DataDirectory(tmp_path / "deep" / "vigil")
     made.create()
     return made
-
-
-def running(pid: int | None = None) -> Running:
-    return Running(
-        pid=pid or os.getpid(),
-        api_url="http://127.0.0.1:8300",
-        nats_url="nats://127.0.0.1:4222",
-        database_url="postgresql://postgres@/vigil?host=/data/postgres&port=5432",
-        ports={"api": 8300},
-        started_at=datetime(2026, 1, 2, tzinfo=UTC),
-    )
 
 
 def test_it_is_made_for_its_owner_alone(directory: DataDirectory) -> None:

@@ -11,8 +11,8 @@ from shared.store.database import Database
 from shared.store.reading import state
 from shared.store.reading.state import State
 from shared.store.words import AccessScope
-from tests.integration.api.test_refusing import NOBODY_LISTENS
 from tests.support.api.asking import assert_problem, client_of, stranger_to
+from tests.support.api.away import NOBODY_LISTENS
 from tests.support.api.full import AGENT, full_agent
 from tests.support.api.signed_in import token_of
 

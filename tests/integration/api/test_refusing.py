@@ -5,8 +5,7 @@ import httpx
 from cli.local.postgres import EmbeddedPostgres
 from shared.runtime.settings import Settings
 from tests.support.api.asking import assert_problem, client_of
-
-NOBODY_LISTENS = "postgresql://postgres@127.0.0.1:1/vigil"
+from tests.support.api.away import NOBODY_LISTENS
 
 
 async def test_without_postgres_it_lives_is_not_ready_and_says_why() -> None:

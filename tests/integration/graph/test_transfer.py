@@ -20,10 +20,10 @@ from shared.graph.verify.told import verification
 from shared.store import ids
 from shared.store.tables import Agent, Base, GraphNode
 from shared.store.words import ADVICE_TYPE
-from tests.integration.graph.test_mutations import breaks, grow
 from tests.support.attack_mode import in_full
 from tests.support.graph.proven import Proven, prove
 from tests.support.graph.transferring import exported, imported, resealed
+from tests.support.graph.verifying import breaks, grow
 from tests.support.graph.world import World
 from tests.support.hostile import JSON, STRINGS
 from tests.support.making import MISSION

@@ -13,11 +13,11 @@ from shared.graph.scope import Scope
 from shared.graph.transfer.reading import BadFileError
 from shared.store import ids
 from shared.store.tables import GraphEdge, GraphNode, Retraction
-from tests.integration.graph.test_mutations import breaks
 from tests.support.graph.doubled import Doubled, merge_nodes
 from tests.support.graph.library import Library
 from tests.support.graph.proven import Proven, prove
 from tests.support.graph.transferring import exported, imported, resealed
+from tests.support.graph.verifying import breaks
 from tests.support.graph.world import World
 
 

@@ -9,9 +9,9 @@ from shared.graph.merging import MergeRefusedError
 from shared.graph.merging.rows import EDGES
 from shared.graph.moves import current_ids
 from shared.store import ids
-from tests.integration.graph.test_mutations import breaks
 from tests.support.graph.doubled import Doubled, assert_sealed, merge_nodes, rows_of, undo_merge
 from tests.support.graph.said import said
+from tests.support.graph.verifying import breaks
 from tests.support.graph.world import World
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from shared.graph.canonical import canonical_hash
 from shared.graph.scope import Scope
-from tests.integration.graph.test_mutations import breaks
 from tests.support.graph.proven import Proven
 from tests.support.graph.transferring import exported, imported
+from tests.support.graph.verifying import breaks
 from tests.support.graph.walking import Walk
 from tests.support.graph.world import World
 from tests.support.seeds import repeatable

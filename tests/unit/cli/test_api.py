@@ -15,7 +15,7 @@ from cli.installation import api_url
 from cli.local.datadir import DataDirectory
 from cli.profiles import Profile, Profiles, profiles_file
 from shared.store.secrets import new_token
-from tests.unit.test_datadir import running
+from tests.support.cli.running import running
 
 THERE = "https://vigil.example"
 HERE = running().api_url

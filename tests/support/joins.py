@@ -1,0 +1,44 @@
+"""Iterations whose steps are planned and ended by hand, and what the aggregator tells of them."""
+
+from shared.events.envelope import Event
+from shared.store import iterations, leases, steps, telling
+from shared.store.database import Database
+from shared.store.leases import Claimed
+from shared.store.tables import Iteration
+from shared.store.words import StepKind
+from tests.support.making import make_agent, make_iteration
+
+QUERY = {"objective": "a", "reasoning": "b", "search_hints": []}
+
+
+INSIGHT = {"observation": "a", "relevant_node_ids": [], "synthesis_direction": "b"}
+
+
+async def planned(database: Database, *, queries: int = 0, insights: int = 0) -> Iteration:
+    """An iteration whose Observer has just ended its step with such a plan."""
+    made = await make_iteration(database, await make_agent(database))
+    async with database.transaction() as session:
+        claim = await leases.claim(session, made.observe.id, "observer")
+        assert isinstance(claim, Claimed)
+        iteration = await session.get_one(Iteration, made.iteration.id)
+        await iterations.plan_steps(
+            session, iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
+        )
+        await steps.end(session, claim.lease, {})
+        return iteration
+
+
+async def told(database: Database, iteration: Iteration, kind: StepKind) -> list[Event]:
+    """What the workers of that kind say when they have ended."""
+    async with database.transaction() as session:
+        ended = await steps.of_iteration(session, iteration.id, kind)
+        return [(await telling.ended(session, step))[0] for step in ended]
+
+
+async def now(database: Database, iteration: Iteration) -> Iteration:
+    async with database.transaction() as session:
+        return await session.get_one(Iteration, iteration.id)
+
+
+def subjects(events: list[Event]) -> list[str]:
+    return [event.subject for event in events]

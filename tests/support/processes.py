@@ -1,0 +1,28 @@
+"""Actors as processes of their own."""
+
+import asyncio
+import sys
+
+from shared.runtime import actor as actor_module
+from shared.runtime.work import Outcome
+from shared.store.leases import Lease
+from shared.store.tables import Step
+
+
+async def nothing(lease: Lease, step: Step) -> Outcome:
+    return Outcome({"queries": 0, "insights": 0})
+
+
+async def ready(working: actor_module.Actor) -> bool:
+    return await working.fault() is None
+
+
+async def observer_process(environment: dict[str, str], port: int) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "services.observer",
+        env=environment | {"VIGIL_PORT": str(port)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
