@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import count
 
 import pytest
 
@@ -175,9 +176,9 @@ async def test_a_body_without_end_is_given_up_at_its_bound(
 
     async def respond(connection: Connection) -> None:
         await connection.head()
-        piece = events(chunk({"content": "on and on "}), done=False)
-        while True:
-            await connection.send(piece * 100 if connection.streams else b"[" * 65536)
+        for number in count():
+            piece = events(chunk({"content": f"and {number} "}), done=False)
+            await connection.send(piece if connection.streams else b"[" * 65536)
 
     error = await failing(respond, stream=stream)
     assert isinstance(error, AnswerError)
