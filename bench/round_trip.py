@@ -26,12 +26,12 @@ from bench.engines import engines
 from bench.graph_file import AGENT, write
 from bench.owner import owners_token
 from cli.local.ports import free_port
-from shared.graph.canonical import canonical_hash
 from shared.graph.scope import Scope
 from shared.runtime.settings import Settings
 from shared.store import migrate
 from shared.store.database import Database
 from shared.store.tables import Agent
+from tests.support.canonical_graph import canonical_hash
 
 NODES: Final = 100_000
 MOST_BYTES: Final = 500 * 1024**2

@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from shared.crash_points import CrashPoint
-from shared.graph.canonical import canonical
 from shared.graph.scope import Scope
 from shared.store import prompts
 from shared.store.words import Phase
+from tests.support.canonical_graph import canonical
 from tests.support.chaos.visit import Visitor
 from tests.support.configuring import configured, order_agent, reread
 

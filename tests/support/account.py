@@ -12,7 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.events.envelope import Event
 from shared.events.models import IterationCompleted
-from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.scope import Scope
 from shared.store.tables import (
     Call,
@@ -25,6 +24,7 @@ from shared.store.tables import (
     Step,
 )
 from shared.tools import Json
+from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.mission import Mission
 
 _OF_THE_MOMENT = {"event_id", "occurred_at", "traceparent", "cost_usd"}

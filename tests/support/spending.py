@@ -9,7 +9,7 @@ from uuid import UUID
 from sqlalchemy import select
 
 from shared.store import interactions, leases, ledger
-from shared.store.budgets import audit, books, capping
+from shared.store.budgets import books, capping
 from shared.store.budgets.books import INSTALLATION, Sending
 from shared.store.budgets.standings import Caps
 from shared.store.database import Database
@@ -17,6 +17,7 @@ from shared.store.leases import Claimed, Lease
 from shared.store.ledger import CallRequest
 from shared.store.tables import Agent, BudgetDay, Call
 from shared.store.words import CallKind, Phase
+from tests.support import budget_audit as audit
 from tests.support.making import make_agent, make_iteration
 
 TODAY = date(2026, 3, 1)

@@ -9,7 +9,6 @@ from uuid import uuid4
 from sqlalchemy import select, update
 
 from shared.graph import conclusions, edges
-from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.scope import Scope
 from shared.graph.type_names import RESERVED_TYPES
 from shared.store.tables import (
@@ -22,6 +21,7 @@ from shared.store.tables import (
     Source,
 )
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.world import GROUNDS, PAGE, World
 

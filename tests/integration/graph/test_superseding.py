@@ -7,13 +7,13 @@ from itertools import permutations
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.graph.canonical import canonical_hash
 from shared.graph.grounds import Ground
 from shared.graph.nodes import add
 from shared.graph.proof import seals
 from shared.graph.refold import refold_node
 from shared.graph.writing import Added
 from shared.store.tables import Evidence, GraphNode, Source
+from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.world import World, make_world
 
 YEARS = (2022, 2023, 2024)

@@ -11,7 +11,6 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import func, select
 
-from shared.graph.canonical import canonical, canonical_hash
 from shared.graph.transfer.importing import import_graph
 from shared.graph.transfer.lines import KINDS, EdgeLine, Head, NodeLine, SourceLine
 from shared.graph.transfer.lines import line as line_of
@@ -21,6 +20,7 @@ from shared.store import ids
 from shared.store.tables import Agent, Base, GraphNode
 from shared.store.words import ADVICE_TYPE
 from tests.support.attack_mode import in_full
+from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.graph.proven import Proven, prove
 from tests.support.graph.transferring import exported, imported, resealed
 from tests.support.graph.verifying import breaks, grow

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import select, update
 
 from shared.graph import citing, doubts, names
-from shared.graph.canonical import canonical
 from shared.graph.scope import Scope
 from shared.graph.transfer.reading import BadFileError
 from shared.store import ids
 from shared.store.tables import GraphEdge, GraphNode, Retraction
+from tests.support.canonical_graph import canonical
 from tests.support.graph.doubled import Doubled, merge_nodes
 from tests.support.graph.library import Library
 from tests.support.graph.proven import Proven, prove

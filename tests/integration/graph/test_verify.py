@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from shared.graph.canonical import canonical_hash
 from shared.graph.verify.sweep import sweep
 from shared.graph.verify.told import verification
 from shared.store.reading.proof_shapes import CheckedView, FoundBreak, VerificationView
 from shared.store.tables import Evidence, GraphNode, Source
+from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.library import Library
 from tests.support.graph.proven import FETCHED, Proven, prove
 from tests.support.graph.world import World

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from shared.graph.canonical import canonical_hash
 from shared.graph.scope import Scope
+from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.proven import Proven
 from tests.support.graph.transferring import exported, imported
 from tests.support.graph.verifying import breaks

@@ -11,7 +11,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.events.codec import decode, encode
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
-from shared.graph.canonical import canonical_hash
 from shared.graph.scope import Scope
 from shared.runtime.bus import Bus
 from shared.store import steps, telling
@@ -26,6 +25,7 @@ from shared.store.tables import (
     Step,
 )
 from shared.store.words import IterationStatus, StepStatus
+from tests.support.canonical_graph import canonical_hash
 
 Told = Sequence[tuple[Event, bytes]]
 """Events in the order of the stream, and the bytes that each came in."""

@@ -8,12 +8,13 @@ from uuid import UUID, uuid4
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import canonical, conclusions, retracting
+from shared.graph import conclusions, retracting
 from shared.graph.lifting import lift
 from shared.graph.refold import refold_edge, refold_node
 from shared.graph.refolding import AT_ONCE, work_off
 from shared.store.tables import Doubt, GraphEdge, GraphNode, InboxItem
 from shared.store.words import InboxKind
+from tests.support import canonical_graph
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.evidence_rows import make_evidence, make_source
 from tests.support.graph.world import World
@@ -160,7 +161,7 @@ class Library:
                 )
             )
             return State(
-                await canonical.canonical_hash(session, self.world.scope),
+                await canonical_graph.canonical_hash(session, self.world.scope),
                 {thing: seal for thing, (seal, _) in things.items()},
                 frozenset(thing for thing, (_, is_flagged) in things.items() if is_flagged),
                 frozenset((row[0], row[1], row[2]) for row in doubts),

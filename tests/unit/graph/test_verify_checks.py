@@ -10,12 +10,12 @@ import pytest
 from shared.graph.citations import Found
 from shared.graph.proof.rows import EdgeRow, EvidenceRow, NodeRow
 from shared.graph.proof.seals import canonical, sha256
-from shared.graph.unordered import UnorderedHash
 from shared.graph.verify import checks
 from shared.graph.verify.chain import not_holding
 from shared.graph.verify.checks import Spanned, Support
 from shared.store import ids
 from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from tests.support.unordered import UnorderedHash
 
 AGENT = uuid4()
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)

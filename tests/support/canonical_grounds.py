@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.graph.scope import Scope
-from shared.graph.spelling import Names, moment, one_json, plain
 from shared.store.tables import Evidence, Source
 from shared.tools import Json
+from tests.support.spelling import Names, moment, one_json, plain
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,17 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from shared.graph.canonical_grounds import grounds_of, listed
 from shared.graph.citations import Citation, Kind, parse
 from shared.graph.scope import Scope
-from shared.graph.spelling import Name, Names, one_json, plain
 from shared.graph.type_names import RESERVED_TYPES
 from shared.graph.types import EdgeType, NodeType, edge_types, node_types
-from shared.graph.unordered import UnorderedHash
 from shared.graph.verify.load import EDGES_IN_ORDER, NODES_IN_ORDER, current_ids
 from shared.store.reading.keyset import slices_of
 from shared.store.tables import Evidence, GraphEdge, GraphNode
 from shared.tools import Json
+from tests.support.canonical_grounds import grounds_of, listed
+from tests.support.spelling import Name, Names, one_json, plain
+from tests.support.unordered import UnorderedHash
 
 BATCH_ROWS: Final = 2000
 _GENERATED_AT = "generated_at"
