@@ -81,7 +81,7 @@ def test_a_small_corpus_is_soon_known() -> None:
 
 def test_the_same_request_gives_the_same_answer_in_every_process() -> None:
     program = (
-        "from tests.unit.sandbox import makers; from tests.support.sandbox.world import World; "
+        "from tests.support.sandbox import makers; from tests.support.sandbox.world import World; "
         "from sandbox.search.library import build_index; import hashlib; "
         "world = World(makers.MISSION, build_index(makers.corpus())); "
         "[world.iterate() for _ in range(3)]; print(hashlib.sha256(world.context().encode()).hexdigest())"
