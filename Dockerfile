@@ -8,7 +8,7 @@ COPY requirements-build.lock requirements-cluster.lock requirements-node.lock ./
 RUN pip --python /opt/build/bin/python install --require-hashes -r requirements-build.lock -r requirements-node.lock \
  && pip --python /opt/vigil/bin/python install --require-hashes -r requirements-cluster.lock
 COPY . .
-RUN /opt/build/bin/python -m services.api.window.libraries
+RUN /opt/build/bin/python -m services.api.web.libraries
 RUN pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir dist . \
  && pip --python /opt/vigil/bin/python install --no-deps dist/*.whl
 
@@ -17,5 +17,5 @@ COPY --from=build /opt/vigil /opt/vigil
 ENV PATH=/opt/vigil/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp VIGIL_PORT=8080
 WORKDIR /tmp
 USER 10000:10000
-HEALTHCHECK --interval=3s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "shared.runtime.probe"]
+HEALTHCHECK --interval=3s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "shared.runtime.health_probe"]
 CMD ["vigil", "--help"]

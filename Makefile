@@ -6,7 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 # What the window's pages load in a browser.
-WINDOW := services/api/window/vendor
+WINDOW := services/api/web/vendor
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
@@ -41,7 +41,7 @@ test-fast: $(VENV)/.installed-dev
 # The fuzzer alone and not beside others: it prints how fast right requests are answered meanwhile.
 test-attacks: $(VENV)/.installed-dev  ## attack an installation of its own in every way that is known (10 minutes); docs/security.md says what for
 	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -s -n 0 tests/integration/attacks/test_attacks_fuzz.py $(ARGS)
-	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -n 2 --dist loadfile tests/integration/attacks tests/integration/courier \
+	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -n 2 --dist loadfile tests/integration/attacks tests/integration/notifier \
 		tests/integration/injection tests/integration/test_search_answers.py tests/integration/graph/test_transfer.py \
 		tests/unit/cli/test_hostile_input.py tests/unit/test_hostile_text.py tests/unit/test_settings.py tests/unit/webhooks \
 		--ignore tests/integration/attacks/test_attacks_fuzz.py $(ARGS)
@@ -109,14 +109,14 @@ check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m shared.events.document --check docs/asyncapi.yaml
+	@$(BIN)/python -m shared.events.asyncapi --check docs/asyncapi.yaml
 
 format: $(VENV)/.installed-dev  ## put the code into shape
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml anew from the events
-	@$(BIN)/python -m shared.events.document docs/asyncapi.yaml
+	@$(BIN)/python -m shared.events.asyncapi docs/asyncapi.yaml
 
 lock: $(VENV)/.installed-dev  ## resolve the dependencies anew
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -150,7 +150,7 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
 $(WINDOW): package.json package-lock.json .npmrc | $(VENV)/.installed
 	@command -v npm >/dev/null || $(PIP) install --require-hashes -r requirements-node.lock
 	@echo "Fetching what the window loads in a browser …"
-	@$(BIN)/python -m services.api.window.libraries
+	@$(BIN)/python -m services.api.web.libraries
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed $(WINDOW) requirements-dev.lock

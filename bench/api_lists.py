@@ -24,11 +24,10 @@ import psycopg
 
 from bench.large import AGENT, OWNER, Size, fill
 from bench.owner import owners_token
-from cli.local.ports import free_port
+from cli.local.ports import free_port, unreadiness
 from cli.local.postgres import EmbeddedPostgres
-from cli.local.readiness import unreadiness
+from shared.database import migrate
 from shared.runtime.settings import Settings
-from shared.store import migrate
 
 SIZE: Final = Size(nodes=100_000, edges=200_000, iterations=10_000, items=10_000, calls=50_000)
 PAGE: Final = 50

@@ -8,8 +8,7 @@ from asyncio.subprocess import Process
 from pathlib import Path
 from typing import Final
 
-from cli.local.ports import free_port
-from cli.local.readiness import unreadiness
+from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
 
 READY_SECONDS: Final = 30.0

@@ -30,7 +30,7 @@ def engines(
 
 def provision(settings: Settings) -> None:
     """Makes the database and the streams what the actors expect, in a process of its own as `vigil up` does."""
-    made = "from cli.local.household import run_provision; run_provision()"
+    made = "from cli.local.members import run_provision; run_provision()"
     environment = dict(os.environ) | {
         "VIGIL_DATABASE_URL": settings.database_url,
         "VIGIL_NATS_URL": settings.nats_url,

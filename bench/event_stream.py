@@ -24,10 +24,10 @@ from bench.engines import engines, provision
 from bench.event_publisher import Publisher
 from bench.owner import owners_token
 from bench.sse_clients import Client, clients_of, listening, until
+from shared.agents import agents
+from shared.database.engine import Database
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import agents
-from shared.store.database import Database
 
 CLIENTS: Final = 200
 EVENTS: Final = 4000

@@ -7,9 +7,11 @@ from functools import lru_cache
 from typing import Any, BinaryIO, Final
 from uuid import UUID
 
-from shared.graph.proof import seals
-from shared.graph.proof.rows import EvidenceRow, SourceRow
-from shared.graph.transfer.lines import (
+from shared.database import ids
+from shared.enums import ANALYSIS_TYPE
+from shared.graph.provenance import integrity
+from shared.graph.provenance.integrity import EvidenceRow, SourceRow
+from shared.graph.transfer.exporter import (
     END,
     AgentLine,
     Counts,
@@ -22,8 +24,6 @@ from shared.graph.transfer.lines import (
     SourceLine,
     line,
 )
-from shared.store import ids
-from shared.store.words import ANALYSIS_TYPE
 
 AGENT: Final = "Bench"
 EDGES_OF_A_NODE: Final = 3
@@ -93,7 +93,7 @@ def _page(first: int, nodes: int) -> SourceLine:
     for number in range(first, min(first + NODES_ON_A_PAGE, nodes)):
         told += [_weighs(number), *(_leads(number, each) for each in _targets(number, nodes))]
     text = "\n".join(told)
-    url, sha256 = f"https://bench.example/{first}", seals.sha256(text)
+    url, sha256 = f"https://bench.example/{first}", integrity.sha256(text)
     row = SourceRow(
         id=ids.source_id(_AGENT_ID, url, sha256),
         url=url,
@@ -112,14 +112,14 @@ def _evidence(thing: UUID, number: int, nodes: int, quote: str, claims: Any) -> 
     page = _page(number // NODES_ON_A_PAGE * NODES_ON_A_PAGE, nodes)
     first = page.text.index(quote)
     end = first + len(quote)
-    says = seals.canonical([claims, None, None])
+    says = integrity.canonical([claims, None, None])
     row = EvidenceRow(
         id=ids.evidence_id(thing, page.id, first, end, says),
         thing_id=thing,
         source_id=page.id,
         first_byte=first,
         end_byte=end,
-        quote_sha256=seals.sha256(quote),
+        quote_sha256=integrity.sha256(quote),
         claims=claims,
         valid_from=None,
         valid_to=None,

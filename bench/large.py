@@ -7,7 +7,7 @@ from uuid import UUID
 
 import psycopg
 
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Phase
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase
 
 OWNER: Final = "bench"
 AGENT: Final = "Bench"

@@ -1,9 +1,9 @@
 """What the owner of a measured installation comes in by."""
 
-from shared.runtime.reaching import database_of
+from shared.accounts import credentials
+from shared.enums import AccessScope
+from shared.runtime.connections import database_of
 from shared.runtime.settings import Settings
-from shared.store import tokens, users
-from shared.store.words import AccessScope
 
 
 async def owners_token(settings: Settings) -> str:
@@ -11,8 +11,8 @@ async def owners_token(settings: Settings) -> str:
     database = database_of(settings, "bench", pool_size=1)
     try:
         async with database.transaction() as session:
-            owner_id = await users.ensure_owner(session, settings.owner)
-            _, token = await tokens.create(
+            owner_id = await credentials.ensure_owner(session, settings.owner)
+            _, token = await credentials.create_token(
                 session, owner_id, name="bench", scopes=list(AccessScope), lifetime=None
             )
             return token

@@ -20,9 +20,8 @@ import psycopg
 
 from bench.engines import engines
 from cli.local.nats import EmbeddedNats
-from cli.local.ports import free_port
+from cli.local.ports import free_port, unreadiness
 from cli.local.postgres import EmbeddedPostgres
-from cli.local.readiness import unreadiness
 
 HISTORY: Final = 10_000
 AGENTS: Final = (1, 100, 1000)
@@ -78,7 +77,7 @@ def _row(
     return cost
 
 
-_PROVISION: Final = "from cli.local.household import run_provision; run_provision()"
+_PROVISION: Final = "from cli.local.members import run_provision; run_provision()"
 
 
 def _run(command: list[str], url: str, nats: EmbeddedNats) -> None:

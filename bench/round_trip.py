@@ -26,11 +26,11 @@ from bench.engines import engines
 from bench.graph_file import AGENT, write
 from bench.owner import owners_token
 from cli.local.ports import free_port
+from shared.database import migrate
+from shared.database.engine import Database
+from shared.database.tables import Agent
 from shared.graph.scope import Scope
 from shared.runtime.settings import Settings
-from shared.store import migrate
-from shared.store.database import Database
-from shared.store.tables import Agent
 from tests.support.canonical_graph import canonical_hash
 
 NODES: Final = 100_000

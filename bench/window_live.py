@@ -19,11 +19,11 @@ from playwright.async_api import Page, async_playwright
 
 from bench.chromium import ARGUMENTS, program
 from bench.large import AGENT
+from shared.enums import ADVICE_TYPE
 from shared.events.envelope import Event
 from shared.events.models import AdviceProduced, QueryCompleted, QueryFailed
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.words import ADVICE_TYPE
 
 APART_SECONDS: Final = (0.1, 1.0)
 """Events follow each other at random so far apart, as those of an iteration do."""

@@ -5,15 +5,9 @@ from typing import TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from cli.client import Client
-from shared.store.reading.access_shapes import (
-    MeView,
-    NewTokenView,
-    SignInLinkView,
-    TokenView,
-    UserView,
-)
-from shared.store.reading.page import Page
+from cli.client.client import Client
+from shared.schemas.accounts import MeView, NewTokenView, SignInLinkView, TokenView, UserView
+from shared.schemas.base import Page
 
 T = TypeVar("T")
 

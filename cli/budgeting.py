@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Self
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.errors import BadInputError
-from shared.store.reading.cost_shapes import AllowanceView, BudgetView
+from shared.schemas.costs import AllowanceView, BudgetView
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from httpx_sse import ServerSentEvent
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.errors import AwayError, BadInputError, CommandError
-from cli.show.chat import Show
-from shared.store.reading.conversation_shapes import LookView, MessageView, TextPiece
+from cli.render.chat import Show
+from shared.schemas.conversation import LookView, MessageView, TextPiece
 
 COME_AGAIN_SECONDS: Final = 0.5
 PROMPT: Final = "> "

@@ -11,15 +11,15 @@ from typing import Final, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from cli.config.discovery import engine_settings
 from cli.errors import BadInputError
-from cli.installation import engine_settings
-from shared.runtime.reaching import database_of
+from shared.accounts import credentials
+from shared.accounts.authentication import scopes_of
+from shared.database.tables import User
+from shared.enums import AccessScope
+from shared.runtime.connections import database_of
 from shared.runtime.settings import Settings
-from shared.store import sign_in, tokens, users
-from shared.store.callers import scopes_of
-from shared.store.reading.access_shapes import NewTokenView, SignInLinkView, TokenView
-from shared.store.tables import User
-from shared.store.words import AccessScope
+from shared.schemas.accounts import NewTokenView, SignInLinkView, TokenView
 
 API: Final = "api"
 
@@ -39,10 +39,10 @@ def create_token(
     async def make(session: AsyncSession, settings: Settings) -> NewTokenView:
         owner = await user_named(session, settings, user)
         allowed = scopes_of(operator=owner.operator)
-        wanted = frozenset(map(AccessScope, scopes)) or tokens.USUAL_SCOPES
+        wanted = frozenset(map(AccessScope, scopes)) or credentials.USUAL_SCOPES
         if beyond := wanted - allowed:
             raise BadInputError(f"{owner.name} is no operator: leave out {', '.join(beyond)}")
-        row, token = await tokens.create(
+        row, token = await credentials.create_token(
             session, owner.id, name=name, scopes=wanted, lifetime=lifetime
         )
         return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
@@ -53,9 +53,9 @@ def create_token(
 def make_link(user: str | None, data: Path | None = None) -> SignInLinkView:
     async def make(session: AsyncSession, settings: Settings) -> SignInLinkView:
         owner = await user_named(session, settings, user)
-        link, secret = await sign_in.create_link(session, owner.id)
+        link, secret = await credentials.create_link(session, owner.id)
         return SignInLinkView(
-            url=sign_in.link_url(settings.reached_at, secret), expires_at=link.expires_at
+            url=credentials.link_url(settings.reached_at, secret), expires_at=link.expires_at
         )
 
     return _in_database(make, data)
@@ -77,8 +77,8 @@ def _in_database(make: Callable[[AsyncSession, Settings], Awaitable[T]], data: P
 async def user_named(session: AsyncSession, settings: Settings, name: str | None) -> User:
     """That user, or where none is named the installation's owner. Raises BadInputError."""
     if name is None:
-        return await session.get_one(User, await users.ensure_owner(session, settings.owner))
-    found = await users.find(session, name)
+        return await session.get_one(User, await credentials.ensure_owner(session, settings.owner))
+    found = await credentials.find(session, name)
     if found is None:
         raise BadInputError(f"there is no user {name!r}")
     return found

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.errors import AwayError, CommandError
-from shared.store.reading.transfer_shapes import ExportedFile
+from shared.schemas.operations import ExportedFile
 
 UNFINISHED: Final = ".part"
 

@@ -9,11 +9,18 @@ from uuid import UUID
 from pydantic import BaseModel
 from rich.console import Console
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.commands.graph import What
 from cli.errors import BadInputError, CommandError
-from cli.show.graph import show_around, show_edges, show_graph, show_nodes, show_types
-from cli.show.graph_details import show_edge, show_node
+from cli.render.graph import (
+    show_around,
+    show_edge,
+    show_edges,
+    show_graph,
+    show_node,
+    show_nodes,
+    show_types,
+)
 
 MOST_OF_OVERVIEW = 1000
 MOST_AROUND = 200

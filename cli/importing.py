@@ -10,17 +10,17 @@ from typing import BinaryIO, Final, cast
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cli.config.discovery import DATABASE_URL, engine_settings, running_on
 from cli.direct import user_named
 from cli.errors import BadInputError, CommandError
-from cli.installation import DATABASE_URL, engine_settings, running_on
-from cli.show.console import err
+from cli.render.console import err
 from shared.graph.backfill import take_names
-from shared.graph.transfer.importing import import_graph
-from shared.graph.transfer.reading import BadFileError, ExportedGraph
+from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
+from shared.graph.transfer.importer import import_graph
+from shared.runtime.connections import database_of
 from shared.runtime.identity import MIGRATE
-from shared.runtime.reaching import database_of
 from shared.runtime.settings import Settings
-from shared.store.reading.transfer_shapes import ImportedAgent, ImportedCounts
+from shared.schemas.operations import ImportedAgent, ImportedCounts
 
 STANDARD_INPUT: Final = Path("-")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from cli.address import with_credentials
+from cli.client.target import with_credentials
 from cli.commands import (
     access,
     agent,
@@ -188,6 +188,6 @@ def _options(
 def _say(error: Any) -> None:
     from rich.markup import escape
 
-    from cli.show.console import err
+    from cli.render.console import err
 
     err().print(f"[bad]vigil:[/] {escape(str(error))}", soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.address import Address
+from cli.client.target import Address
 
 
 def finite(given: float | None) -> float | None:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.errors import CommandError
-from cli.show.words import counted
-from shared.store.reading.retraction_shapes import RetractionView
+from cli.render.console import counted
+from shared.schemas.provenance import RetractionView
 
 LOOK_SECONDS: Final = 0.2
 

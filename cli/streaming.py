@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from httpx_sse import ServerSentEvent
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.errors import AwayError
-from cli.show.console import err
-from shared.events.tail import Told
+from cli.render.console import err
+from shared.events.stream_reader import Told
 
 COME_AGAIN_SECONDS: Final = 1.0
 GAP: Final = "gap"

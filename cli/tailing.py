@@ -8,16 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
-from cli.address import Address
-from cli.client import Client
+from cli.client.client import Client
+from cli.client.target import Address
+from cli.config.discovery import api_url, nats_of
 from cli.errors import BadInputError, CommandError
-from cli.installation import api_url, nats_of
-from cli.show.console import err, out
-from cli.show.events import line_of, short
-from cli.show.harmless import harmless_json
+from cli.render.console import err, harmless_json, out
+from cli.render.iterations import line_of, short
 from cli.streaming import Begin, Streaming
-from shared.events.subjects import pattern_of
-from shared.events.tail import Told, follow, listening
+from shared.events.stream_reader import Told, follow, listening, pattern_of
 
 
 def subject_pattern(written: str) -> str:

@@ -10,17 +10,17 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from cli.client import Client
-from cli.local.datadir import DataDirectory
+from cli.client.client import Client
+from cli.local.data_directory import DataDirectory
 from cli.local.errors import LocalError
-from cli.local.stack import Stack
-from cli.show.agents import show_made
-from cli.show.starting import Activity, show_happened
+from cli.local.supervisor import Stack
+from cli.render.agents import show_made
+from cli.render.operations import Activity, show_happened
 from cli.watching.configuring import until_configured
 from cli.watching.narrator import Narrator
 from cli.watching.nudges import Nudges
 from cli.watching.watch import Watch
-from shared.store.reading.shapes import AgentDetails
+from shared.schemas.base import AgentDetails
 
 INTERVAL_SECONDS: Final = 24 * 3600
 """Longer than any such run: its iterations are asked for."""

@@ -9,16 +9,16 @@ from pathlib import Path
 
 from rich.live import Live
 
-from cli.installation import engine_settings, nats_of
-from cli.show.console import out
-from cli.show.top import load_table
+from cli.config.discovery import engine_settings, nats_of
+from cli.render.console import out
+from cli.render.top import load_table
+from services.api.queries.operations import Crew, Leases, crew
+from shared.database.engine import Database
 from shared.errors import TransientError
 from shared.events.permissions import OPERATOR
-from shared.events.queues import Queue, queues
-from shared.events.tail import listening
-from shared.runtime.database_url import database_url_of
-from shared.store.database import Database
-from shared.store.reading.crew import Crew, Leases, crew
+from shared.events.stream_admin import Queue, queues
+from shared.events.stream_reader import listening
+from shared.runtime.credentials import database_url_of
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,11 @@ from uuid import UUID
 
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from cli.client import Client
-from cli.show.console import err, out
-from cli.show.json import print_json
-from cli.show.verification import counted_in_words, show_breaks, show_chain, show_summary
-from shared.store.reading.proof_shapes import CheckedView, FoundBreak, FoundDoubt
-from shared.store.reading.shapes import AgentView, View
+from cli.client.client import Client
+from cli.render.console import err, out, print_json
+from cli.render.provenance import counted_in_words, show_breaks, show_chain, show_summary
+from shared.schemas.base import AgentView, View
+from shared.schemas.provenance import CheckedView, FoundBreak, FoundDoubt
 
 ROWS: Final = 500
 """That the api looks at in one answer."""

@@ -15,12 +15,12 @@ import pytest
 from pydantic import SecretStr
 
 from cli.local.ports import free_port
+from shared.database import migrate
+from shared.database.engine import Database
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from shared.store import migrate
-from shared.store.database import Database
 from tests.support import engines
 from tests.support.engines import Nats, Postgres
 from tests.support.sandbox_prices import SANDBOX_PRICES

@@ -18,7 +18,7 @@ import psycopg
 from bench.graph.filling import fill
 from bench.graph.measuring import Measured, measure
 from cli.local.postgres import EmbeddedPostgres
-from shared.store import migrate
+from shared.database import migrate
 
 SIZES: Final = (1_000, 100_000, 1_000_000)
 MOST_GROWTH: Final = 2.0

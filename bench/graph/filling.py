@@ -10,8 +10,8 @@ import psycopg
 from psycopg import Connection, sql
 
 from bench.graph import naming, rows
+from shared.enums import PROMPTED
 from shared.graph.scope import Scope
-from shared.store.words import PROMPTED
 
 FILLED: Final = ("graph_nodes", "graph_names", "graph_edges", "sources", "evidence")
 LOOKED_FOR: Final = 200

@@ -12,9 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.graph import writing
 from bench.graph.filling import Filled
-from shared.graph import context, query
+from shared.database.engine import Database
+from shared.graph import context
+from shared.graph.retrieval import query
 from shared.graph.validation import Validators
-from shared.store.database import Database
 
 WARMING: Final = 10
 """The first of each, which are not told: connections, caches and statements are made ready."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from shared.store import ids
+from shared.database import ids
 
 NODE_TYPES: Final = 20
 HUB: Final = "The Hub"

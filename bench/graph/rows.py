@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from bench.graph.naming import HUB, NODE_TYPES
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 
 EDGES_A_NODE: Final = 3
 EDGE_TYPES: Final = 15
@@ -46,7 +46,7 @@ def _types() -> Iterator[str]:
 
 
 def _names() -> Iterator[str]:
-    """As `shared.graph.naming` reads them. Of nodes whose names are one name, one has it."""
+    """As `shared.graph.entity_resolution.normalization` reads them. Of nodes whose names are one name, one has it."""
     yield (
         "insert into graph_names (agent_id, type, key, backwards, by_length, name, node_id)"
         " select agent_id, type, key, reverse(key), by_length, name, id from graph_nodes,"

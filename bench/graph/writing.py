@@ -6,10 +6,10 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph import edges, nodes
-from shared.graph.doubles import LIKENESS
-from shared.graph.grounds import Ground
+from shared.graph.entity_resolution.candidates import LIKENESS
+from shared.graph.provenance.evidence import Ground
+from shared.graph.provenance.sources import keep_pages
 from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
 from shared.tools import Json
 

@@ -14,20 +14,23 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.loop import script
 from bench.loop.script import Reference
+from shared import derived_events
+from shared.agents import agents, configuration
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import GraphNode, Step
+from shared.enums import PROMPTED, AgentStatus, Phase, PromptMaker, StepKind
 from shared.events.codec import decode
 from shared.events.envelope import Event
 from shared.events.models import IterationCompleted, IterationFailed
 from shared.events.topology import STREAM
-from shared.graph import seed_types, types
+from shared.graph import system_types, types
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.runtime.bus import Bus
-from shared.runtime.reaching import bus_of, database_of
+from shared.runtime.connections import bus_of, database_of
 from shared.runtime.settings import Settings
-from shared.store import agents, ids, iterations, prompts, telling
-from shared.store.database import Database
-from shared.store.tables import GraphNode, Step
-from shared.store.words import PROMPTED, AgentStatus, Phase, PromptMaker, StepKind
+from shared.workflow import iterations
 
 ITERATION_SECONDS: Final = 60.0
 """One that takes longer has failed."""
@@ -95,7 +98,7 @@ class Driver:
             started = await iterations.start(
                 session, agent, why="run_now", deadline_seconds=DEADLINE_SECONDS
             )
-            told = telling.request(started.iteration, started.observe)
+            told = derived_events.request(started.iteration, started.observe)
         iteration_id = started.iteration.id
         end = self._ends[iteration_id] = asyncio.get_running_loop().create_future()
         await self._bus.publish(told)
@@ -145,7 +148,7 @@ class Driver:
             agent.status = AgentStatus.READY
             agent.active = False
             given: dict[Phase, str] = dict.fromkeys(PROMPTED, PROMPT)
-            await prompts.write(session, agent, given, PromptMaker.OWNER)
+            await configuration.write(session, agent, given, PromptMaker.OWNER)
             await _make_types(session, Scope(owner_id, agent.id))
             for node_id, name in anchors.items():
                 properties = {"summary": "It was there before.", "countries": 1}
@@ -162,7 +165,7 @@ class Driver:
 
 
 async def _make_types(session: AsyncSession, scope: Scope) -> None:
-    await seed_types.ensure(session, scope.agent_id)
+    await system_types.ensure(session, scope.agent_id)
     await types.create_node_type(
         session,
         scope,

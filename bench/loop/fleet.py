@@ -11,9 +11,8 @@ from typing import Final
 
 import psutil
 
-from cli.local.household import ACTORS
-from cli.local.ports import free_port
-from cli.local.readiness import unreadiness
+from cli.local.members import ACTORS
+from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
 
 READY_SECONDS: Final = 60.0

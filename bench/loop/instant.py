@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from bench.loop import script
 from bench.loop.script import Query, Reference
-from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall, assistant_message
+from shared.billing.resumable_call import InFlight
+from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.provider import Hear
-from shared.store.in_flight import InFlight
 
 _TOKENS: Final = (1000, 100)
 """In and out, of every answer."""

@@ -3,8 +3,8 @@
 import asyncio
 
 from bench.loop.script import Query
-from shared.search.client import SearchClient
 from shared.tools import Json
+from shared.web_search.client import SearchClient
 
 
 class InstantSearch(SearchClient):

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from shared.store import ids
-from shared.store.words import ANALYSIS_TYPE
+from shared.database import ids
+from shared.enums import ANALYSIS_TYPE
 
 QUERIES: Final = 3
 INSIGHTS: Final = 2

@@ -43,7 +43,7 @@ def _about(run: Run) -> Iterator[str]:
         " shipped durability and settings: retention, autovacuum, the reconciler, ledger, leases, budgets, evidence. The"
         " model and the search answer at once. The scheduler starts each agent's iteration every"
         f" {run.period_seconds} s by the agent's own rhythm; the agents are spread over it evenly. Nobody asks the api. The"
-        " script gives no advice, and no agent is configured or talked with, so that courier and concierge stand by. It"
+        " script gives no advice, and no agent is configured or talked with, so that notifier and assistant stand by. It"
         " makes this page."
     )
     yield ""

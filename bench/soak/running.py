@@ -20,7 +20,7 @@ from bench.loop.measuring import Place
 from bench.soak.sample import Run, Sample
 from bench.soak.sampling import Sampler
 from bench.soak.telling import progress
-from cli.local.household import API
+from cli.local.members import API
 
 REST_SECONDS: Final = 120.0
 """How long is waited at the end for what still runs."""

@@ -12,7 +12,7 @@ from psycopg.rows import DictRow, dict_row
 
 from bench.soak.sample import Held, Queue, Sample, Stream, Table, Work
 from shared.events.topology import STREAM
-from shared.runtime.reaching import bus_of
+from shared.runtime.connections import bus_of
 from shared.runtime.settings import Settings
 
 Pids = Callable[[], Iterable[tuple[str, int]]]

@@ -14,11 +14,10 @@ def login(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     it a name, where there are several.
     """
     from cli.access_client import AccessClient
-    from cli.address import Address
-    from cli.api import Api, asked_token
-    from cli.installation import api_url
-    from cli.profiles import DEFAULT, Profile, Profiles
-    from cli.show.json import print_json
+    from cli.client.target import Address, Api, asked_token
+    from cli.config.discovery import api_url
+    from cli.config.profiles import DEFAULT, Profile, Profiles
+    from cli.render.console import print_json
 
     named = url or Address()
     saved = Profiles.read()
@@ -42,7 +41,7 @@ def logout(
     ] = None,
 ) -> None:
     """Forget a saved installation. Its token goes on working: `vigil token revoke` ends that."""
-    from cli.profiles import DEFAULT, Profiles
+    from cli.config.profiles import DEFAULT, Profiles
 
     saved = Profiles.read()
     name = profile or DEFAULT
@@ -54,10 +53,9 @@ def logout(
 def whoami(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """Show where you come in, as whom, and what that allows."""
     from cli.access_client import AccessClient
-    from cli.installation import api_url
-    from cli.show.access import show_me
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.config.discovery import api_url
+    from cli.render.accounts import show_me
+    from cli.render.console import out, print_json
 
     api = api_url(url, data)
     with AccessClient(api) as client:
@@ -79,7 +77,7 @@ def sign_in_link(
     data: Data = None,
 ) -> None:
     """Print a link that signs a browser in, once, within 15 minutes."""
-    from cli.show.json import print_json
+    from cli.render.console import print_json
 
     if database:
         from cli.direct import make_link
@@ -87,7 +85,7 @@ def sign_in_link(
         link = make_link(user, data)
     else:
         from cli.access_client import AccessClient
-        from cli.installation import api_url
+        from cli.config.discovery import api_url
 
         with AccessClient(api_url(url, data)) as client:
             link = client.make_link(user)

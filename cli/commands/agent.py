@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.address import Address
+from cli.client.target import Address
 from cli.options import AgentName, AsJson, Data, Url, Wait
 
 if TYPE_CHECKING:
-    from shared.store.reading.shapes import AgentDetails
+    from shared.schemas.base import AgentDetails
 
 FeedbackRounds = Annotated[
     int | None,
@@ -46,9 +46,9 @@ def create(
     data: Data = None,
 ) -> None:
     """Make an agent: its prompts and types are made of the mission; then it runs, and again at its interval."""
-    from cli.client import Client
-    from cli.durations import seconds_of
-    from cli.installation import api_url
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.config.durations import seconds_of
     from cli.watching.configuring import tell_made
 
     seconds, models = seconds_of(interval), _models(model or [])
@@ -76,11 +76,10 @@ def list_all(
     data: Data = None,
 ) -> None:
     """List the agents, and how they are doing."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.agents import show_agents
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.agents import show_agents
+    from cli.render.console import out, print_json
 
     with Client(api_url(url, data)) as client:
         agents = list(client.agents(state=state, search=search))
@@ -92,11 +91,10 @@ def list_all(
 
 def show(agent: AgentName, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """Show an agent: its rhythm, what it knows, its last iteration, and any trouble it has."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.agents import show_agent
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.agents import show_agent
+    from cli.render.console import out, print_json
 
     with Client(api_url(url, data)) as client:
         details = client.agent(agent)
@@ -126,11 +124,11 @@ def edit(
     data: Data = None,
 ) -> None:
     """Change an agent: its name, how often it runs, its models, its rounds. What is not given stays."""
-    from cli.client import Client
-    from cli.durations import seconds_of
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.config.durations import seconds_of
     from cli.errors import BadInputError
-    from cli.installation import api_url
-    from cli.show.json import print_json
+    from cli.render.console import print_json
 
     if name is None and interval is None and feedback_rounds is None and not model:
         raise BadInputError("say what to change: --name, --interval, --model or --feedback-rounds")
@@ -172,8 +170,8 @@ def delete(
     data: Data = None,
 ) -> None:
     """Delete an agent with all that it knows."""
-    from cli.client import Client
-    from cli.installation import api_url
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
 
     with Client(api_url(url, data)) as client:
         found = client.agent(agent)
@@ -188,8 +186,8 @@ def delete(
 
 
 def _order(agent: str, order: str, told: str, url: Address | None, data: Path | None) -> None:
-    from cli.client import Client
-    from cli.installation import api_url
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
 
     with Client(api_url(url, data)) as client:
         name = client.order(agent, order).name

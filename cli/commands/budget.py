@@ -34,11 +34,10 @@ def budget(
     raised.
     """
     from cli.budgeting import Wish, told_budget
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.costs import show_budget
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.costs import show_budget
 
     wish = Wish.of(agent, of_installation=of_installation, usd=usd, calls=calls, none=none)
     with Client(api_url(url, data)) as client:

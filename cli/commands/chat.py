@@ -33,10 +33,10 @@ def chat(
     import sys
 
     from cli.chatting import Chat, message_id_of
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.chat import for_people, for_programs
-    from cli.show.console import err, out
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.chat import for_people, for_programs
+    from cli.render.console import err, out
 
     with Client(api_url(url, data)) as client:
         name = client.agent(agent).name

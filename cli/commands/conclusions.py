@@ -6,7 +6,7 @@ from uuid import UUID
 
 import typer
 
-from cli.address import Address
+from cli.client.target import Address
 from cli.options import AgentName, AsJson, Data, Url
 
 One = Annotated[UUID | None, typer.Argument(metavar="ID", help="Only the one of this id, in full.")]
@@ -46,11 +46,10 @@ def _conclusions(
     url: Address | None,
     data: Path | None,
 ) -> None:
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.conclusions import show_conclusions
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.iterations import show_conclusions
 
     with Client(api_url(url, data)) as client:
         if one is not None:

@@ -8,7 +8,7 @@ import typer
 from cli.options import AgentName, AsJson, Data, Url, Wait
 
 if TYPE_CHECKING:
-    from cli.client import Client
+    from cli.client.client import Client
 
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="PHASE", help="The prompt of this phase only.")
@@ -30,8 +30,8 @@ def configure(
     data: Data = None,
 ) -> None:
     """Make an agent's prompts and types anew. It goes on with those it has until the new ones are there."""
-    from cli.client import Client
-    from cli.installation import api_url
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
     from cli.watching.configuring import tell_made
 
     kept = [_phase(each) for each in keep or []]
@@ -58,12 +58,11 @@ def prompts(
     data: Data = None,
 ) -> None:
     """Show an agent's system prompts, what they were before, or change one."""
-    from cli.client import Client
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
     from cli.errors import BadInputError
-    from cli.installation import api_url
-    from cli.show.configuring import show_history, show_prompts
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.render.agents import show_history, show_prompts
+    from cli.render.console import out, print_json
 
     phase = _phase(phase) if phase else None
     if (edit or source) and phase is None:
@@ -82,11 +81,10 @@ def prompts(
 
 def types(agent: AgentName, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """Show the types of an agent's nodes and edges, with their properties and an example."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.configuring import show_types
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.agents import show_types
+    from cli.render.console import out, print_json
 
     with Client(api_url(url, data)) as client:
         found = client.types(agent)
@@ -125,7 +123,7 @@ def _rescued(written: str, phase: str) -> str:
 
 def _phase(given: str) -> str:
     from cli.errors import BadInputError
-    from shared.store.words import PROMPTED
+    from shared.enums import PROMPTED
 
     phase = given.strip().lower().replace("-", "_")
     if phase not in list(PROMPTED):

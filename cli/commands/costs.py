@@ -34,12 +34,11 @@ def costs(
     data: Data = None,
 ) -> None:
     """Show what calls of the model and the search service have cost, and what is left of today's budget."""
-    from cli.client import Client
-    from cli.days import day_of
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.costs import show_costs
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.config.durations import day_of
+    from cli.render.console import out, print_json
+    from cli.render.costs import show_costs
 
     first = None if since is None else day_of(since)
     with Client(api_url(url, data)) as client:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cli.address import Address
+from cli.client.target import Address
 from cli.options import AsJson, Data, Url
 
 if TYPE_CHECKING:
-    from cli.client import Client
+    from cli.client.client import Client
 
 SHOWN: Final = 8
 """Characters of an id that people are told."""
@@ -32,11 +32,10 @@ def list_all(
     data: Data = None,
 ) -> None:
     """List the messages that could not be handled and the steps that failed for good, the newest first."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.dead_letters import show_letters
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.operations import show_letters
 
     with Client(api_url(url, data)) as client:
         letters = list(client.dead_letters(actor=actor, limit=limit))
@@ -53,11 +52,10 @@ def show(
     data: Data = None,
 ) -> None:
     """Show a dead letter: what it says, why it could not be handled, and what can be done."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.dead_letters import show_letter
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.operations import show_letter
 
     with Client(api_url(url, data)) as client:
         found = client.dead_letter(letter)
@@ -109,9 +107,10 @@ def _each(
     data: Path | None,
 ) -> None:
     """Carries the order out on every letter that it can; the exit code is 1 where one was refused."""
-    from cli.client import ApiError, Client
+    from cli.client.client import Client
+    from cli.client.http import ApiError
+    from cli.config.discovery import api_url
     from cli.errors import BadInputError
-    from cli.installation import api_url
 
     if bool(named) == everything:
         raise BadInputError(f"name the dead letters to {verb.lower()} by their ids, or say --all")

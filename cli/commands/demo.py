@@ -42,10 +42,9 @@ def demo(
     """
     import time
 
-    from cli.corpus import check_corpus, chosen_corpus
+    from cli.config.providers import Outside, check_corpus, chosen_corpus, read_settings
     from cli.demo.show import Demo, put_on
     from cli.errors import BadInputError
-    from cli.outside import Outside, read_settings
 
     started = time.monotonic()
     settings = read_settings()

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from cli.address import Address
+from cli.client.target import Address
 from cli.options import AsJson, Data, Url
 
 if TYPE_CHECKING:
-    from cli.client import Client
-    from shared.store.reading.destination_shapes import DeliveryView, DestinationView
+    from cli.client.client import Client
+    from shared.schemas.notifications import DeliveryView, DestinationView
 
 TEST_SECONDS: Final = 30.0
-"""An attempt takes ten at most, and a courier looks every two."""
+"""An attempt takes ten at most, and a notifier looks every two."""
 LOOK_AGAIN_SECONDS: Final = 0.3
 
 Which = Annotated[
@@ -38,11 +38,10 @@ def add(
 
     A webhook's secret is shown here once: its receiver checks the signatures by it (standardwebhooks.com).
     """
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.destinations import show_created
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.notifications import show_created
 
     kind = "webhook" if "://" in address else "mail"
     with Client(api_url(url, data)) as client:
@@ -55,11 +54,10 @@ def add(
 
 def list_all(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """List the destinations, and how the last delivery to each went."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.destinations import show_destinations
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.notifications import show_destinations
 
     with Client(api_url(url, data)) as client:
         found = client.destinations()
@@ -71,11 +69,10 @@ def list_all(as_json: AsJson = False, url: Url = None, data: Data = None) -> Non
 
 def show(which: Which, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """Show a destination and its newest deliveries."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.destinations import show_destination
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.notifications import show_destination
 
     with Client(api_url(url, data)) as client:
         found = client.destination(_find(client, which).id)
@@ -87,11 +84,10 @@ def show(which: Which, as_json: AsJson = False, url: Url = None, data: Data = No
 
 def try_out(which: Which, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """Make a test delivery, and say what became of it."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.destinations import show_outcome
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.notifications import show_outcome
 
     with Client(api_url(url, data)) as client:
         tested = _ended(client, client.test_destination(_find(client, which).id))
@@ -117,11 +113,10 @@ def rotate_secret(
     which: Which, as_json: AsJson = False, url: Url = None, data: Data = None
 ) -> None:
     """Give a webhook another secret, shown once; the old one signs beside it for a day."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.destinations import show_secret
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.notifications import show_secret
 
     with Client(api_url(url, data)) as client:
         given = client.rotate_secret(_find(client, which).id)
@@ -133,10 +128,9 @@ def rotate_secret(
 
 def retry(which: Which, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """Try everything again that could not be delivered there."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.json import print_json
-    from cli.show.words import counted
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import counted, print_json
 
     with Client(api_url(url, data)) as client:
         failed = client.failed_deliveries(_find(client, which).id)
@@ -156,9 +150,9 @@ def remove(
     data: Data = None,
 ) -> None:
     """Remove a destination, with the record of its deliveries."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import print_json
 
     with Client(api_url(url, data)) as client:
         found = _find(client, which)
@@ -174,9 +168,9 @@ def remove(
 def _activate(
     which: str, active: bool, told: str, as_json: bool, url: Address | None, data: Path | None
 ) -> None:
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import print_json
 
     with Client(api_url(url, data)) as client:
         changed = client.activate_destination(_find(client, which).id, active=active)

@@ -12,13 +12,12 @@ def doctor(
 
     Of keys it tells whether they are set, never what they are.
     """
-    from cli.corpus import chosen_corpus
+    from cli.config.discovery import api_or_none
+    from cli.config.providers import chosen_corpus, read_settings
     from cli.doctor.examine import examine
-    from cli.installation import api_or_none
-    from cli.local.datadir import default_data_directory
-    from cli.outside import read_settings
-    from cli.show.console import out
-    from cli.show.doctor import print_findings, show_findings
+    from cli.local.data_directory import default_data_directory
+    from cli.render.console import out
+    from cli.render.operations import print_findings, show_findings
 
     settings, directory = read_settings(), data or default_data_directory()
     findings = list(examine(settings, directory, api_or_none(url, data), chosen_corpus(corpus)))

@@ -54,11 +54,10 @@ def graph(
 
     `vigil graph AGENT` · `vigil graph AGENT --search lithium` · `vigil graph AGENT near "Halden Cells" --depth 2`
     """
-    from cli.client import Client
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
     from cli.graphing import Graph
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.render.console import out, print_json
 
     if search is not None and what is What.OVERVIEW:
         what = What.NODES

@@ -24,11 +24,10 @@ def inbox(
     """Show the advice and notices that have not been read yet; or read and mark single items."""
     if context.invoked_subcommand is not None:
         return
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.inbox import show_inbox
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.notifications import show_inbox
 
     with Client(api_url(url, data)) as client:
         items = list(client.inbox(unread=not everything, limit=limit))
@@ -43,11 +42,10 @@ def inbox(
 
 def read(item: Item, as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """Show one item, and mark it as read."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.inbox import show_inbox
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.notifications import show_inbox
 
     with Client(api_url(url, data)) as client:
         found = client.mark(item, read=True)
@@ -66,13 +64,11 @@ def mark(
     data: Data = None,
 ) -> None:
     """Mark an item as read, or as not read; with --all everything as read."""
-    from cli.client import Client
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
     from cli.errors import BadInputError
-    from cli.installation import api_url
-    from cli.show.harmless import harmless
-    from cli.show.json import print_json
-    from cli.show.words import counted
-    from shared.store.reading.work_shapes import Marked
+    from cli.render.console import counted, harmless, print_json
+    from shared.schemas.iterations import Marked
 
     if (item is None) != everything or (everything and unread):
         raise BadInputError("name an item by its id, with --unread or not, or say --all")

@@ -18,11 +18,10 @@ def investigations(
     data: Data = None,
 ) -> None:
     """Show the data that an agent's Analyzers lacked, the newest first, and what became of it."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.investigations import show_investigations
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.iterations import show_investigations
 
     with Client(api_url(url, data)) as client:
         found = list(client.investigations(agent, only_open=only_open, limit=limit))

@@ -8,8 +8,8 @@ import typer
 from cli.options import AgentName, AsJson, Data, Url
 
 if TYPE_CHECKING:
-    from cli.client import Client
-    from shared.store.reading.shapes import IterationDetails
+    from cli.client.client import Client
+    from shared.schemas.base import IterationDetails
 
 
 MOST_DIGITS = 9
@@ -31,11 +31,10 @@ def iterations(
     data: Data = None,
 ) -> None:
     """List an agent's iterations, the newest first."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.iterations import show_iterations
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.iterations import show_iterations
 
     with Client(api_url(url, data)) as client:
         found = list(client.iterations(agent, limit, status=status))
@@ -59,11 +58,10 @@ def iteration(
     data: Data = None,
 ) -> None:
     """Show an iteration: its plan, its steps, and what was said in them."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.iterations import show_iteration
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.iterations import show_iteration
 
     with Client(api_url(url, data)) as client:
         found = _found(client, agent, number)

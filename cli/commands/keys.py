@@ -34,8 +34,7 @@ def keys(
     What is there is kept, so a password of your own may be put into its file before. Run as root, each service's
     files belong to its own uid. No password is ever printed.
     """
-    from cli.certificates import read_certificates
-    from cli.keys import Keys
+    from cli.cluster.keys import Keys, read_certificates
 
     certificates = read_certificates(given) if given else {}
     keys = Keys(directory)

@@ -18,11 +18,10 @@ def list_all(
     data: Data = None,
 ) -> None:
     """List the wishes and facts that an agent was told."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.memory import show_memories
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.agents import show_memories
+    from cli.render.console import out, print_json
 
     with Client(api_url(url, data)) as client:
         found = list(client.memories(agent, forgotten=forgotten))
@@ -45,9 +44,9 @@ def add(
     data: Data = None,
 ) -> None:
     """Tell an agent a wish or a fact; its next plan heeds it."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.json import print_json
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import print_json
 
     with Client(api_url(url, data)) as client:
         memory = client.remember(agent, "fact" if fact else "wish", content)
@@ -69,8 +68,8 @@ def forget(
     """Have an agent forget a wish or a fact."""
     import json
 
-    from cli.client import Client
-    from cli.installation import api_url
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
 
     with Client(api_url(url, data)) as client:
         client.forget(agent, memory_id)

@@ -24,8 +24,8 @@ def migrate(
     """
     import asyncio
 
-    from cli.installation import engine_settings
-    from cli.migrating import provisioned
+    from cli.cluster.provision import provisioned
+    from cli.config.discovery import engine_settings
     from shared.runtime.identity import MIGRATE
 
     settings = engine_settings(MIGRATE, data)

@@ -24,12 +24,11 @@ def merge(
     data: Data = None,
 ) -> None:
     """Make two nodes one: names, evidence and edges of GONE become those of KEPT. It can be undone."""
-    from cli.client import Client
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
     from cli.graphing import node_id
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.merges import show_made
+    from cli.render.console import out, print_json
+    from cli.render.graph import show_made
 
     with Client(api_url(url, data)) as client:
         made = client.merge(
@@ -54,11 +53,10 @@ def unmerge(
     data: Data = None,
 ) -> None:
     """Make two nodes again of what a merge made one; what was learned since stays with the one that was kept."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.merges import show_undone
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.graph import show_undone
 
     with Client(api_url(url, data)) as client:
         undone = client.undo_merge(agent, merge_id)
@@ -76,11 +74,10 @@ def merges(
     data: Data = None,
 ) -> None:
     """List which nodes were made one, the newest first."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.merges import show_merges
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.graph import show_merges
 
     with Client(api_url(url, data)) as client:
         found = list(client.merges(agent, limit))
@@ -98,11 +95,10 @@ def doubles(
     data: Data = None,
 ) -> None:
     """List nodes that may be one thing, by their names: among those touched last first."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.merges import show_doubles
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.graph import show_doubles
 
     with Client(api_url(url, data)) as client:
         found = list(client.doubles(agent, limit))

@@ -21,10 +21,10 @@ def run(
     """Ask an agent for an iteration now. With --wait the exit code is 0 only when it completed."""
     import time
 
-    from cli.client import Client
+    from cli.client.client import Client
+    from cli.config.discovery import api_url, nats_or_none
     from cli.errors import CommandError
-    from cli.installation import api_url, nats_or_none
-    from cli.show.console import out
+    from cli.render.console import out
     from cli.watching.narrator import Narrator
     from cli.watching.nudges import Nudges
     from cli.watching.watch import Watch

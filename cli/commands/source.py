@@ -8,8 +8,8 @@ import typer
 from cli.options import AgentName, AsJson, Data, Url
 
 if TYPE_CHECKING:
-    from cli.client import Client
-    from shared.store.reading.retraction_shapes import RetractionView
+    from cli.client.client import Client
+    from shared.schemas.provenance import RetractionView
 
 Limit = Annotated[int, typer.Option(min=1, help="How many to show.")]
 OfAgent = Annotated[
@@ -35,11 +35,10 @@ def list_all(
     data: Data = None,
 ) -> None:
     """List the pages that an agent has read, those fetched last first."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.sources import show_sources
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.provenance import show_sources
 
     with Client(api_url(url, data)) as client:
         found = list(client.sources(agent, limit, page_url=of, retracted=retracted or None))
@@ -59,11 +58,10 @@ def show(
     data: Data = None,
 ) -> None:
     """Show a page as it was when it was fetched."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.sources import show_source
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.provenance import show_source
 
     with Client(api_url(url, data)) as client:
         found = client.source(agent, source_id)
@@ -81,11 +79,10 @@ def retractions(
     data: Data = None,
 ) -> None:
     """List what was retracted and why, and what is in doubt because of it."""
-    from cli.client import Client
-    from cli.installation import api_url
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.sources import show_retractions
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
+    from cli.render.console import out, print_json
+    from cli.render.provenance import show_retractions
 
     with Client(api_url(url, data)) as client:
         found = list(client.retractions(agent, limit))
@@ -110,8 +107,8 @@ def retract(
     data: Data = None,
 ) -> None:
     """Have an agent believe a page no more: what rests on it alone is left out, what is concluded from it is in doubt."""
-    from cli.client import Client
-    from cli.installation import api_url
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
 
     with Client(api_url(url, data)) as client:
         asked = [client.retract(agent, source, because)]
@@ -133,8 +130,8 @@ def restore(
 ) -> None:
     """Have an agent believe a page again: all is as it was before."""
     from cli import retracting
-    from cli.client import Client
-    from cli.installation import api_url
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
 
     with Client(api_url(url, data)) as client:
         asked = retracting.restore(client, agent, source)
@@ -149,11 +146,10 @@ def _tell(
     wait: bool,
     as_json: bool,
 ) -> None:
+    from cli.render.console import err, out, print_json
+    from cli.render.operations import Activity
+    from cli.render.provenance import show_retractions
     from cli.retracting import until_gone_through
-    from cli.show.console import err, out
-    from cli.show.json import print_json
-    from cli.show.sources import show_retractions
-    from cli.show.starting import Activity
 
     if wait:
         with Activity(err()) as activity:

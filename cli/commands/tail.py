@@ -31,7 +31,7 @@ def tail(
     """
     from contextlib import suppress
 
-    from cli.durations import seconds_of
+    from cli.config.durations import seconds_of
     from cli.tailing import Tail, subject_pattern
 
     wanted = Tail(

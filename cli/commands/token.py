@@ -39,7 +39,7 @@ def create(
     from datetime import timedelta
 
     from cli.errors import BadInputError
-    from cli.show.json import print_json
+    from cli.render.console import print_json
 
     days = _days(expires)
     _check_scopes(scope or [])
@@ -52,7 +52,7 @@ def create(
         made = create_token(user, name, scopes=scope or [], lifetime=lifetime, data=data)
     else:
         from cli.access_client import AccessClient
-        from cli.installation import api_url
+        from cli.config.discovery import api_url
 
         with AccessClient(api_url(url, data)) as client:
             made = client.create_token(
@@ -67,10 +67,9 @@ def create(
 def list_all(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """List your tokens, the newest first."""
     from cli.access_client import AccessClient
-    from cli.installation import api_url
-    from cli.show.access import show_tokens
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.config.discovery import api_url
+    from cli.render.accounts import show_tokens
+    from cli.render.console import out, print_json
 
     with AccessClient(api_url(url, data)) as client:
         tokens = client.tokens()
@@ -89,7 +88,7 @@ def revoke(
 ) -> None:
     """Revoke a token, at once and for good."""
     from cli.access_client import AccessClient
-    from cli.installation import api_url
+    from cli.config.discovery import api_url
 
     with AccessClient(api_url(url, data)) as client:
         found = _one(token_id, {token.id: token.name for token in client.tokens()})
@@ -123,7 +122,7 @@ def _days(written: str) -> int | None:
 
 def _check_scopes(scopes: list[str]) -> None:
     from cli.errors import BadInputError
-    from shared.store.words import AccessScope
+    from shared.enums import AccessScope
 
     known = [scope.value for scope in AccessScope]
     for scope in scopes:

@@ -39,11 +39,11 @@ def export(
 
     A file is there only when all of it is. With --json what was written is told as JSON, which asks for --output.
     """
-    from cli.client import Client
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
     from cli.errors import BadInputError
     from cli.exporting import export_to_file, export_to_stdout
-    from cli.installation import api_url
-    from cli.show.json import print_json
+    from cli.render.console import print_json
 
     if as_json and output is None:
         raise BadInputError("--json tells of the file: say by --output where to write it")
@@ -87,9 +87,8 @@ def import_(
     import asyncio
 
     from cli.importing import import_file
-    from cli.show.console import out
-    from cli.show.json import print_json
-    from cli.show.transfer import show_imported
+    from cli.render.console import out, print_json
+    from cli.render.graph import show_imported
 
     made = asyncio.run(import_file(file, name=name, user=user, data=data))
     if as_json:

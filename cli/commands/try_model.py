@@ -92,17 +92,15 @@ def try_model(
     import os
     from decimal import Decimal
 
-    from cli.corpus import check_corpus
-    from cli.durations import seconds_of
+    from cli.config.durations import seconds_of
+    from cli.config.providers import DEFAULT_CORPUS, check_corpus, read_settings
     from cli.errors import BadInputError
-    from cli.outside import DEFAULT_CORPUS, read_settings
-    from cli.show.console import err, out
-    from cli.show.json import print_json
-    from cli.show.trial import show_announcement, show_comparison, show_report
+    from cli.render.console import err, out, print_json
+    from cli.render.trial import show_announcement, show_comparison, show_report
     from cli.trial.preflight import chosen_server
     from cli.trial.report import read_report
     from cli.trial.run import Trial, run_trial
-    from shared.runtime.outside import prices_of
+    from shared.runtime.providers import prices_of
 
     if compare:
         reports = [read_report(path) for path in compare]

@@ -24,14 +24,13 @@ def up(
     import time
 
     from cli.access_client import AccessClient
-    from cli.corpus import check_corpus, chosen_corpus
+    from cli.config.providers import Outside, check_corpus, chosen_corpus, read_settings
     from cli.doctor.outside import unreached
-    from cli.local.datadir import DataDirectory, default_data_directory
-    from cli.local.roster import taken, usual_ports
-    from cli.local.session import installation
-    from cli.outside import Outside, read_settings
-    from cli.show.console import out
-    from cli.show.starting import (
+    from cli.local.data_directory import DataDirectory, default_data_directory
+    from cli.local.members import taken, usual_ports
+    from cli.local.supervisor import installation
+    from cli.render.console import out
+    from cli.render.operations import (
         Activity,
         show_happened,
         show_ready,

@@ -23,8 +23,8 @@ def add(
 ) -> None:
     """Add a user, who comes in first by a sign-in link: `vigil sign-in-link --user NAME` makes one."""
     from cli.access_client import AccessClient
-    from cli.installation import api_url
-    from cli.show.json import print_json
+    from cli.config.discovery import api_url
+    from cli.render.console import print_json
 
     with AccessClient(api_url(url, data)) as client:
         made = client.add_user(name, email=email, operator=operator)
@@ -37,10 +37,9 @@ def add(
 def list_all(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     """List the users."""
     from cli.access_client import AccessClient
-    from cli.installation import api_url
-    from cli.show.access import show_users
-    from cli.show.console import out
-    from cli.show.json import print_json
+    from cli.config.discovery import api_url
+    from cli.render.accounts import show_users
+    from cli.render.console import out, print_json
 
     with AccessClient(api_url(url, data)) as client:
         users = client.users()
@@ -68,7 +67,7 @@ def remove(
 ) -> None:
     """Remove a user with every agent of theirs, and all that these know."""
     from cli.access_client import AccessClient
-    from cli.installation import api_url
+    from cli.config.discovery import api_url
 
     with AccessClient(api_url(url, data)) as client:
         found = client.user(user)
@@ -80,8 +79,8 @@ def remove(
 
 def _order(user: str, order: str, told: str, as_json: bool, url: Url, data: Data) -> None:
     from cli.access_client import AccessClient
-    from cli.installation import api_url
-    from cli.show.json import print_json
+    from cli.config.discovery import api_url
+    from cli.render.console import print_json
 
     with AccessClient(api_url(url, data)) as client:
         changed = client.order_user(user, order)

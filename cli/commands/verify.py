@@ -29,9 +29,9 @@ def verify(
     Ends with 0 where everything holds, with 1 where anything is broken, and with 2 where the command is wrong.
     `vigil advice AGENT` and `vigil analyses AGENT` tell the ids.
     """
-    from cli.client import Client
+    from cli.client.client import Client
+    from cli.config.discovery import api_url
     from cli.errors import BadInputError
-    from cli.installation import api_url
     from cli.verifying import verify_all, verify_one
 
     if (conclusion is None) is not everything:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli.client import Client
-from shared.store.reading.shapes import (
+from cli.client.client import Client
+from shared.schemas.base import (
     AgentDetails,
     CallTotals,
     ConclusionView,

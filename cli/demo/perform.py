@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cli.watching.watch import Watch
-from shared.store.reading.shapes import AgentDetails, IterationDetails
+from shared.schemas.base import AgentDetails, IterationDetails
 
 
 def perform(watch: Watch, agent: AgentDetails, iterations: int) -> Iterator[IterationDetails]:

@@ -9,18 +9,15 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from cli.corpus import CheckedCorpus
+from cli.config.providers import CheckedCorpus, Outside
 from cli.demo.account import Account, account_of
 from cli.demo.perform import perform
 from cli.doctor.outside import unreached
-from cli.local.roster import demo_ports
-from cli.local.session import installation
-from cli.local.stack import Stack
-from cli.outside import Outside
-from cli.show.account import show_account
-from cli.show.console import err, out
-from cli.show.starting import Activity, show_unreached
-from cli.show.words import duration
+from cli.local.members import demo_ports
+from cli.local.supervisor import Stack, installation
+from cli.render.account import show_account
+from cli.render.console import duration, err, out
+from cli.render.operations import Activity, show_unreached
 from cli.throwaway import created, throwaway_directory, watched
 from shared.runtime.settings import Settings
 

@@ -4,19 +4,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from cli.api import Api
+from cli.client.target import Api
+from cli.config.discovery import engine_settings
+from cli.config.providers import Outside
 from cli.doctor import installation, machine, outside
 from cli.doctor.finding import Finding, bad, note
 from cli.errors import CommandError
-from cli.installation import engine_settings
-from cli.local.datadir import DataDirectory
-from cli.local.running import Running
-from cli.outside import Outside
+from cli.local.data_directory import DataDirectory, Running
 from shared.events.permissions import OPERATOR
-from shared.runtime.credentials import credentials_of
-from shared.runtime.database_url import database_url_of
+from shared.runtime.credentials import credentials_of, database_url_of
 from shared.runtime.settings import Settings
-from shared.store.reading.shapes import OutsideView
+from shared.schemas.base import OutsideView
 
 
 def examine(

@@ -5,21 +5,21 @@ from collections.abc import Iterator
 
 import psycopg
 
-from cli.api import Api
-from cli.client import Client
+from cli.client.client import Client
+from cli.client.target import Api
 from cli.doctor.finding import Finding, bad, good, note
 from cli.errors import AwayError, CommandError
-from cli.local.household import ACTORS, SANDBOX
-from cli.local.readiness import unreadiness
-from cli.local.running import Running
-from cli.show.words import ago, counted
+from cli.local.data_directory import Running
+from cli.local.members import ACTORS, SANDBOX
+from cli.local.ports import unreadiness
+from cli.render.console import ago, counted
+from shared.database import pgvector
 from shared.errors import TransientError
 from shared.events.credentials import Credentials
-from shared.events.provision import fault
-from shared.events.tail import listening, stored
+from shared.events.stream_admin import fault
+from shared.events.stream_reader import listening, stored
 from shared.events.topology import CONSUMERS
-from shared.store import nearness
-from shared.store.reading.shapes import OutsideView
+from shared.schemas.base import OutsideView
 
 CONNECT_SECONDS = 3
 
@@ -65,12 +65,12 @@ def meaning(url: str, model: str | None) -> Finding:
         return note(name, "is off", "VIGIL_EMBEDDING_MODEL turns it on, as text-embedding-3-small")
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
-            row = connection.execute(nearness.THERE).fetchone()
+            row = connection.execute(pgvector.THERE).fetchone()
     except psycopg.Error as error:
         told = str(error).strip().splitlines()[0]
         return bad(name, f"by {model}, but PostgreSQL says: {told}", "see what is said of postgres")
     if row != (True,):
-        told = f"{model} is named, but PostgreSQL has no pgvector of {nearness.OLDEST} or later"
+        told = f"{model} is named, but PostgreSQL has no pgvector of {pgvector.OLDEST} or later"
         return bad(name, f"{told}: it is off", "give the server pgvector, then run `vigil migrate`")
     return good(name, f"by {model}")
 

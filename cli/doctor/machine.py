@@ -5,11 +5,11 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from cli.corpus import check_corpus
+from cli.config.providers import check_corpus
 from cli.doctor.finding import Finding, bad, good, note
 from cli.errors import BadInputError
-from cli.local.binaries import nats_server, postgres_binaries, require_local_extra
-from cli.local.datadir import MINIMUM_FREE_BYTES, DataDirectory
+from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory
+from cli.local.engines import nats_server, postgres_binaries, require_local_extra
 from cli.local.errors import MissingExtraError
 
 GIGABYTE: Final = 1024**3

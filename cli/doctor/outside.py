@@ -9,10 +9,10 @@ from typing import Final
 import httpx
 from pydantic import SecretStr
 
+from cli.config.providers import Outside
 from cli.doctor.finding import Finding, bad, good, note
-from cli.outside import Outside
 from shared.errors import PermanentError
-from shared.runtime.outside import prices_of
+from shared.runtime.providers import prices_of
 from shared.runtime.settings import Settings
 
 OPENAI: Final = "https://api.openai.com/v1"

@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from setproctitle import setproctitle
 
-from cli.local.kernel import signal_at_parents_death
-from cli.local.logs import open_log
+from cli.local.processes import open_log, signal_at_parents_death
 
 ORPHAN_GRACE_SECONDS: Final = 30.0
 """What an actor whose supervisor died may take to end in order."""

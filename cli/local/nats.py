@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import psutil
 
-from cli.local.binaries import nats_server
-from cli.local.engine import Engine
+from cli.local.engines import Engine, nats_server
 from cli.local.ports import LOOPBACK
-from cli.local.strays import find_strays, stop_strays
+from cli.local.processes import find_strays, stop_strays
 
 MAX_FILE_STORE_BYTES: Final = 8 * 1024**3
 """All streams together; the stream has a limit of its own, which is smaller."""

@@ -1,8 +1,10 @@
-"""Ports on 127.0.0.1. A port that is taken never hinders: another one is chosen."""
+"""Free ports on 127.0.0.1, and whether the process behind one is ready."""
 
+import json
 import socket
 from collections.abc import Collection
 from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPException
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
@@ -46,3 +48,32 @@ def _bound(port: int) -> socket.socket:
         bound.close()
         raise
     return bound
+
+
+ANSWER_SECONDS: Final = 2.0
+NOT_LISTENING: Final = "it does not listen yet"
+
+
+def unreadiness(port: int, path: str = "/health/ready") -> str | None:
+    """Why whoever listens on that port is not ready, in words, or None where it is."""
+    connection = HTTPConnection(LOOPBACK, port, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        if answer.status == 200:
+            return None
+        return _reason(answer.read()) or f"it answers {answer.status}"
+    except (ConnectionRefusedError, ConnectionResetError):
+        return NOT_LISTENING
+    except (OSError, HTTPException) as error:
+        return f"it does not answer: {error}"
+    finally:
+        connection.close()
+
+
+def _reason(body: bytes) -> str | None:
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return None
+    return told.get("reason") or told.get("status") if isinstance(told, dict) else None

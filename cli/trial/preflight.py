@@ -14,9 +14,9 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from cli.errors import BadInputError
-from shared.runtime.outside import NO_KEY
+from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import Settings
-from shared.store.reading.view import View
+from shared.schemas.base import View
 from shared.urls import without_secrets
 
 OPENAI_URL: Final = "https://api.openai.com/v1"

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from cli.errors import BadInputError
-from shared.llm.prices import TOKENS_PER_PRICE, ModelPrice, Prices
+from shared.llm.pricing import TOKENS_PER_PRICE, ModelPrice, Prices
 
 FREE: Final = ModelPrice(input=Decimal(0), output=Decimal(0))
 LEAST_OUTPUT_TOKENS: Final = 1024

@@ -17,9 +17,9 @@ from cli.errors import BadInputError, CommandError
 from cli.trial.facts import Checked, FactCheck, Judgement, Written
 from cli.trial.preflight import Preflight
 from cli.verifying import AgentVerified
-from shared.store.reading.configuring_shapes import ConfigurationDetails
-from shared.store.reading.proof_shapes import CheckedView
-from shared.store.reading.shapes import (
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, Phase
+from shared.schemas.agents import ConfigurationDetails
+from shared.schemas.base import (
     AgentDetails,
     AnswerEvent,
     EdgeView,
@@ -28,10 +28,10 @@ from shared.store.reading.shapes import (
     NodeView,
     RepairEvent,
     ToolResultEvent,
+    View,
 )
-from shared.store.reading.view import View
-from shared.store.reading.work_shapes import CallView
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, Phase
+from shared.schemas.iterations import CallView
+from shared.schemas.provenance import CheckedView
 
 REPORT_VERSION: Final = 1
 EXAMPLES: Final = 10

@@ -13,17 +13,16 @@ from typing import Final, Literal, TypeVar
 from rich.console import Console
 from rich.markup import escape
 
-from cli.client import Client
+from cli.client.client import Client
+from cli.config.providers import DEFAULT_CORPUS, Outside
 from cli.demo.perform import perform
 from cli.errors import AwayError, CommandError
 from cli.local.errors import LocalError
-from cli.local.roster import demo_ports
-from cli.local.session import installation
-from cli.local.stack import Stack
-from cli.outside import DEFAULT_CORPUS, Outside
-from cli.show.costs import usd
-from cli.show.starting import Activity
-from cli.show.words import clip, duration
+from cli.local.members import demo_ports
+from cli.local.supervisor import Stack, installation
+from cli.render.console import clip, duration
+from cli.render.costs import usd
+from cli.render.operations import Activity
 from cli.throwaway import created, throwaway_directory, watched
 from cli.trial import report as reports
 from cli.trial.facts import FactCheck
@@ -34,11 +33,11 @@ from cli.trial.report import Recorded, Report, Run
 from cli.verifying import verified
 from cli.watching.watch import Watch
 from sandbox.corpus.factbook import countries
-from shared.llm.prices import Prices
-from shared.runtime.outside import NO_KEY
+from shared.llm.pricing import Prices
+from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import SANDBOX_MODEL
-from shared.store.reading.shapes import AgentDetails, IterationDetails
-from shared.store.reading.work_shapes import CallView
+from shared.schemas.base import AgentDetails, IterationDetails
+from shared.schemas.iterations import CallView
 from shared.version import vigil_version
 
 MISSION: Final = (

@@ -7,14 +7,12 @@ from typing import Final
 import typer
 from rich.markup import escape
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.errors import AwayError, CommandError
-from cli.show.agents import show_created, show_ordered
-from cli.show.configuring import configuring
-from cli.show.console import err, out
-from cli.show.json import print_json
-from cli.show.starting import Activity
-from shared.store.reading.shapes import AgentDetails
+from cli.render.agents import configuring, show_created, show_ordered
+from cli.render.console import err, out, print_json
+from cli.render.operations import Activity
+from shared.schemas.base import AgentDetails
 
 LOOK_SECONDS: Final = 0.2
 INTERRUPTED: Final = 130

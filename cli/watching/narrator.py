@@ -11,8 +11,8 @@ from rich.markup import escape
 from rich.spinner import Spinner
 from rich.table import Table
 
-from cli.show.words import between, clip, counted
-from cli.show.work import (
+from cli.render.console import between, clip, counted
+from cli.render.iterations import (
     ACTOR_OF,
     about,
     age_seconds,
@@ -22,7 +22,7 @@ from cli.show.work import (
     step_name,
     waiting,
 )
-from shared.store.reading.shapes import ConclusionView, CountsView, IterationDetails, StepView
+from shared.schemas.base import ConclusionView, CountsView, IterationDetails, StepView
 
 MOST_MISSING: Final = 2
 LINE_CHARACTERS: Final = 110

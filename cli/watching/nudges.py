@@ -57,7 +57,7 @@ class Nudges:
             return
 
     async def _listen(self) -> None:
-        from shared.events.tail import follow, listening
+        from shared.events.stream_reader import follow, listening
 
         assert self._nats is not None
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()

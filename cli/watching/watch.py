@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from cli.client import Client
+from cli.client.client import Client
 from cli.errors import AwayError
 from cli.watching.narrator import Narrator
 from cli.watching.nudges import Nudges
-from shared.store.reading.shapes import ConclusionView, IterationDetails
+from shared.schemas.base import ConclusionView, IterationDetails
 
 LOOK_SECONDS: Final = 0.4
 """How often the state is read where no event says that there is news."""

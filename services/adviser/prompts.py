@@ -1,6 +1,6 @@
 """What the Adviser says to the model."""
 
-from shared.llm.sections import section
+from shared.llm.messages import section
 
 _TASK = """\
 Decide whether these analyses, with those that came before, warrant advice. The answer is nearly always no: you are \

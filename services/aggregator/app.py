@@ -1,10 +1,10 @@
 """The aggregator's composition root."""
 
-from services.aggregator.aggregate import Aggregate
 from services.aggregator.deadlines import Deadlines
+from services.aggregator.handler import Aggregate
 from shared.events.topology import CONSUMERS
-from shared.runtime.actor import Actor
-from shared.runtime.reaching import bus_of, database_of
+from shared.runtime.connections import bus_of, database_of
+from shared.runtime.consumer import Actor
 from shared.runtime.settings import Settings
 
 SLOTS = 4

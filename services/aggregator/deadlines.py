@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from services.aggregator.aggregate import Aggregate
-from shared.crash_points import CrashPoint, reach
+from services.aggregator.handler import Aggregate
+from shared.database.engine import Database
+from shared.failpoints import CrashPoint, reach
+from shared.runtime.background import whatever_happens
 from shared.runtime.bus import Bus
-from shared.runtime.logs import logger
-from shared.runtime.rhythm import whatever_happens
-from shared.store import iterations
-from shared.store.database import Database
+from shared.runtime.logging import logger
+from shared.workflow import iterations
 
 LOOK_SECONDS = 5.0
 WAITING_LOOK_SECONDS = 60.0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from shared.events.models import Insight
-from shared.llm.sections import section
+from shared.llm.messages import section
 
 _MISSING = re.compile(r"^\W*MISSING:\s*(.+?)\s*$", re.MULTILINE)
 MISSING_CHARACTERS = 300

@@ -3,17 +3,21 @@
 import gc
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 from fastapi import Depends, FastAPI
+from starlette.middleware import Middleware
+from starlette.types import Scope
 
-from services.api.bodies import readable
-from services.api.credential import cookie_name, told_in_document
-from services.api.document import documented, operation_id, put_document_on
-from services.api.layers import layers
-from services.api.parts import Parts
-from services.api.paths import PREFIX
-from services.api.problems import handle_problems
-from services.api.routes import (
+from services.api.auth.middleware import CALLER, Door, cookie_name, told_in_document
+from services.api.http.host_guard import Guard
+from services.api.http.limits import BodyLimit, Rates, by_address, readable
+from services.api.http.metrics import Measured
+from services.api.http.openapi import documented, operation_id, put_document_on
+from services.api.http.problem_details import handle_problems
+from services.api.lifespan import Parts
+from services.api.paths import PREFIX, is_open
+from services.api.routers import (
     about,
     agents,
     budgets,
@@ -46,10 +50,47 @@ from services.api.routes import (
     users,
     verification,
 )
-from services.api.window.app import Window
+from services.api.web.app import Window
+from services.api.web.compression import Smaller
+from services.api.web.errors import ForPeople
+from shared.accounts.authentication import Caller
 from shared.runtime import process
 from shared.runtime.settings import Settings
 from shared.version import vigil_version
+
+
+def layers(parts: Parts, window: Window) -> list[Middleware]:
+    """The first is the outermost."""
+    settings = parts.settings
+    hosts = [settings.host, *settings.allowed_hosts, urlsplit(settings.reached_at).hostname or ""]
+    return [
+        Middleware(Measured, metrics=parts.metrics),
+        Middleware(Smaller),
+        Middleware(ForPeople, pages=window.pages),
+        Middleware(Guard, hosts=hosts),
+        Middleware(
+            Door,
+            owner=parts.owner,
+            database=parts.database,
+            settings=settings,
+            places=parts.places,
+            is_open=is_open,
+        ),
+        Middleware(
+            Rates,
+            per_second=settings.requests_per_second,
+            burst=settings.requests_burst,
+            caller_of=_by_user,
+        ),
+        Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
+    ]
+
+
+def _by_user(scope: Scope) -> str:
+    """Whom the door has let in, whatever they came in by; where it asked nobody, the address."""
+    caller: Caller | None = scope.get(CALLER)
+    return by_address(scope) if caller is None else str(caller.user_id)
+
 
 ANSWERED_TO_ALL: Final = (about, sign_in)
 TOPICS: Final = (

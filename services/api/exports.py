@@ -8,11 +8,11 @@ from typing import Final
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
+from shared.database.engine import Database
 from shared.errors import TransientError
 from shared.graph.scope import Scope
-from shared.graph.transfer import graphml, json_lines, prov
-from shared.graph.transfer.content import Content
-from shared.store.database import Database
+from shared.graph.transfer import exporter, graphml, prov
+from shared.graph.transfer.exporter import Content
 
 CHUNK_BYTES: Final = 64 * 1024
 MOST_AT_ONCE: Final = 2
@@ -28,7 +28,7 @@ class Format(StrEnum):
 Written = Callable[[Content], AsyncIterator[bytes]]
 
 WRITTEN: Final[dict[Format, Written]] = {
-    Format.JSONL: json_lines.written,
+    Format.JSONL: exporter.written,
     Format.GRAPHML: graphml.written,
     Format.PROV: prov.written,
 }

@@ -1,12 +1,12 @@
 """The Observer's composition root."""
 
-from services.observer.observe import Observe
+from services.observer.handler import Observe
+from shared.enums import StepKind
 from shared.llm.provider import Provider
-from shared.runtime.actor import Actor
-from shared.runtime.model import model_of
+from shared.runtime.consumer import Actor
+from shared.runtime.providers import model_of
 from shared.runtime.settings import Settings
-from shared.runtime.step_actor import step_actor, step_database
-from shared.store.words import StepKind
+from shared.runtime.step_runner import step_actor, step_database
 
 SLOTS = 2
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Final
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from services.observer.repeats import Repeat
-from shared.graph.lines import quoted
-from shared.graph.values import one_line
+from services.observer.deduplication import Repeat
+from shared.graph.prompt_format import quoted
+from shared.graph.validation import one_line
+from shared.llm.messages import section
 from shared.llm.repair import Repairs, cut_list, cut_text, fitted, folded, without_repeats
-from shared.llm.sections import section
 from shared.tools.schemas import MAX_ITEMS
 
 

@@ -1,14 +1,13 @@
 """The Researcher's composition root."""
 
-from services.researcher.research import Research
+from services.researcher.handler import Research
+from shared.enums import StepKind
 from shared.llm.provider import Provider
-from shared.runtime.actor import Actor
-from shared.runtime.model import meaning_of, model_of
-from shared.runtime.search import search_of
+from shared.runtime.consumer import Actor
+from shared.runtime.providers import meaning_of, model_of, search_of
 from shared.runtime.settings import Settings
-from shared.runtime.step_actor import step_actor, step_database
-from shared.search.client import SearchClient
-from shared.store.words import StepKind
+from shared.runtime.step_runner import step_actor, step_database
+from shared.web_search.client import SearchClient
 
 SLOTS = 4
 

@@ -1,12 +1,11 @@
 """The scheduler's composition root."""
 
-from services.scheduler.clock import Clock
-from services.scheduler.reconcile import Reconciler
-from services.scheduler.retry import Retrier
-from services.scheduler.tick import Ticker
+from services.scheduler.dead_letter_retries import Retrier
+from services.scheduler.reconciler import Reconciler
+from services.scheduler.scheduler import Clock, Ticker
 from shared.events.topology import CONSUMERS
-from shared.runtime.actor import Actor
-from shared.runtime.reaching import bus_of, database_of
+from shared.runtime.connections import bus_of, database_of
+from shared.runtime.consumer import Actor
 from shared.runtime.settings import Settings
 
 

@@ -161,29 +161,29 @@ class IterationFailed(IterationEvent, subject="iteration.failed"):
 
 
 class ConfigurationRequested(StepEvent, subject="configuration.requested"):
-    """Sent by the api when an agent was made, or is to be configured anew; wakes the concierge."""
+    """Sent by the api when an agent was made, or is to be configured anew; wakes the assistant."""
 
 
 class ConfigurationCompleted(StepEvent, subject="configuration.completed"):
-    """Sent by the concierge when the agent has its name, prompts and types."""
+    """Sent by the assistant when the agent has its name, prompts and types."""
 
 
 class ConfigurationFailed(StepEvent, subject="configuration.failed"):
-    """Sent by the concierge when it could not configure the agent; its owner may ask again."""
+    """Sent by the assistant when it could not configure the agent; its owner may ask again."""
 
     error: str
 
 
 class AnswerRequested(StepEvent, subject="answer.requested"):
-    """Sent by the api when somebody has written to an agent; wakes the concierge."""
+    """Sent by the api when somebody has written to an agent; wakes the assistant."""
 
 
 class AnswerCompleted(StepEvent, subject="answer.completed"):
-    """Sent by the concierge when the agent's answer is in the conversation."""
+    """Sent by the assistant when the agent's answer is in the conversation."""
 
 
 class AnswerFailed(StepEvent, subject="answer.failed"):
-    """Sent by the concierge when it gave up on an answer; whoever asked may ask again."""
+    """Sent by the assistant when it gave up on an answer; whoever asked may ask again."""
 
     error: str
 

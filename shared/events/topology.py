@@ -54,8 +54,8 @@ CONSUMERS: Final[dict[str, Consumer]] = {
         ),
         Consumer("analyzer", (models.InsightRequested,)),
         Consumer("adviser", (models.AnalysisProduced,)),
-        Consumer("concierge", (models.ConfigurationRequested, models.AnswerRequested)),
-        Consumer("courier", (models.AdviceProduced,)),
+        Consumer("assistant", (models.ConfigurationRequested, models.AnswerRequested)),
+        Consumer("notifier", (models.AdviceProduced,)),
     )
 }
 
@@ -73,7 +73,7 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
     ),
     "analyzer": (models.InsightCompleted, models.InsightFailed),
     "adviser": (models.AdviceProduced, models.AdviceCompleted, models.AdviceFailed),
-    "concierge": (
+    "assistant": (
         models.ConfigurationCompleted,
         models.ConfigurationFailed,
         models.AnswerRequested,
@@ -82,7 +82,7 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
     ),
     # What people order is told as a hint, once it is committed.
     "api": (models.ConfigurationRequested, models.AnswerRequested),
-    "courier": (),
+    "notifier": (),
 }
 
 

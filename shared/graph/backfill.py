@@ -7,11 +7,11 @@ from sqlalchemy import exists, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import naming
-from shared.graph.likeness import backwards, by_length
-from shared.graph.type_names import RESERVED_TYPES
-from shared.store.database import Database
-from shared.store.tables import GraphName, GraphNode
+from shared.database.engine import Database
+from shared.database.tables import GraphName, GraphNode
+from shared.graph.entity_resolution import normalization
+from shared.graph.entity_resolution.candidates import backwards, by_length
+from shared.graph.types import RESERVED_TYPES
 
 BATCH: Final = 1_000
 _BEFORE_ALL: Final = UUID(int=0)
@@ -56,7 +56,7 @@ async def _take(session: AsyncSession, nodes: list[GraphNode]) -> int:
 
 
 def _name_of(node: GraphNode) -> dict[str, object]:
-    key = naming.read(node.name, node.type).key
+    key = normalization.read(node.name, node.type).key
     return {
         "agent_id": node.agent_id,
         "type": node.type,

@@ -10,22 +10,20 @@ from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import grounds as grounding
-from shared.graph import making, moves, rules
-from shared.graph.grounds import Ground
-from shared.graph.making import Rows
-from shared.graph.proof import seals
-from shared.graph.proof.change import Change
-from shared.graph.rules import EdgeRules
+from shared.database import ids
+from shared.database.statements import Direct, Row
+from shared.database.tables import GraphEdge
+from shared.enums import ANALYSIS_TYPE
+from shared.graph import types, upsert
+from shared.graph.entity_resolution import redirects
+from shared.graph.provenance import evidence as grounding
+from shared.graph.provenance import integrity
+from shared.graph.provenance.claims import Change
+from shared.graph.provenance.evidence import Ground
 from shared.graph.scope import OWNED, OWNED_SQL, Scope
-from shared.graph.type_names import RESERVED_TYPES
-from shared.graph.validation import Validators
-from shared.graph.values import refuse_unstorable
-from shared.graph.writing import Added, Locked, add_evidence, made_or_locked
-from shared.store import ids
-from shared.store.direct import Direct, Row
-from shared.store.tables import GraphEdge
-from shared.store.words import ANALYSIS_TYPE
+from shared.graph.types import RESERVED_TYPES, EdgeRules
+from shared.graph.upsert import Added, Locked, Rows, add_evidence, made_or_locked
+from shared.graph.validation import Validators, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
 _EDGES: Final = cast(Table, GraphEdge.__table__)
@@ -105,7 +103,7 @@ async def tie_analysis(
 
     One that exists takes the given properties on top of its own.
     """
-    kind = await rules.of_edges(session, scope, type_name)
+    kind = await types.of_edges(session, scope, type_name)
     ends = await _ends(session, scope, kind, source_id, target_id)
     if ANALYSIS_TYPE not in ends.types:
         raise ToolRefusalError(
@@ -133,7 +131,7 @@ async def _between_facts(
     session: AsyncSession, scope: Scope, type_name: str, source_id: UUID, target_id: UUID
 ) -> "tuple[EdgeRules, _Ends]":
     """From here on it is our turn."""
-    kind = await rules.of_edges(session, scope, type_name)
+    kind = await types.of_edges(session, scope, type_name)
     ends = await _ends(session, scope, kind, source_id, target_id)
     if conclusions := RESERVED_TYPES & set(ends.types):
         raise ToolRefusalError(
@@ -159,7 +157,7 @@ async def _ends(
     """Where they are since the last merge; refuses those that cannot be the ends of such an edge."""
     found = await _look(session, scope, kind, source_id, target_id)
     if len(found) < 2:
-        source_id, target_id = await moves.followed(session, scope, (source_id, target_id))
+        source_id, target_id = await redirects.followed(session, scope, (source_id, target_id))
         found = await _look(session, scope, kind, source_id, target_id)
     if source_id == target_id:
         raise ToolRefusalError(
@@ -215,10 +213,10 @@ class _Edge:
         return Locked(replace(self, id=held.id), held.properties, held.seal)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
-        return await making.write(session, making.NEW_EDGE, self.columns(made), evidence)
+        return await upsert.write(session, upsert.NEW_EDGE, self.columns(made), evidence)
 
     async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
-        await making.bring_up(session, making.EDGE, self.columns(changed), evidence)
+        await upsert.bring_up(session, upsert.EDGE, self.columns(changed), evidence)
 
     async def tie(self, session: AsyncSession, properties: Json) -> bool:
         """As `make`, without evidence: who concludes may write none."""
@@ -247,7 +245,7 @@ class _Edge:
         return replace(self, broken_seal=seal)
 
     def seal(self, changed: Change) -> bytes:
-        return self.broken_seal or seals.of_edge(
+        return self.broken_seal or integrity.of_edge(
             edge_id=self.id,
             agent_id=self.scope.agent_id,
             type_name=self.type_name,

@@ -10,22 +10,21 @@ from sqlalchemy import Table, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database import ids
+from shared.database.statements import Direct
+from shared.database.tables import GraphNode
 from shared.errors import TransientError
-from shared.graph import grounds as grounding
-from shared.graph import making, names, rules
-from shared.graph.grounds import Found, Ground
-from shared.graph.making import Rows
-from shared.graph.names import Called, Settled
-from shared.graph.proof import seals
-from shared.graph.proof.change import Change
+from shared.graph import types, upsert
+from shared.graph.entity_resolution import aliases as names
+from shared.graph.entity_resolution.aliases import Called, Settled
+from shared.graph.provenance import evidence as grounding
+from shared.graph.provenance import integrity
+from shared.graph.provenance.claims import Change
+from shared.graph.provenance.evidence import Found, Ground
 from shared.graph.scope import OWNED, Scope
-from shared.graph.type_names import RESERVED_TYPES
-from shared.graph.validation import Validators
-from shared.graph.values import normal_name, refuse_unstorable
-from shared.graph.writing import Added, Locked, add_evidence, make
-from shared.store import ids
-from shared.store.direct import Direct
-from shared.store.tables import GraphNode
+from shared.graph.types import RESERVED_TYPES
+from shared.graph.upsert import Added, Locked, Rows, add_evidence, make
+from shared.graph.validation import Validators, normal_name, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
 _NODES: Final = cast(Table, GraphNode.__table__)
@@ -98,9 +97,9 @@ async def _borne_out(
         found = await grounding.found(session, scope, properties, grounds)
     except ToolRefusalError:
         # That there is no such type is told first.
-        await rules.of_nodes(session, scope, type_name)
+        await types.of_nodes(session, scope, type_name)
         raise
-    return found, await rules.of_nodes(session, scope, type_name)
+    return found, await types.of_nodes(session, scope, type_name)
 
 
 async def _write(
@@ -167,8 +166,8 @@ class _Node:
         return Locked(replace(self, id=held.id), held.properties, held.seal)
 
     async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
-        return await making.write(
-            session, making.NEW_NODE, self.columns(made), evidence, self.names
+        return await upsert.write(
+            session, upsert.NEW_NODE, self.columns(made), evidence, self.names
         )
 
     def columns(self, made: Change) -> dict[str, Any]:
@@ -184,13 +183,13 @@ class _Node:
         }
 
     async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
-        await making.bring_up(session, making.NODE, self.columns(changed), evidence)
+        await upsert.bring_up(session, upsert.NODE, self.columns(changed), evidence)
 
     def broken(self, seal: bytes) -> "_Node":
         return replace(self, broken_seal=seal)
 
     def seal(self, changed: Change) -> bytes:
-        return self.broken_seal or seals.of_node(
+        return self.broken_seal or integrity.of_node(
             node_id=self.id,
             agent_id=self.scope.agent_id,
             type_name=self.type_name,

@@ -1,12 +1,14 @@
-"""Whose graph, and on whose behalf: every query of the graph is bound by it."""
+"""The scope of every query of the graph: an agent and its owner."""
 
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ScalarSelect, bindparam, select
+from sqlalchemy import ColumnElement, ScalarSelect, bindparam, select
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.tables import Agent
+from shared.database.statements import Direct
+from shared.database.tables import Agent, GraphEdge, GraphNode
 
 OWNED: Final = (
     select(Agent.id)
@@ -38,3 +40,28 @@ class Scope:
             .where(Agent.id == self.agent_id, Agent.owner_id == self.owner_id)
             .scalar_subquery()
         )
+
+
+STANDS: Final = "unsupported_since is null"
+"""`is_supported`, for statements that are written out."""
+_OF: Final = "hashtextextended('what stands ' || cast(:of_agent as text), 0)"
+_HOLD_STILL: Final = Direct(f"select pg_advisory_xact_lock_shared({_OF})")
+_MOVE: Final = Direct(f"select pg_advisory_xact_lock({_OF})")
+
+
+def is_supported(thing: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool]:
+    """Whether a page that was not retracted speaks for it; what rests on no page at all stands, too."""
+    return thing.unsupported_since.is_(None)
+
+
+async def hold_still(session: AsyncSession, agent_id: UUID) -> None:
+    """Until the transaction ends, no retraction changes what stands: a conclusion is written on what was looked up.
+
+    Take it before any row of the graph is locked.
+    """
+    await _HOLD_STILL.run(session, {"of_agent": agent_id})
+
+
+async def make_move(session: AsyncSession, agent_id: UUID) -> None:
+    """Waits for those who hold still, and keeps others from it until the transaction ends."""
+    await _MOVE.run(session, {"of_agent": agent_id})

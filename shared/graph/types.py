@@ -1,28 +1,69 @@
-"""The types of an agent's nodes and edges: what there are, and making new ones."""
+"""Node and edge types: names, rules, lookup, creation."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.scope import Scope
-from shared.graph.turns import write_one_by_one
-from shared.graph.type_names import (
-    MAX_CHARACTERS,
-    folded,
-    refuse_edge_type_name,
-    refuse_node_type_name,
-)
-from shared.graph.validation import Validators, refuse_bad_schema
-from shared.graph.values import one_line, refuse_unstorable
-from shared.store.tables import GraphEdgeType, GraphNodeType
+from shared.database.locks import BESIDE_OTHERS_SQL, write_one_by_one
+from shared.database.statements import Direct, within
+from shared.database.tables import GraphEdgeType, GraphNodeType
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.validation import Validators, one_line, refuse_bad_schema, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
+
+RESERVED_TYPES: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
+"""What the agent concludes; the types are the system's."""
+MAX_CHARACTERS: Final = 64
+_NODE_TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_EDGE_TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_ENDINGS: Final = (
+    (re.compile(r"(?<=\w\w)ies$"), "y"),
+    (re.compile(r"(?<=ch|sh|ss|\wx|zz)es$"), ""),
+    (re.compile(r"(?<=\w\w[^sui])s$"), ""),
+)
+"""What makes a plural, or the third person, and what stands there without; -ss, -us and -is are neither."""
+
+
+def folded(name: str) -> str:
+    """The same for two names that differ in case, in underscores, or in a plural only: TradeDeal, Trade_deals."""
+    plain = name.replace("_", "").lower()
+    for plural, singular in _ENDINGS:
+        if plural.search(plain):
+            return plural.sub(singular, plain)
+    return plain
+
+
+def refuse_node_type_name(name: str) -> None:
+    """Raises ToolRefusalError unless `name` may name a type of nodes that is not the system's."""
+    _refuse(name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")')
+    if name.lower() in {reserved.lower() for reserved in RESERVED_TYPES}:
+        raise ToolRefusalError(
+            f"{name} is reserved for what the agent concludes; take another name."
+        )
+
+
+def refuse_edge_type_name(name: str) -> None:
+    """Raises ToolRefusalError unless `name` may name a type of edges."""
+    _refuse(
+        name, _EDGE_TYPE_NAME, 'a small letter, then small letters, digits and _ ("is_part_of")'
+    )
+
+
+def _refuse(name: str, form: re.Pattern[str], in_words: str) -> None:
+    if not form.fullmatch(name) or len(name) > MAX_CHARACTERS:
+        raise ToolRefusalError(
+            f"name: {name[:MAX_CHARACTERS]!r} is no name of a type; it must be "
+            f"{in_words}, at most {MAX_CHARACTERS} characters."
+        )
+
 
 SYSTEM = "system"
 
@@ -127,7 +168,7 @@ async def create_node_type(
     refuse_node_type_name(name)
     refuse_bad_properties(validators, name, properties_schema, example_properties)
     # Two may not each find nothing and make Country and COUNTRY.
-    await write_one_by_one(session, scope, "node types")
+    await write_one_by_one(session, scope.agent_id, "node types")
     known = await node_types(session, scope)
     if existing := _same(name, known):
         return existing, False
@@ -168,7 +209,7 @@ async def create_edge_type(
     for wanted in (*source_types, *target_types):
         if wanted not in known_node_types:
             raise ToolRefusalError(_unknown("node type", wanted, known_node_types))
-    await write_one_by_one(session, scope, "edge types")
+    await write_one_by_one(session, scope.agent_id, "edge types")
     known = await edge_types(session, scope)
     if existing := _same(name, known):
         return existing, False
@@ -286,3 +327,49 @@ def _edge_type(row: GraphEdgeType) -> EdgeType:
         justification=row.justification,
         created_at=row.created_at,
     )
+
+
+_NODES: Final = Direct(
+    f"select properties_schema, {BESIDE_OTHERS_SQL} from graph_node_types"
+    f" where agent_id = {OWNED_SQL} and name = :called"
+)
+_EDGES: Final = Direct(
+    f"select properties_schema, source_types, target_types, {BESIDE_OTHERS_SQL}"
+    f" from graph_edge_types where agent_id = {OWNED_SQL} and name = :called"
+)
+
+
+@dataclass(frozen=True)
+class EdgeRules:
+    type_name: str
+    schema: Json
+    source_types: Sequence[str]
+    target_types: Sequence[str]
+
+
+async def of_nodes(session: AsyncSession, scope: Scope, type_name: str) -> Json:
+    """The schema of their properties; refuses as `types.node_type` does. See `turns.write_beside_others`.
+
+    Looked up once for all that a transaction writes: a type stays as it is.
+    """
+    known = within(session)
+    if (key := (_NODES, scope.agent_id, type_name)) not in known:
+        asked = {**scope.bound, "called": type_name}
+        while (found := await _NODES.row(session, asked)) is None:
+            # Refuses, but where it was made just now.
+            await node_type(session, scope, type_name)
+        known[key] = found.properties_schema
+    schema: Json = known[key]
+    return schema
+
+
+async def of_edges(session: AsyncSession, scope: Scope, type_name: str) -> EdgeRules:
+    """As `of_nodes`."""
+    known = within(session)
+    if (key := (_EDGES, scope.agent_id, type_name)) not in known:
+        asked = {**scope.bound, "called": type_name}
+        while (found := await _EDGES.row(session, asked)) is None:
+            await edge_type(session, scope, type_name)
+        known[key] = EdgeRules(type_name, *found[:3])
+    rules: EdgeRules = known[key]
+    return rules

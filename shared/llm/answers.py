@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from shared.database.text import storable
 from shared.errors import TransientError
-from shared.llm.chat import ChatAnswer, ToolCall, assistant_message
-from shared.store.storable import storable
+from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
 
 SAID_CHARACTERS: Final = 500
 """How much of what the server said is kept with an error."""

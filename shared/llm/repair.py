@@ -27,7 +27,7 @@ from json_repair import repair_json
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from shared.store.storable import storable
+from shared.database.text import storable
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from shared.llm.chat import ChatAnswer, ToolCall, assistant_message
+from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs, UnreadableError, fitted, folded, read_json
 from shared.tools import Arguments, Json, Tool
 

@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
+from shared.billing.resumable_call import InFlight
 from shared.errors import PermanentError
-from shared.llm.chat import ChatAnswer, ChatRequest
-from shared.llm.provider import Hear, Provider
-from shared.llm.server import REFUSED_REQUEST
-from shared.store.in_flight import InFlight
+from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.provider import REFUSED_REQUEST, Hear, Provider
 
 
 class OptionalToolChoice:

@@ -1,8 +1,8 @@
-"""The loop that hands a phase its tools and no others."""
+"""The tool loop: lets the model call the tools of its phase, and no others."""
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -12,18 +12,17 @@ from uuid import UUID
 from pydantic import ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.crash_points import CrashPoint, reach
-from shared.llm.chat import ChatAnswer, ChatRequest, ToolCall, assistant_message
-from shared.llm.embedding import Embeddings
-from shared.llm.phase import Listener, PhaseRun
+from shared.billing.call_ledger import CallRequest
+from shared.billing.embedding_cache import EmbeddingRequest
+from shared.billing.resumable_call import InFlight
+from shared.database import locks
+from shared.enums import CallKind
+from shared.failpoints import CrashPoint, reach
+from shared.llm.embeddings import Embeddings
+from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall, assistant_message
+from shared.llm.phase_run import Listener, PhaseRun
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import arguments_of, call_repairs, understood
-from shared.llm.tool_texts import faults, reply, texts_in
-from shared.store import turns
-from shared.store.embeddings import EmbeddingRequest
-from shared.store.in_flight import InFlight
-from shared.store.ledger import CallRequest
-from shared.store.words import CallKind
 from shared.tools import (
     UNDERSTOOD,
     Arguments,
@@ -36,6 +35,39 @@ from shared.tools import (
     ToolRefusalError,
     declaration,
 )
+
+
+def reply(call: ToolCall, result: Json) -> Message:
+    """What a tool gave, as the model is told it."""
+    return {
+        "role": "tool",
+        "tool_call_id": call.id,
+        # Postgres keeps keys in an order of its own: a resumed run must send the same bytes, or it pays again.
+        "content": json.dumps(result, ensure_ascii=False, sort_keys=True),
+    }
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a value of JSON, names of properties too."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for key, inner in value.items():
+                yield from (key, *texts_in(inner))
+        case list():
+            for inner in value:
+                yield from texts_in(inner)
+
+
+def faults(tool: str, error: ValidationError) -> str:
+    """What is wrong with the arguments of a tool, for the model."""
+    told = "; ".join(
+        f"{'.'.join(str(part) for part in fault['loc']) or 'arguments'}: {fault['msg']}"
+        for fault in error.errors(include_url=False, include_input=False)[:10]
+    )
+    return f"the arguments of {tool} do not fit: {told}. Correct them and call again"
+
 
 MAX_TOOL_ROUNDS = 10
 MAX_CALLS_AT_ONCE = 128
@@ -333,7 +365,7 @@ class ToolLoop:
         """In one commit: the effects, their results, and the record of the next call."""
         async with self._run.transaction() as session:
             if len(uses) > 1:
-                await turns.take(session, self._run.lease.agent_id)
+                await locks.take(session, self._run.lease.agent_id)
             for use, result in zip(uses, await self._effects(session, uses), strict=True):
                 self._record(session, use, {"result": result})
                 self._run.tell_repairs(session, use.call.name, _resolved(result), key=use.key)

@@ -24,7 +24,7 @@ from shared.events.codec import encode
 from shared.events.credentials import Credentials, is_refusal
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
-from shared.runtime.logs import logger
+from shared.runtime.logging import logger
 
 PUBLISH_TIMEOUT_SECONDS = 10.0
 FLUSH_TIMEOUT_SECONDS = 2

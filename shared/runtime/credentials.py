@@ -1,8 +1,10 @@
-"""Who a process is for NATS, from the settings. Apart from the bus, so that a command need not load all of that."""
+"""Credentials of a process for NATS and PostgreSQL. Apart from the bus, so that commands load less."""
 
 import ssl
 from urllib.parse import urlsplit
 
+from shared.database.engine import role_in, with_login
+from shared.database.grants import role_of
 from shared.events.credentials import Credentials
 from shared.runtime.settings import Settings
 
@@ -24,3 +26,17 @@ def _tls(settings: Settings) -> ssl.SSLContext:
     if settings.nats_cert_file is not None:
         context.load_cert_chain(settings.nats_cert_file, settings.nats_key_file)
     return context
+
+
+def database_url_of(settings: Settings, name: str) -> str:
+    """For any client of Postgres; holds the password, so it is not for showing."""
+    role, password = settings.database_user, settings.database_password
+    if role is None and password is not None and role_in(settings.database_url) is None:
+        role = role_of(name)
+    if role is None and password is None:
+        return settings.database_url
+    return with_login(
+        settings.database_url,
+        role=role,
+        password=password.get_secret_value() if password else None,
+    )

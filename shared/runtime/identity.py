@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from shared.database.grants import GRANTS
 from shared.events.permissions import PERMISSIONS
-from shared.store.grants import GRANTS
 
 MIGRATE: Final = "migrate"
 
@@ -36,8 +36,8 @@ SERVICES: Final = (
     Service("api", 10007),
     Service("operator", 10008),
     Service("sandbox", 10009),
-    Service("concierge", 10010),
-    Service("courier", 10011),
+    Service("assistant", 10010),
+    Service("notifier", 10011),
 )
 
 KEYS_GROUP: Final = 10000

@@ -17,12 +17,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from shared.runtime import connections, logs
+from shared.runtime import connection_limits, logging
 from shared.runtime.settings import Settings, UnusableSettingError, settings_of_environment
 
 READY_CHECK_SECONDS = 3.0
 
-log = logs.logger(__name__)
+log = logging.logger(__name__)
 
 
 class Service(Protocol):
@@ -55,7 +55,7 @@ def begin(name: str) -> Settings:
         print(f"vigil {name}: {error}", file=sys.stderr)
         sys.exit(2)
     setproctitle.setproctitle(f"vigil {name}")
-    logs.configure(actor=name, log_format=settings.log_format, level=settings.log_level)
+    logging.configure(actor=name, log_format=settings.log_format, level=settings.log_level)
     return settings
 
 
@@ -112,18 +112,18 @@ def lifespan_of(
 
 def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None = None) -> None:
     """Until SIGTERM or SIGINT. `at_stop` is called when it comes, before answers that go on are waited for."""
-    files = connections.raise_file_limit()
-    limits = connections.ConnectionLimits.within(
+    files = connection_limits.raise_file_limit()
+    limits = connection_limits.ConnectionLimits.within(
         files, settings.connections, settings.connections_per_address, settings.proxies
     )
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # any ASGI application
         host=settings.host,
         port=settings.port,
-        http=connections.protocol_of(limits),
+        http=connection_limits.protocol_of(limits),
         ws="none",
-        backlog=connections.ACCEPTED_AT_ONCE,
-        timeout_keep_alive=connections.IDLE_SECONDS,
+        backlog=connection_limits.ACCEPTED_AT_ONCE,
+        timeout_keep_alive=connection_limits.IDLE_SECONDS,
         log_config=None,
         access_log=False,
         proxy_headers=bool(settings.proxies),
@@ -152,7 +152,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for server in self.servers:
-            connections.lengthen_queues(server.sockets)
+            connection_limits.lengthen_queues(server.sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._at_stop is not None:

@@ -6,17 +6,18 @@ from uuid import UUID
 
 import psycopg
 
+from shared.accounts import credentials
+from shared.accounts.secrets import is_token
+from shared.database import migrate, roles
 from shared.errors import PermanentError
 from shared.events.permissions import OPERATOR
-from shared.events.provision import provision as provision_bus
+from shared.events.stream_admin import provision as provision_bus
 from shared.graph.backfill import take_names
-from shared.runtime.database_url import database_url_of
+from shared.runtime.connections import bus_of, database_of
+from shared.runtime.credentials import database_url_of
 from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES, TOKEN_FILE
-from shared.runtime.logs import logger
-from shared.runtime.reaching import bus_of, database_of
+from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
-from shared.store import migrate, roles, tokens, users
-from shared.store.secrets import is_token
 
 log = logger(__name__)
 
@@ -38,9 +39,9 @@ async def provision(settings: Settings) -> UUID:
     try:
         await take_names(database)
         async with database.transaction() as session:
-            owner_id = await users.ensure_owner(session, settings.owner)
+            owner_id = await credentials.ensure_owner(session, settings.owner)
             if token is not None:
-                await tokens.keep_own(session, owner_id, token)
+                await credentials.keep_own(session, owner_id, token)
             return owner_id
     finally:
         await database.close()

@@ -25,9 +25,9 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from shared.enums import Phase
 from shared.errors import VigilError
-from shared.store.leases import LEASE_SECONDS
-from shared.store.words import Phase
+from shared.workflow.leases import LEASE_SECONDS
 
 SANDBOX_MODEL = "sandbox-reader"
 SANDBOX_EMBEDDER = "sandbox-embedder"

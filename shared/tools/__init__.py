@@ -1,6 +1,6 @@
 """What a phase can be handed: a tool is a name, a description, typed arguments, and what it does.
 
-The model sees names and arguments in camelCase; nothing else of the product. `shared.graph` and `shared.search` make
+The model sees names and arguments in camelCase; nothing else of the product. `shared.graph` and `shared.web_search` make
 the tools, services hand them to a phase, and the loop in `shared.llm` runs them.
 """
 
@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.billing.embedding_cache import EmbeddingRequest
 from shared.errors import VigilError
-from shared.store.embeddings import EmbeddingRequest
 from shared.tools.schemas import portable_schema
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import expect
 
-from shared.store.conversations import MAX_OPEN_TURNS
+from shared.agents.conversations import MAX_OPEN_TURNS
 from tests.browser.conftest import Known
 from tests.support.browser import desk as desks
 from tests.support.browser import said

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from playwright.sync_api import expect
 
-from shared.store import ids
+from shared.database import ids
 from tests.browser.conftest import Known, Opener
 from tests.support.browser.watched import Watched
 
@@ -71,7 +71,7 @@ def test_a_letter_is_retried(window: Watched, known: Known) -> None:
 
 def test_health_tells_who_is_at_work(window: Watched) -> None:
     page = window.open("/health-of-all")
-    for actor in ("scheduler", "researcher", "courier", "api"):
+    for actor in ("scheduler", "researcher", "notifier", "api"):
         row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=actor))
         expect(row.get_by_role("cell").first).to_have_text("1")
     expect(page.locator("#health")).to_contain_text("sandbox-reader")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.crash_points import CrashPoint
+from shared.failpoints import CrashPoint
 from tests.chaos.conftest import visited
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.house import lived_in

@@ -8,10 +8,9 @@ from typing import Final
 import pytest
 from sqlalchemy import select
 
-from shared.store.budgets import capping
-from shared.store.budgets.resting import CODE
-from shared.store.budgets.standings import Caps
-from shared.store.tables import Agent, DeadLetter, Iteration
+from shared.billing import budgets
+from shared.billing.budgets import CODE, Caps
+from shared.database.tables import Agent, DeadLetter, Iteration
 from tests.chaos.conftest import visited
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.house import HASTY, lived_in
@@ -45,7 +44,7 @@ async def test_what_is_billed_never_passes_the_cap(
 ) -> None:
     visitor.sandbox.reset()
     async with visitor.database.transaction() as session:
-        await capping.cap_installation(session, Caps(usd_per_day=CAP_USD))
+        await budgets.cap_installation(session, Caps(usd_per_day=CAP_USD))
     monkey = Monkey(visitor, seed, freeze_seconds=2 * LEASE_SECONDS)
     raging = asyncio.create_task(monkey.rage(RAGE_SECONDS))
     agents = [await visitor.begin_another(seed + number) for number in range(AGENTS)]

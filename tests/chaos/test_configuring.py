@@ -1,4 +1,4 @@
-"""The concierge is killed at each point of making an agent; the agent is as if nothing had been."""
+"""The assistant is killed at each point of making an agent; the agent is as if nothing had been."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from shared.crash_points import CrashPoint
+from shared.agents import configuration as prompts
+from shared.enums import Phase
+from shared.failpoints import CrashPoint
 from shared.graph.scope import Scope
-from shared.store import prompts
-from shared.store.words import Phase
 from tests.support.canonical_graph import canonical
 from tests.support.chaos.visit import Visitor
 from tests.support.configuring import configured, order_agent, reread
@@ -60,11 +60,11 @@ def _nothing_stays_armed(visitor: Visitor) -> Iterator[None]:
 
 
 async def made(visitor: Visitor, *, killed: bool) -> tuple[Made, int]:
-    """An agent of an owner of its own; and the calls that were in flight when the concierge died."""
+    """An agent of an owner of its own; and the calls that were in flight when the assistant died."""
     visitor.sandbox.reset()
     ordered, asked = await order_agent(visitor.database, owner=f"owner {uuid4()}")
     await visitor.bus.publish(asked)
-    in_flight = await visitor.in_flight_at_death("concierge") if killed else 0
+    in_flight = await visitor.in_flight_at_death("assistant") if killed else 0
     await configured(visitor.database, ordered)
     agent = await reread(visitor.database, ordered)
     async with visitor.database.transaction() as session:
@@ -86,7 +86,7 @@ async def as_it_should_be(visitor: Visitor) -> Made:
 async def test_killed_at(
     visitor: Visitor, as_it_should_be: Made, point: CrashPoint, skip: int
 ) -> None:
-    visitor.house.arm("concierge", point, skip=skip)
+    visitor.house.arm("assistant", point, skip=skip)
     found, in_flight = await made(visitor, killed=True)
     assert found == as_it_should_be
     assert visitor.sandbox.repeated() <= in_flight

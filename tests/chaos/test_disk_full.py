@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from sqlalchemy import select
 
-from cli.local.household import ACTORS
+from cli.local.members import ACTORS
 from cli.local.ports import free_port
+from shared.database.tables import Agent, Call
+from shared.enums import StepKind
 from shared.errors import TransientError
-from shared.store.tables import Agent, Call
-from shared.store.words import StepKind
 from tests.chaos.conftest import visited
 from tests.support.chaos.contained import ContainedPostgres, docker_answers
 from tests.support.chaos.figures import Figures

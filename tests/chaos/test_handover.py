@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from shared.store.tables import Agent
-from shared.store.words import Phase
+from shared.database.tables import Agent
+from shared.enums import Phase
 from tests.chaos.conftest import visited
 from tests.support.chaos.claims import held_by, seconds_handed_over
 from tests.support.chaos.figures import Figures

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from shared.crash_points import CrashPoint
+from shared.failpoints import CrashPoint
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.mission import INSIGHTS, LLM_CALLS, QUERIES, SEARCHES
 from tests.support.chaos.scenarios import killed_at, killed_while_draining, unharmed

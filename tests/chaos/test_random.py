@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from cli.local.engine import Engine
+from cli.local.engines import Engine
+from shared.database.tables import Agent
 from shared.events.topology import CONSUMERS
 from shared.graph.scope import Scope
-from shared.store.tables import Agent
 from tests.chaos.conftest import visited
 from tests.support.chaos.evidence import faults, result_of, told_since
 from tests.support.chaos.figures import Figures

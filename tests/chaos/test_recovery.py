@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from shared.crash_points import CrashPoint
+from shared.failpoints import CrashPoint
 from tests.chaos.conftest import visited
 from tests.support.chaos.claims import seconds_until_taken
 from tests.support.chaos.figures import Figures

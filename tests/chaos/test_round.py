@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from shared.crash_points import CrashPoint
-from shared.store.words import StepKind
+from shared.enums import StepKind
+from shared.failpoints import CrashPoint
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.lacking import LackingMission
 from tests.support.chaos.mission import INSIGHTS, QUERIES

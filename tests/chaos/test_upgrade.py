@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from shared.store import migrate
-from shared.store.tables import Agent
+from shared.database import migrate
+from shared.database.tables import Agent
 from tests.chaos.conftest import visited
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.house import lived_in

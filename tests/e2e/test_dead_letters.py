@@ -8,7 +8,7 @@ from typing import Any
 import nats
 import pytest
 
-from cli.keys import Keys
+from cli.cluster.keys import Keys
 from shared.events.permissions import inbox_prefix
 from tests.support.e2e.installation import MISSION, Installation, installed
 from tests.support.levers import Sandbox

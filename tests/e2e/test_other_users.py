@@ -20,12 +20,12 @@ import psycopg
 import pytest
 from nats.errors import TimeoutError as NatsTimeoutError
 
-from cli.keys import Keys
+from cli.cluster.keys import Keys
 from cli.local.postgres import EmbeddedPostgres
-from cli.local.session import OPEN_FILES
+from cli.local.supervisor import OPEN_FILES
+from shared.database.engine import with_login
+from shared.database.grants import role_of
 from shared.runtime.identity import SERVICES
-from shared.store.database import with_login
-from shared.store.rights import role_of
 from tests.support.e2e.installation import MISSION, Installation, installed
 
 REPOSITORY = Path(__file__).parents[2]

@@ -15,7 +15,7 @@ def levers(sandbox: str) -> Sandbox:
 
 
 @pytest.fixture
-async def concierge(sandbox_settings: Settings) -> AsyncIterator[None]:
+async def assistant(sandbox_settings: Settings) -> AsyncIterator[None]:
     """At work."""
-    async with running(sandbox_settings, ["concierge"]):
+    async with running(sandbox_settings, ["assistant"]):
         yield

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from sqlalchemy import select, update
 
+from shared import derived_events
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import Conversation, GraphNode, InboxItem, Message, Step
+from shared.enums import ADVICE_TYPE, StepKind, StepStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import ids, steps, telling
-from shared.store.database import Database
-from shared.store.tables import Conversation, GraphNode, InboxItem, Message, Step
-from shared.store.words import ADVICE_TYPE, StepKind, StepStatus
+from shared.workflow import steps
 from tests.support.actors import ended_iteration, running
 from tests.support.levers import Sandbox
 from tests.support.mission import Mission
@@ -62,7 +64,7 @@ async def begin_anew(database: Database, bus: Bus, number: int) -> None:
             .values(status=StepStatus.PENDING, result=None, ended_at=None)
         )
         step = (await session.scalars(select(Step).where(Step.kind == StepKind.ADVISE))).one()
-        request = telling.request(await steps.iteration_of(session, step), step)
+        request = derived_events.request(await steps.iteration_of(session, step), step)
     await bus.publish(request, resend=number)
 
 

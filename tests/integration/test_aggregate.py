@@ -6,16 +6,17 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import update
 
-from services.aggregator.aggregate import Aggregate
 from services.aggregator.deadlines import Deadlines
+from services.aggregator.handler import Aggregate
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Iteration, Step
+from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.models import IterationFailed, QueryCompleted
 from shared.runtime.bus import Bus
-from shared.store import leases, steps, telling
-from shared.store.database import Database
-from shared.store.leases import Claimed, LeaseLostError
-from shared.store.tables import Iteration, Step
-from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+from shared.workflow import leases, steps
+from shared.workflow.leases import Claimed, LeaseLostError
 from tests.support.joins import now, planned, subjects, told
 
 
@@ -112,5 +113,5 @@ async def test_the_deadline_ends_the_iteration_and_refuses_its_workers(
             pass
     async with database.transaction() as session:
         assert (await session.get_one(Step, query.id)).status == StepStatus.FAILED
-        event = await telling.iteration_ended(session, done)
+        event = await derived_events.iteration_ended(session, done)
     assert isinstance(event, IterationFailed)

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from services.aggregator.join import DeadlinePassed
-from services.aggregator.settle import settle
-from shared.store import agents, steps
-from shared.store.budgets import books
-from shared.store.database import Database
+from services.aggregator.reducer import DeadlinePassed
+from services.aggregator.transitions import settle
+from shared.agents import agents
+from shared.billing import reservations
+from shared.database.engine import Database
+from shared.workflow import steps
 from tests.support.spending import (
     NOTHING,
     TODAY,
@@ -72,8 +73,8 @@ async def test_a_call_that_is_sent_again_is_reserved_for_again(
     """As by another worker, when nobody knows what became of the first sending."""
     first = await spender.reserved("0.50")
     async with database.transaction() as session:
-        await books.presume_call(session, first.call_id)
-        second = await books.reserve(
+        await reservations.presume_call(session, first.call_id)
+        second = await reservations.reserve(
             session, spender.agent.id, {first.call_id: usd("0.40")}, day=TODAY
         )
     assert second is not None
@@ -220,11 +221,11 @@ async def test_workers_at_the_same_time_share_a_cap_exactly(
     async def pay(number: int) -> bool:
         async with database.transaction() as session:
             bound = {calls[number]: usd("0.10")}
-            reserved = await books.reserve(session, spender.agent.id, bound, day=TODAY)
+            reserved = await reservations.reserve(session, spender.agent.id, bound, day=TODAY)
         if reserved is None:
             return False
         async with database.transaction() as session:
-            await books.settle(session, reserved[0], usd("0.10"))
+            await reservations.settle(session, reserved[0], usd("0.10"))
         return True
 
     paid = await asyncio.gather(*map(pay, range(40)))
@@ -244,11 +245,11 @@ async def test_agents_at_the_same_time_share_the_installations_cap_exactly(
         call = calls[spenders.index(spender)][number]
         async with database.transaction() as session:
             bound = {call: usd("0.10")}
-            reserved = await books.reserve(session, spender.agent.id, bound, day=TODAY)
+            reserved = await reservations.reserve(session, spender.agent.id, bound, day=TODAY)
         if reserved is None:
             return False
         async with database.transaction() as session:
-            await books.settle(session, reserved[0], usd("0.09"))
+            await reservations.settle(session, reserved[0], usd("0.09"))
         return True
 
     paid = await asyncio.gather(*(pay(each, number) for each in spenders for number in range(5)))

@@ -9,12 +9,12 @@ from decimal import Decimal
 import pytest
 from sqlalchemy import func, select
 
+from shared.billing import budgets
+from shared.billing.budgets import Caps
+from shared.billing.reservations import INSTALLATION
+from shared.database.engine import Database
+from shared.database.tables import Agent, BudgetDay, Call, InboxItem
 from shared.runtime.settings import Settings
-from shared.store.budgets import capping, standings
-from shared.store.budgets.books import INSTALLATION
-from shared.store.budgets.standings import Caps
-from shared.store.database import Database
-from shared.store.tables import Agent, BudgetDay, Call, InboxItem
 from tests.support.crowd import Crowd, agents_with_work, failed_steps, teach
 from tests.support.levers import Sandbox
 from tests.support.seeds import repeatable
@@ -56,7 +56,7 @@ class Watch:
 
     async def _booked(self) -> Decimal | int:
         async with self._database.transaction() as session:
-            day = await standings.today(session)
+            day = await budgets.today(session)
             row = await session.get(BudgetDay, (INSTALLATION, day))
         if row is None:
             return 0
@@ -67,7 +67,7 @@ class Watch:
 
 @pytest.fixture(autouse=True)
 def _asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.store.budgets.resting.ASK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("shared.billing.budgets.ASK_AGAIN_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ async def set_cap(database: Database, agents: Sequence[Agent], given: Caps) -> N
     """The agent's, or where there are several the installation's."""
     async with database.transaction() as session:
         if len(agents) == 1:
-            await capping.cap_agent(session, agents[0].id, given)
+            await budgets.cap_agent(session, agents[0].id, given)
         else:
-            await capping.cap_installation(session, given)
+            await budgets.cap_installation(session, given)
 
 
 async def notices(database: Database) -> int:
@@ -142,7 +142,7 @@ async def test_without_caps_the_books_tell_what_was_billed(
     with repeatable(seed):
         await crowd.work()
         async with database.transaction() as session:
-            day = await session.get_one(BudgetDay, (INSTALLATION, await standings.today(session)))
+            day = await session.get_one(BudgetDay, (INSTALLATION, await budgets.today(session)))
             sums = select(func.sum(Call.cost_usd), func.sum(Call.presumed_usd))
             known, presumed = (amount or 0 for amount in (await session.execute(sums)).one())
         assert await nothing_is_reserved(database)

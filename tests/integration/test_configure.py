@@ -8,26 +8,28 @@ import pytest
 from jsonschema import Draft202012Validator
 from sqlalchemy import select
 
-from services.concierge import app as concierge_app
-from services.concierge import built_in
-from services.scheduler.tick import Ticker
+from services.assistant import app as assistant_app
+from services.assistant import built_in
+from services.scheduler.scheduler import Ticker
+from shared.agents import agents
+from shared.agents import configuration as prompts
+from shared.billing.resumable_call import InFlight
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, DeadLetter, Interaction
+from shared.enums import PROMPTED, Phase
 from shared.graph import types
 from shared.llm.answers import AnswerError, FailureKind
-from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.provider import Hear
-from shared.llm.structured import MOST_WITHOUT_ANSWER
-from shared.runtime import work as work_module
+from shared.llm.structured_output import MOST_WITHOUT_ANSWER
+from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
-from shared.runtime.model import model_of
+from shared.runtime.providers import model_of
 from shared.runtime.settings import Settings
-from shared.store import agents, dead_letters, prompts
-from shared.store.database import Database
-from shared.store.in_flight import InFlight
-from shared.store.tables import Agent, Call, DeadLetter, Interaction
-from shared.store.words import PROMPTED, Phase
+from shared.workflow import dead_letters
 from tests.support.actors import ended_iteration, running, told
-from tests.support.concierge.making import configuration, edge_type, node_type
-from tests.support.concierge.making import types as typed
+from tests.support.assistant.making import configuration, edge_type, node_type
+from tests.support.assistant.making import types as typed
 from tests.support.configuring import (
     NAME,
     configured,
@@ -42,7 +44,7 @@ from tests.support.levers import Sandbox
 from tests.support.making import MISSION, make_agent
 
 
-@pytest.mark.usefixtures("concierge")
+@pytest.mark.usefixtures("assistant")
 async def test_an_agent_is_made_of_its_mission(
     database: Database, bus: Bus, levers: Sandbox
 ) -> None:
@@ -90,7 +92,7 @@ async def test_it_runs_by_itself_as_soon_as_it_is_ready(
 
 
 async def test_what_cannot_be_repaired_is_sent_back_once(
-    database: Database, bus: Bus, levers: Sandbox, concierge: None
+    database: Database, bus: Bus, levers: Sandbox, assistant: None
 ) -> None:
     levers.script(
         says(content="I would call it Lithium Eye."),
@@ -114,7 +116,7 @@ async def test_what_cannot_be_repaired_is_sent_back_once(
 
 
 async def test_what_code_can_repair_costs_no_second_answer_and_is_recorded(
-    database: Database, bus: Bus, levers: Sandbox, concierge: None
+    database: Database, bus: Bus, levers: Sandbox, assistant: None
 ) -> None:
     """As a model of 1.5 billion parameters answered: capitals, a reserved name, five edge types, a broken list."""
     nodes = [
@@ -174,7 +176,7 @@ async def test_nonsense_leaves_an_agent_that_works_and_tells_its_owner(
     database: Database,
     bus: Bus,
     levers: Sandbox,
-    concierge: None,
+    assistant: None,
     answers: list[Any],
     built: list[str],
     words: list[str],
@@ -220,10 +222,10 @@ async def test_a_model_that_only_refuses_leaves_what_is_built_in_and_a_broken_se
     monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
     provider = Refusing(kind)
     monkeypatch.setattr(
-        concierge_app, "model_of", lambda *given: replace(model_of(*given), provider=provider)
+        assistant_app, "model_of", lambda *given: replace(model_of(*given), provider=provider)
     )
     ordered, asked = await order_agent(database)
-    async with running(settings, ["concierge"]):
+    async with running(settings, ["assistant"]):
         await bus.publish(asked)
         step = await configured(database, ordered)
     assert step.status == status
@@ -259,7 +261,7 @@ class Refusing:
 
 
 async def test_types_that_cannot_be_used_leave_a_ready_agent_those_it_has(
-    database: Database, bus: Bus, levers: Sandbox, concierge: None
+    database: Database, bus: Bus, levers: Sandbox, assistant: None
 ) -> None:
     agent = await make_agent(database)
     levers.script(says(content=configuration()), says(content="No.", times=2))
@@ -276,7 +278,7 @@ async def test_a_dead_letter_that_is_retried_makes_the_agent(
 ) -> None:
     levers.faults({"kind": "status", "status": 401, "phase": "configuration"})
     ordered, asked = await order_agent(database)
-    async with running(sandbox_settings, ["concierge", "scheduler"]):
+    async with running(sandbox_settings, ["assistant", "scheduler"]):
         await bus.publish(asked)
         assert (await configured(database, ordered)).status == "failed"
         agent = await reread(database, ordered)
@@ -297,14 +299,14 @@ async def test_a_crash_between_the_answers_pays_for_none_again(
     )
     ordered, asked = await order_agent(database)
     hasty = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})
-    async with running(hasty, ["concierge", "scheduler"]):
+    async with running(hasty, ["assistant", "scheduler"]):
         await bus.publish(asked)
         assert (await configured(database, ordered)).status == "completed"
     assert levers.billed()["llm"] == 2
     assert levers.repeated() == 0
 
 
-@pytest.mark.usefixtures("concierge")
+@pytest.mark.usefixtures("assistant")
 async def test_names_are_the_owners_word_or_free(database: Database, bus: Bus) -> None:
     made = [
         await order_agent(database),
@@ -322,7 +324,7 @@ async def test_names_are_the_owners_word_or_free(database: Database, bus: Bus) -
 
 
 async def test_a_name_that_is_taken_in_the_last_instant_is_tried_again(
-    database: Database, bus: Bus, concierge: None, monkeypatch: pytest.MonkeyPatch
+    database: Database, bus: Bus, assistant: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_agent(database, name=NAME)
     believed = iter([NAME, f"{NAME} 2"])
@@ -330,7 +332,7 @@ async def test_a_name_that_is_taken_in_the_last_instant_is_tried_again(
     async def free(*_: Any, **__: Any) -> str:
         return next(believed)
 
-    monkeypatch.setattr("services.concierge.configure.names.free", free)
+    monkeypatch.setattr("services.assistant.configure.names.free", free)
     ordered, asked = await order_agent(database)
     await bus.publish(asked)
     assert (await configured(database, ordered)).attempts == 0
@@ -338,7 +340,7 @@ async def test_a_name_that_is_taken_in_the_last_instant_is_tried_again(
 
 
 async def test_an_agent_can_be_deleted_while_it_is_configured(
-    database: Database, bus: Bus, levers: Sandbox, concierge: None
+    database: Database, bus: Bus, levers: Sandbox, assistant: None
 ) -> None:
     levers.faults({"kind": "latency", "phase": "configuration", "latency_seconds": 0.5})
     ordered, asked = await order_agent(database)

@@ -3,15 +3,16 @@
 import pytest
 from sqlalchemy import delete, select
 
-from services.concierge.configure import Configure
+from services.assistant.configure_agent import Configure
+from shared.agents import configuration
+from shared.database.engine import Database
+from shared.database.tables import Agent, Interaction, Iteration, PromptVersion
+from shared.enums import PROMPTED, Phase, PromptMaker
 from shared.runtime.bus import Bus
-from shared.runtime.model import model_of
+from shared.runtime.providers import model_of
 from shared.runtime.settings import Settings
-from shared.store import configurations, leases, prompts
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.tables import Agent, Interaction, Iteration, PromptVersion
-from shared.store.words import PROMPTED, Phase, PromptMaker
+from shared.workflow import leases
+from shared.workflow.leases import Claimed
 from tests.support.actors import ended_iteration, running
 from tests.support.configuring import (
     NAME,
@@ -28,7 +29,7 @@ from tests.support.levers import Sandbox
 from tests.support.making import MISSION, make_agent, make_ready
 
 
-@pytest.mark.usefixtures("concierge")
+@pytest.mark.usefixtures("assistant")
 async def test_made_anew_it_keeps_its_name_its_types_and_what_is_to_stay(
     database: Database, bus: Bus
 ) -> None:
@@ -44,7 +45,7 @@ async def test_made_anew_it_keeps_its_name_its_types_and_what_is_to_stay(
     await configured(database, ordered)
     after = await reread(database, ordered)
     assert (after.name, after.mission, after.prompts_version) == (NAME, another, 2)
-    then, now = prompts.of_agent(before), prompts.of_agent(after)
+    then, now = configuration.of_agent(before), configuration.of_agent(after)
     assert [phase for phase in PROMPTED if then[phase] == now[phase]] == [Phase.OBSERVER]
     assert another in now[Phase.CONVERSATION]
     nodes, edges = await types_of(database, after)
@@ -61,11 +62,11 @@ async def test_what_its_owner_edits_meanwhile_stays(
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)
         mine = {Phase.OBSERVER: "Plan as I say."}
-        await prompts.write(session, attached, mine, PromptMaker.OWNER)
-    async with running(sandbox_settings, ["concierge"]):
+        await configuration.write(session, attached, mine, PromptMaker.OWNER)
+    async with running(sandbox_settings, ["assistant"]):
         await bus.publish(asked)
         await configured(database, agent)
-    made = prompts.of_agent(await reread(database, agent))
+    made = configuration.of_agent(await reread(database, agent))
     assert made[Phase.OBSERVER] == "Plan as I say."
     assert MISSION in made[Phase.CONVERSATION]
     async with database.transaction() as session:
@@ -85,7 +86,7 @@ async def test_only_what_was_asked_for_last_counts(
     agent = await make_agent(database, name="My watch")
     first = await order_again(database, agent.id, mission="Watch what nobody wants any more")
     last = await order_again(database, agent.id)
-    async with running(sandbox_settings, ["concierge"]):
+    async with running(sandbox_settings, ["assistant"]):
         await bus.publish(first)
         await bus.publish(last)
         await configured(database, agent)
@@ -108,15 +109,15 @@ async def test_what_was_asked_for_before_leaves_no_trace_even_if_it_ends_later(
     async with leases.leased_transaction(database, claim.lease) as session:
         assert outcome.write is not None
         await outcome.write(session)
-        await configurations.failed(session, claim.step, "it failed besides")
+        await configuration.failed(session, claim.step, "it failed besides")
     after = await reread(database, agent)
     assert outcome.result["superseded"] is True
     assert (after.mission, after.status, after.fault) == (MISSION, "ready", None)
-    assert prompts.of_agent(after) == prompts.of_agent(agent)
+    assert configuration.of_agent(after) == configuration.of_agent(agent)
 
 
 async def test_an_agent_that_fails_to_be_made_anew_goes_on_as_it_is(
-    database: Database, bus: Bus, levers: Sandbox, concierge: None
+    database: Database, bus: Bus, levers: Sandbox, assistant: None
 ) -> None:
     agent = await make_agent(database)
     levers.script(*[says(content="No.")] * 2)
@@ -124,7 +125,7 @@ async def test_an_agent_that_fails_to_be_made_anew_goes_on_as_it_is(
     assert (await configured(database, agent)).status == "failed"
     after = await reread(database, agent)
     assert after.status == "ready"
-    assert prompts.of_agent(after) == prompts.of_agent(agent)
+    assert configuration.of_agent(after) == configuration.of_agent(agent)
     assert after.fault is not None
     assert "goes on with those it has" in after.fault
 
@@ -138,7 +139,7 @@ async def test_every_interaction_keeps_the_prompt_it_used(
         async with database.transaction() as session:
             attached = await session.get_one(Agent, agent.id)
             edited = {Phase.OBSERVER: "You plan for the agent, and boldly."}
-            await prompts.write(session, attached, edited, PromptMaker.OWNER)
+            await configuration.write(session, attached, edited, PromptMaker.OWNER)
             attached.run_requested_at = attached.created_at
         await ended_iteration(database, agent, 2)
     async with database.transaction() as session:
@@ -163,7 +164,7 @@ async def test_made_anew_in_the_middle_of_an_iteration(
 ) -> None:
     """What has run used the old prompts, what comes after them the new ones; the iteration goes on."""
     agent = await make_agent(database)
-    async with running(sandbox_settings, ["scheduler", "observer", "concierge"]):
+    async with running(sandbox_settings, ["scheduler", "observer", "assistant"]):
         await step_of(database, agent, "observe", "completed")
         await bus.publish(await order_again(database, agent.id))
         assert (await configured(database, agent)).status == "completed"
@@ -175,7 +176,9 @@ async def test_made_anew_in_the_middle_of_an_iteration(
         rows = await session.execute(select(Interaction.phase, Interaction.system_prompt))
         used = dict(rows.all())
     assert used["observer"] == "You plan for the agent."
-    assert used["knowledge_acquisition"] == prompts.of_agent(after)[Phase.KNOWLEDGE_ACQUISITION]
+    assert (
+        used["knowledge_acquisition"] == configuration.of_agent(after)[Phase.KNOWLEDGE_ACQUISITION]
+    )
     assert MISSION in used["knowledge_acquisition"]
 
 
@@ -186,7 +189,7 @@ async def test_older_prompts_become_the_first_of_the_history(database: Database)
         await session.execute(delete(PromptVersion))
         old = await session.get_one(Agent, agent.id)
         old.prompts_version = 0
-        await prompts.write(session, old, {Phase.OBSERVER: "Anew."}, PromptMaker.OWNER)
+        await configuration.write(session, old, {Phase.OBSERVER: "Anew."}, PromptMaker.OWNER)
     async with database.transaction() as session:
         rows = list(await session.scalars(select(PromptVersion).order_by(PromptVersion.version)))
     assert [row.version for row in rows] == [1] * 6 + [2]

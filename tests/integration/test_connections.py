@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from shared.runtime import connections
-from shared.runtime.connections import (
+from shared.runtime import connection_limits
+from shared.runtime.connection_limits import (
     ACCEPTED_AT_ONCE,
     BODY_BYTES_PER_SECOND,
     BODY_SECONDS,
@@ -91,7 +91,7 @@ class Served:
 
     @property
     def busy(self) -> int:
-        return len(self.limits._total.of_state[connections._State.BUSY])
+        return len(self.limits._total.of_state[connection_limits._State.BUSY])
 
     @property
     def open(self) -> int:
@@ -160,7 +160,7 @@ async def served(limits: ConnectionLimits) -> AsyncIterator[Served]:
 
 @pytest.fixture(autouse=True)
 def _swept_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_SWEEP_SECONDS", 0.02)
+    monkeypatch.setattr(connection_limits, "_SWEEP_SECONDS", 0.02)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ async def test_the_head_of_a_later_request_has_ten_seconds_too() -> None:
 async def test_a_body_has_ten_seconds_and_longer_while_it_arrives() -> None:
     async with served(ConnectionLimits(10, 10)) as server:
         client = await server.connect(UPLOAD)
-        state = server.limits._total.of_state[connections._State.BODY]
+        state = server.limits._total.of_state[connection_limits._State.BODY]
         await server.reaches(lambda: len(state) == 1, "a body")
         await client.send(bytes(5 * BODY_BYTES_PER_SECOND))
         (connection,) = state
@@ -330,6 +330,6 @@ def test_limits_leave_descriptors_for_what_is_accepted_at_once(files: int) -> No
     assert limits._total.limit > files / 2
 
 
-async def _all(server: Served, count: int) -> list[connections._Connection]:
+async def _all(server: Served, count: int) -> list[connection_limits._Connection]:
     await server.reaches(lambda: server.open == count, f"{count} connections")
     return [each for found in server.limits._total.of_state.values() for each in found]

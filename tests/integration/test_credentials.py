@@ -4,22 +4,25 @@ from datetime import timedelta
 
 from sqlalchemy import event, func, select, text, update
 
+from shared.accounts import authentication, credentials
+from shared.accounts.secrets import digest_of, new_token
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.database.tables import ApiToken, BrowserSession, SignInLink, User
+from shared.enums import AccessScope, CredentialKind
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
-from shared.store import agents, callers, sign_in, tokens, users
-from shared.store.database import Database
-from shared.store.secrets import digest_of, new_token
-from shared.store.tables import ApiToken, BrowserSession, SignInLink, User
-from shared.store.words import AccessScope, CredentialKind
 from tests.support.making import make_agent
 
 
 async def test_no_table_holds_a_secret(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
-        _, token = await tokens.create(session, anna, name="x", scopes=[AccessScope.READ])
-        made = [await sign_in.create_link(session, anna) for _ in range(2)]
-        opened = await sign_in.open_session(session, made[0][1], "a browser")
+        _, token = await credentials.create_token(
+            session, anna, name="x", scopes=[AccessScope.READ]
+        )
+        made = [await credentials.create_link(session, anna) for _ in range(2)]
+        opened = await credentials.open_session(session, made[0][1], "a browser")
         assert opened is not None
         rows = ""
         for table in ("users", "api_tokens", "sign_in_links", "sessions"):
@@ -32,7 +35,9 @@ async def test_no_table_holds_a_secret(database: Database) -> None:
 async def test_that_a_token_is_used_is_written_once_a_minute(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
-        row, token = await tokens.create(session, anna, name="x", scopes=[AccessScope.READ])
+        row, token = await credentials.create_token(
+            session, anna, name="x", scopes=[AccessScope.READ]
+        )
     statements: list[str] = []
     engine = database._engine.sync_engine
     event.listen(engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
@@ -41,7 +46,7 @@ async def test_that_a_token_is_used_is_written_once_a_minute(database: Database)
     assert sum(each.startswith("UPDATE") for each in statements) == 1
     assert len(statements) == 6
     async with database.transaction() as session:
-        a_minute_ago = func.clock_timestamp() - callers.NOTED_EVERY
+        a_minute_ago = func.clock_timestamp() - authentication.NOTED_EVERY
         await session.execute(update(ApiToken).values(last_used_at=a_minute_ago))
     caller = await _recognised(database, CredentialKind.TOKEN, token)
     assert caller is not None
@@ -52,17 +57,17 @@ async def test_that_a_token_is_used_is_written_once_a_minute(database: Database)
 async def test_a_session_slides_until_its_cap(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
-        made = await sign_in.create_link(session, anna)
-        secret = await sign_in.open_session(session, made[1], "x" * 1000)
+        made = await credentials.create_link(session, anna)
+        secret = await credentials.open_session(session, made[1], "x" * 1000)
         assert secret is not None
-    nearly_idle = func.clock_timestamp() - sign_in.IDLE_LIFETIME + timedelta(minutes=1)
+    nearly_idle = func.clock_timestamp() - credentials.IDLE_LIFETIME + timedelta(minutes=1)
     async with database.transaction() as session:
         await session.execute(update(BrowserSession).values(last_used_at=nearly_idle))
     assert await _recognised(database, CredentialKind.SESSION, secret) is not None
     async with database.transaction() as session:
         row = (await session.scalars(select(BrowserSession))).one()
-        assert row.ends_at - row.created_at <= sign_in.LONGEST_LIFETIME + timedelta(seconds=1)
-        assert len(row.browser) == sign_in.BROWSER_CHARACTERS
+        assert row.ends_at - row.created_at <= credentials.LONGEST_LIFETIME + timedelta(seconds=1)
+        assert len(row.browser) == credentials.BROWSER_CHARACTERS
         assert await session.scalar(
             select(BrowserSession.last_used_at > func.clock_timestamp() - timedelta(minutes=1))
         )
@@ -75,12 +80,12 @@ async def test_what_has_ended_is_taken_away(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
         for _ in range(2):
-            made = await sign_in.create_link(session, anna)
-            await sign_in.open_session(session, made[1], "a browser")
+            made = await credentials.create_link(session, anna)
+            await credentials.open_session(session, made[1], "a browser")
             await session.execute(update(BrowserSession).values(ends_at=func.clock_timestamp()))
-            await sign_in.create_link(session, anna)
+            await credentials.create_link(session, anna)
             await session.execute(update(SignInLink).values(expires_at=func.clock_timestamp()))
-        await sign_in.create_link(session, anna)
+        await credentials.create_link(session, anna)
         for table in (SignInLink, BrowserSession):
             assert await session.scalar(select(func.count()).select_from(table)) == 1
 
@@ -102,19 +107,19 @@ async def test_an_installation_has_one_token_of_its_own(settings: Settings) -> N
 async def test_a_user_goes_with_all_that_is_theirs(database: Database) -> None:
     agent = await make_agent(database)
     async with database.transaction() as session:
-        await tokens.create(session, agent.owner_id, name="x", scopes=AccessScope)
-        await users.remove(session, agent.owner_id)
+        await credentials.create_token(session, agent.owner_id, name="x", scopes=AccessScope)
+        await credentials.remove(session, agent.owner_id)
         for table in (User, ApiToken, type(agent)):
             assert await session.scalar(select(func.count()).select_from(table)) == 0
 
 
 async def _recognised(
     database: Database, kind: CredentialKind, secret: str
-) -> callers.Caller | None:
+) -> authentication.Caller | None:
     """As the door does it."""
     async with database.transaction() as session:
-        caller = await callers.recognise(session, kind, digest_of(secret))
+        caller = await authentication.recognise(session, kind, digest_of(secret))
     if caller is not None and caller.is_unnoted:
         async with database.transaction() as session:
-            await callers.note_use(session, caller)
+            await authentication.note_use(session, caller)
     return caller

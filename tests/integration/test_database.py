@@ -9,12 +9,11 @@ import pytest
 from sqlalchemy import bindparam, func, insert, select, text
 from sqlalchemy.exc import InvalidRequestError
 
+from shared.database import engine
+from shared.database.engine import Database
+from shared.database.statements import Direct, within
+from shared.database.tables import GraphNodeType, User
 from shared.errors import TransientError
-from shared.store import pinging
-from shared.store.database import Database
-from shared.store.direct import Direct
-from shared.store.tables import GraphNodeType, User
-from shared.store.within import within
 from tests.support.making import make_agent
 
 
@@ -42,7 +41,7 @@ async def _fill(pool: Database, connections: int) -> set[int]:
 async def test_connections_that_the_server_has_ended_are_never_used(
     pool: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, rested_seconds: float
 ) -> None:
-    monkeypatch.setattr(pinging, "RESTED_SECONDS", rested_seconds)
+    monkeypatch.setattr(engine, "RESTED_SECONDS", rested_seconds)
     ended = await _fill(pool, 3)
     with psycopg.connect(database_url, autocommit=True) as operator:
         for pid in ended:

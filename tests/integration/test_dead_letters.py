@@ -11,14 +11,14 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from services.scheduler import clock
+from services.scheduler import scheduler
+from shared.database.engine import Database
+from shared.enums import StepStatus
 from shared.events import codec
 from shared.events.models import IterationStarted
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import dead_letters
-from shared.store.database import Database
-from shared.store.words import StepStatus
+from shared.workflow import dead_letters
 from tests.support.actors import running
 from tests.support.api.asking import assert_problem, client_of
 from tests.support.letters import (
@@ -67,7 +67,7 @@ async def api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scheduler looks more often than it would."""
-    monkeypatch.setattr(clock, "RECONCILE_SECONDS", 0.05)
+    monkeypatch.setattr(scheduler, "RECONCILE_SECONDS", 0.05)
 
 
 async def kept_poison(api: httpx.AsyncClient, bus: Bus, settings: Settings, payload: bytes) -> Any:

@@ -6,11 +6,11 @@ from functools import partial
 import pytest
 from sqlalchemy import func, select
 
+from shared.database.engine import Database
+from shared.database.tables import DeadLetter
 from shared.events.topology import CONSUMERS
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import DeadLetter
 from tests.support.account import Account, account_of
 from tests.support.actors import BUILDERS, ended_iteration, idle, running, told
 from tests.support.disorder import disordered

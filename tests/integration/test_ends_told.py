@@ -12,17 +12,17 @@ import pytest
 from sqlalchemy import update
 from structlog.testing import capture_logs
 
-from services.aggregator.aggregate import Aggregate
 from services.aggregator.deadlines import Deadlines
-from services.scheduler import clock as clock_module
-from shared.crash_points import CrashPoint
+from services.aggregator.handler import Aggregate
+from services.scheduler import scheduler as clock_module
+from shared.database.engine import Database
+from shared.database.tables import Iteration, Step
+from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.envelope import Event
+from shared.failpoints import CrashPoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Iteration, Step
-from shared.store.words import IterationStatus, StepKind, StepStatus
 from tests.support.actors import running
 from tests.support.joins import now, planned, told
 from tests.support.scheduling import GRACE_SECONDS, ago, change, overdue, said_again

@@ -18,12 +18,12 @@ import psycopg
 import pytest
 from nats.js.api import StorageType
 
-from cli.local.engine import Engine
+from cli.local.engines import Engine
 from cli.local.errors import EngineError, UserNamespaceError
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
 from cli.local.postgres import EmbeddedPostgres, make_own_directory
-from shared.store.database import with_login
+from shared.database.engine import with_login
 
 
 @pytest.fixture

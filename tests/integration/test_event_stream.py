@@ -9,13 +9,13 @@ from uuid import UUID, uuid4
 import pytest
 from fastapi import Request
 
-from services.api import standing
-from services.api.events import listener
+from services.api.auth import dependencies
+from services.api.streaming import event_stream
+from shared.agents import agents
+from shared.database.engine import Database
 from shared.events.codec import encode
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import agents
-from shared.store.database import Database
 from tests.support.api.asking import assert_problem
 from tests.support.making import make_agent
 from tests.support.streams import (
@@ -54,7 +54,7 @@ async def test_events_are_told_as_they_stand_on_the_bus(
     api: Serving, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("KEEP_ALIVE_SECONDS", "CHECK_AGAIN_SECONDS"):  # nothing but the news wakes it
-        monkeypatch.setattr(listener, name, 3600.0)
+        monkeypatch.setattr(event_stream, name, 3600.0)
     await publish(bus, agent_id, 1)
     event = learned(agent_id, 2)
     async with listening(api) as ear:
@@ -230,7 +230,7 @@ async def test_there_are_as_many_listeners_as_may_be(settings: Settings) -> None
 async def test_in_silence_there_are_signs_of_life(
     api: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "KEEP_ALIVE_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "KEEP_ALIVE_SECONDS", 0.05)
     async with (
         api.client() as client,
         client.stream("GET", "/events") as answer,
@@ -245,7 +245,7 @@ async def test_in_silence_there_are_signs_of_life(
 async def test_whoever_is_no_longer_allowed_is_cut_off(
     api: Serving, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener, "CHECK_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "CHECK_AGAIN_SECONDS", 0.05)
     revoked = asyncio.Event()
 
     def of_a_token(_: Request) -> Callable[[], Awaitable[bool]]:
@@ -254,7 +254,7 @@ async def test_whoever_is_no_longer_allowed_is_cut_off(
 
         return still_allowed
 
-    api.app.dependency_overrides[standing.still_allowed_of] = of_a_token
+    api.app.dependency_overrides[dependencies.still_allowed_of] = of_a_token
     async with listening(api) as ear:
         await ear.has_place()
         await publish(bus, agent_id, 1)

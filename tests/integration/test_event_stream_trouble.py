@@ -9,11 +9,11 @@ import pytest
 
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
+from shared.database.engine import Database
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.api.signed_in import token_of
 from tests.support.making import make_agent
 from tests.support.streams import (
@@ -140,7 +140,7 @@ async def test_while_nobody_can_say_whose_an_event_is_it_waits(
     settings: Settings, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Postgres is away; not one event is shown, or passed over, before it is known whose it is."""
-    from services.api.events.owners import Owners
+    from services.api.streaming.event_hub import Owners
     from shared.errors import TransientError
 
     of, away = Owners.of, True

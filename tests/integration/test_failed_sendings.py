@@ -14,22 +14,22 @@ from pydantic import SecretStr
 from rich.console import Console
 from sqlalchemy import select, update
 
-from cli.show.iterations import show_iteration
+from cli.render.iterations import show_iteration
+from services.api.queries import iterations as reading_iterations
+from services.api.queries import transcripts
+from shared.billing import budgets
+from shared.database.engine import Database
+from shared.database.tables import Call, Interaction, Step
+from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
 from shared.llm.answers import AnswerError
-from shared.llm.phase import PhaseRun
-from shared.llm.prices import read_prices
+from shared.llm.phase_run import PhaseRun
+from shared.llm.pricing import read_prices
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.model import model_of
+from shared.runtime.providers import model_of
 from shared.runtime.settings import Settings
-from shared.store import leases, steps
-from shared.store.budgets import standings
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.reading import iterations as reading_iterations
-from shared.store.reading import runs
-from shared.store.tables import Call, Interaction, Step
-from shared.store.words import Phase
+from shared.workflow import leases, steps
+from shared.workflow.leases import Claimed
 from tests.support.model_server import (
     Connection,
     ModelStandIn,
@@ -94,7 +94,7 @@ class Worker:
 
     async def today(self) -> Kept:
         async with self.spender.database.transaction() as session:
-            day = await standings.today(session)
+            day = await budgets.today(session)
         of_agent = await self.spender.day(day)
         assert of_agent == await whole_day(self.spender.database, day)
         return of_agent
@@ -182,7 +182,7 @@ async def never(connection: Connection) -> None:
 async def test_a_request_is_given_up_twice_and_no_more_whoever_works_on_it(
     sandbox_settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.llm.server.QUICK_TRIES", 1)
+    monkeypatch.setattr("shared.llm.provider.QUICK_TRIES", 1)
     async with working(sandbox_settings, database, never) as worker:
         with pytest.raises(TransientError, match="VIGIL_LLM_SILENCE_SECONDS"):
             await worker.words(llm_silence_seconds=0.2)
@@ -223,7 +223,7 @@ async def test_what_the_server_said_is_shown(
         agent = worker.spender.agent
         async with database.transaction() as session:
             run_id = (await session.scalars(select(Interaction.id))).one()
-            [saying] = await runs.said(session, agent.owner_id, run_id) or []
+            [saying] = await transcripts.said(session, agent.owner_id, run_id) or []
             found = await reading_iterations.numbered(session, agent.owner_id, agent.id, 1)
     [failed] = saying.failures
     assert failed.said == HTML.decode()

@@ -9,15 +9,15 @@ import pytest
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions
-from shared.graph.proof import seals
-from shared.graph.proof.fold import Claim, folded
+from shared.database.engine import Database
+from shared.database.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source
+from shared.enums import Phase
+from shared.graph.conclusions import conclusions
+from shared.graph.provenance import integrity
+from shared.graph.provenance.claims import Claim, folded
 from shared.graph.scope import Scope
-from shared.graph.type_names import RESERVED_TYPES
+from shared.graph.types import RESERVED_TYPES
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source
-from shared.store.words import Phase
 from shared.tools import Json
 from tests.support.actors import ended_iteration, running
 from tests.support.committing import COMMITTED, SURE
@@ -52,7 +52,7 @@ async def test_all_that_is_written_rests_on_pages(agent: Agent, database: Databa
         assert len(edges) >= 3
         for node in nodes:
             ids = await _proved(session, Evidence.node_id == node.id, node.properties)
-            assert node.seal == seals.of_node(
+            assert node.seal == integrity.of_node(
                 node_id=node.id,
                 agent_id=agent.id,
                 type_name=node.type,
@@ -62,7 +62,7 @@ async def test_all_that_is_written_rests_on_pages(agent: Agent, database: Databa
             )
         for edge in edges:
             ids = await _proved(session, Evidence.edge_id == edge.id, edge.properties)
-            assert edge.seal == seals.of_edge(
+            assert edge.seal == integrity.of_edge(
                 edge_id=edge.id,
                 agent_id=agent.id,
                 type_name=edge.type,
@@ -140,8 +140,8 @@ async def _proved(
     assert rows
     for evidence, source in rows:
         quote = source.text.encode()[evidence.first_byte : evidence.end_byte]
-        assert seals.sha256(quote) == evidence.quote_sha256
-        assert seals.sha256(source.text) == source.sha256
+        assert integrity.sha256(quote) == evidence.quote_sha256
+        assert integrity.sha256(source.text) == source.sha256
     claims = [
         Claim(evidence.id, evidence.claims, evidence.as_of, evidence.learned_at)
         for evidence, _ in rows

@@ -13,22 +13,23 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from shared.crash_points import DIRECTORY, CrashPoint
+from shared import derived_events
+from shared.billing import resumable_call
+from shared.billing.resumable_call import CallLostError
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Step
+from shared.enums import CallKind, Phase, StepStatus
 from shared.errors import PermanentError
-from shared.llm.phase import PhaseRun
+from shared.failpoints import DIRECTORY, CrashPoint
+from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.bus import Bus
-from shared.runtime.model import model_of
-from shared.runtime.search import search_of
+from shared.runtime.providers import model_of, search_of
 from shared.runtime.settings import Settings
-from shared.search.tools import knowledge_acquisition
-from shared.store import in_flight, leases, telling
-from shared.store.database import Database
-from shared.store.in_flight import CallLostError
-from shared.store.iterations import Started
-from shared.store.leases import Claimed
-from shared.store.tables import Agent, Call, Step
-from shared.store.words import CallKind, Phase, StepStatus
+from shared.web_search.tools import knowledge_acquisition
+from shared.workflow import leases
+from shared.workflow.iterations import Started
+from shared.workflow.leases import Claimed
 from tests.support.actors import running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
@@ -78,7 +79,7 @@ class Team:
         return str(reference)
 
     def look_after(self, seconds: float) -> None:
-        self.patch.setattr(in_flight, "FIRST_LOOK_SECONDS", seconds)
+        self.patch.setattr(resumable_call, "FIRST_LOOK_SECONDS", seconds)
 
     async def forget(self) -> None:
         """As if the other side had lost what is in flight."""
@@ -235,7 +236,7 @@ async def test_a_killed_worker_costs_what_is_said_of_it(
         levers.heed_keys()
     levers.script({"content": PLAN, "times": 2})
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(telling.request(made.iteration, made.observe))
+    await bus.publish(derived_events.request(made.iteration, made.observe))
     (tmp_path / death.point).write_text("SIGKILL")
     assert await observer_process(settings, tmp_path) == -signal.SIGKILL
     # The scheduler offers the step to others, as often as it takes: a message may go to who has just died.

@@ -7,9 +7,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, text, update
 
-from shared.store import leases, steps
-from shared.store.database import Database
-from shared.store.leases import (
+from shared.database.engine import Database
+from shared.database.tables import Step
+from shared.workflow import leases, steps
+from shared.workflow.leases import (
     LEASE_SECONDS,
     AlreadyEnded,
     Claimed,
@@ -18,7 +19,6 @@ from shared.store.leases import (
     LeaseLostError,
     NotYet,
 )
-from shared.store.tables import Step
 from tests.support.locked import SLOW_COMMIT, slow_commits
 from tests.support.making import make_agent, make_iteration
 from tests.support.waiting import until

@@ -7,21 +7,22 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.api.queries import transcripts
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Interaction
+from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
-from shared.llm.phase import Model, PhaseRun
-from shared.llm.prices import read_prices
-from shared.llm.structured import structured
+from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.pricing import read_prices
+from shared.llm.structured_output import structured
 from shared.llm.tool_loop import MAX_CALLS_AT_ONCE, MAX_TOOL_ROUNDS, ToolLoop
-from shared.runtime.model import model_of
+from shared.runtime.providers import model_of
 from shared.runtime.settings import Settings
-from shared.store import leases
-from shared.store.database import Database
-from shared.store.leases import Claimed, Lease
-from shared.store.reading import interactions, page
-from shared.store.reading.shapes import RepairEvent
-from shared.store.tables import Agent, Call, Interaction
-from shared.store.words import Phase
+from shared.schemas import base
+from shared.schemas.base import RepairEvent
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
+from shared.workflow import leases
+from shared.workflow.leases import Claimed, Lease
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -132,8 +133,8 @@ async def test_a_repair_is_read_among_the_events_of_its_run(
     async with run.transaction() as session:
         run.tell(session, {"type": "repair", "subject": "plan", "repairs": ["One query dropped."]})
     async with database.transaction() as session:
-        found = await interactions.events_of(
-            session, agent.owner_id, run.interaction.id, page.Wanted(limit=9)
+        found = await transcripts.events_of(
+            session, agent.owner_id, run.interaction.id, base.Wanted(limit=9)
         )
     assert found is not None
     assert [event.type for event in found.items] == ["answer", "repair"]

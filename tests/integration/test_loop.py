@@ -3,12 +3,13 @@
 import pytest
 from sqlalchemy import func, select
 
-from shared.graph.citations import parse
+from shared.billing import resumable_call
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Step
+from shared.enums import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKind, StepStatus
+from shared.graph.conclusions.citations import parse
 from shared.runtime.settings import Settings
-from shared.store import in_flight, iterations
-from shared.store.database import Database
-from shared.store.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Step
-from shared.store.words import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKind, StepStatus
+from shared.workflow import iterations
 from tests.support.actors import ended_iteration, running
 from tests.support.making import make_agent
 
@@ -26,7 +27,7 @@ async def test_two_iterations_learn_and_conclude(
     monkeypatch: pytest.MonkeyPatch,
     model_api: str,
 ) -> None:
-    monkeypatch.setattr(in_flight, "FIRST_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(resumable_call, "FIRST_LOOK_SECONDS", 0.02)
     agent = await make_agent(database)
     async with running(sandbox_settings.model_copy(update={"model_api": model_api})):
         first = await ended_iteration(database, agent, 1)

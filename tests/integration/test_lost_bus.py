@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from services.scheduler import clock as clock_module
+from services.scheduler import scheduler as clock_module
+from shared.database.engine import Database
+from shared.database.tables import Call, DeadLetter, Iteration, Step
+from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.topology import CONSUMERS, STREAM
-from shared.runtime import actor as actor_module
+from shared.runtime import consumer as actor_module
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Call, DeadLetter, Iteration, Step
-from shared.store.words import IterationStatus, StepKind, StepStatus
 from tests.support.actors import BUILDERS, running, supervised
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from cli.local.ports import free_port
 from shared.errors import PermanentError, TransientError
-from shared.mail import mailer as mailer_module
-from shared.mail.letter import address
-from shared.mail.mailer import Mailer
-from shared.mail.server import MailServer
+from shared.notifications import smtp as mailer_module
+from shared.notifications.smtp import Mailer, MailServer, address
 from shared.runtime.settings import Settings
 from tests.support.certificates import authority, signed
 from tests.support.postbox import Postbox, open_postbox
@@ -22,7 +21,7 @@ LOGIN = "vigil:p%40ss%2Fw%C3%B6rd"
 
 
 def mailer(url: str | None, sender: str | None = "Vigil <vigil@example.org>") -> Mailer:
-    return Mailer(Settings.model_validate({"smtp_url": url, "mail_from": sender}))
+    return Mailer(None if url is None else SecretStr(url), sender)
 
 
 async def send(box: Postbox, *, scheme: str = "smtp", login: str = "", **given: Any) -> None:

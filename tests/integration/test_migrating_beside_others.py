@@ -10,8 +10,8 @@ from typing import Any, Final
 import psycopg
 import pytest
 
+from shared.database import migrate
 from shared.errors import TransientError
-from shared.store import migrate
 from tests.support.made_up import history_with
 from tests.support.waiting import until
 

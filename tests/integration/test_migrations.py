@@ -6,10 +6,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
+from shared.database import migrate
+from shared.database.engine import driver_url
+from shared.database.tables import Agent, Base
 from shared.errors import PermanentError
-from shared.store import migrate
-from shared.store.database import driver_url
-from shared.store.tables import Agent, Base
 
 ID = "gen_random_uuid()"
 

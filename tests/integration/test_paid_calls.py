@@ -7,17 +7,15 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.billing import call_ledger, reservations
+from shared.billing.call_ledger import Bounds, CallAnswer, CallRequest, NewRow, Opened
+from shared.database.engine import Database
+from shared.database.statements import RoundTrip
+from shared.database.unit_of_work import UnitOfWork
+from shared.enums import CallKind, Phase
 from shared.errors import TransientError
-from shared.llm.account import Account
-from shared.llm.purse import Purse
-from shared.store import interactions, ledger, paid_calls
-from shared.store.budgets import books
-from shared.store.database import Database
-from shared.store.ledger import CallAnswer, CallRequest, NewRow
-from shared.store.paid_calls import Bounds, Opened
-from shared.store.round_trip import RoundTrip
-from shared.store.unit_of_work import UnitOfWork
-from shared.store.words import CallKind, Phase
+from shared.llm import phase_run_store
+from shared.llm.paid_calls import Account, Purse
 from tests.support.spending import (
     NOTHING,
     Amount,
@@ -46,7 +44,9 @@ class Clerk:
         return self.row_of(request)
 
     def row_of(self, request: CallRequest) -> NewRow:
-        return ledger.new_row(self.spender.lease, self._interaction_id, Phase.OBSERVER, request)
+        return call_ledger.new_row(
+            self.spender.lease, self._interaction_id, Phase.OBSERVER, request
+        )
 
     async def open(self, bound: Amount, *names: str) -> Opened:
         rows = [self.row(name) for name in names]
@@ -54,7 +54,9 @@ class Clerk:
         async with self.database.transaction() as session:
             return await self.opened_in(session, rows, bounds)
 
-    async def answer(self, sending: books.Sending, answer: CallAnswer, *, billed: bool) -> None:
+    async def answer(
+        self, sending: reservations.Sending, answer: CallAnswer, *, billed: bool
+    ) -> None:
         async with self.database.transaction() as session:
             await answered_in(session, sending, answer, billed=billed)
 
@@ -62,7 +64,7 @@ class Clerk:
         self, session: AsyncSession, rows: Sequence[NewRow], bounds: Bounds
     ) -> Opened:
         trip = RoundTrip()
-        opening = paid_calls.open_calls(trip, self.spender.agent.id, rows, bounds)
+        opening = call_ledger.open_calls(trip, self.spender.agent.id, rows, bounds)
         await trip.make(session)
         return await opening(session)
 
@@ -77,7 +79,7 @@ class Clerk:
 async def clerk(database: Database) -> Clerk:
     spender = await Spender.of(database)
     async with database.transaction() as session:
-        begun = await interactions.open_or_resume(
+        begun = await phase_run_store.open_or_resume(
             session, spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
         )
     return Clerk(spender, begun.id)
@@ -92,10 +94,10 @@ async def sole(database_url: str) -> AsyncIterator[Database]:
 
 
 async def answered_in(
-    session: AsyncSession, sending: books.Sending, answer: CallAnswer, *, billed: bool
+    session: AsyncSession, sending: reservations.Sending, answer: CallAnswer, *, billed: bool
 ) -> None:
     trip = RoundTrip()
-    answering = paid_calls.answer_call(trip, sending, answer, is_billed=billed)
+    answering = call_ledger.answer_paid_call(trip, sending, answer, is_billed=billed)
     await trip.make(session)
     await answering(session)
 
@@ -193,7 +195,7 @@ async def test_an_answer_that_comes_twice_changes_nothing(clerk: Clerk, billed: 
 async def test_a_late_answer_is_kept_though_its_sending_was_presumed(clerk: Clerk) -> None:
     opened = await clerk.open("0.50", "a")
     async with clerk.database.transaction() as session:
-        await books.presume_call(session, opened[0][0].id)
+        await reservations.presume_call(session, opened[0][0].id)
     await clerk.answer(opened[1][0], ANSWER, billed=True)
     assert await clerk.today(opened) == kept("0.50", 1)
     assert (await clerk.spender.row(opened[0][0].id)).answer == ANSWER.content

@@ -8,20 +8,20 @@ import pytest
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Source, Step
+from shared.database.text import storable
+from shared.enums import Phase
 from shared.errors import TransientError
+from shared.graph.provenance.sources import keep_pages
 from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages
-from shared.llm.phase import PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.model import model_of
+from shared.runtime.providers import model_of
 from shared.runtime.settings import Settings
-from shared.store import leases
-from shared.store.database import Database
-from shared.store.leases import Claimed, Lease
-from shared.store.storable import storable
-from shared.store.tables import Agent, Call, Source, Step
-from shared.store.words import Phase
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool
+from shared.workflow import leases
+from shared.workflow.leases import Claimed, Lease
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
 

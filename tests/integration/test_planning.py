@@ -6,13 +6,15 @@ from functools import partial
 import pytest
 from sqlalchemy import select, update
 
+from shared import derived_events
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.database.tables import InvestigationRequest, Iteration, Step
+from shared.enums import Stage, StepKind, StepStatus
 from shared.errors import TransientError
-from shared.store import agents, investigations, iterations, leases, steps, telling
-from shared.store.database import Database
-from shared.store.investigations import Wanted
-from shared.store.iterations import Started
-from shared.store.tables import InvestigationRequest, Iteration, Step
-from shared.store.words import Stage, StepKind, StepStatus
+from shared.workflow import investigations, iterations, leases, steps
+from shared.workflow.investigations import Wanted
+from shared.workflow.iterations import Started
 from tests.support.locked import is_waited_for
 from tests.support.making import make_agent, make_iteration
 from tests.support.waiting import until
@@ -107,7 +109,7 @@ async def test_nobody_is_told_of_a_plan_that_was_deleted_with_its_agent(
         await agents.delete(session, observe.agent_id)
     async with database.transaction() as session:
         with pytest.raises(TransientError, match="was deleted"):
-            await telling.ended(session, observe)
+            await derived_events.ended(session, observe)
 
 
 async def test_an_agent_can_be_deleted_just_as_its_plan_is_written(

@@ -6,15 +6,16 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from services.aggregator.aggregate import Aggregate
 from services.aggregator.deadlines import Deadlines
+from services.aggregator.handler import Aggregate
+from shared.billing import call_ledger
+from shared.database.engine import Database
+from shared.database.tables import Call, Iteration, Step
+from shared.enums import IterationStatus
 from shared.runtime.bus import Bus
-from shared.store import iterations, leases, ledger, steps
-from shared.store.database import Database
-from shared.store.leases import Claimed, Lease
-from shared.store.steps import Pauses
-from shared.store.tables import Call, Iteration, Step
-from shared.store.words import IterationStatus
+from shared.workflow import iterations, leases, steps
+from shared.workflow.leases import Claimed, Lease
+from shared.workflow.steps import Pauses
 from tests.support.spending import Spender
 
 PATIENCE_SECONDS = 1800.0
@@ -87,7 +88,7 @@ async def test_a_streamed_answer_of_hours_puts_it_off_again_and_again(
     spender = await long_ago(database)
     async with database.transaction() as session:
         call_id = (await session.scalars(select(Call.id))).one()
-    await ledger.report_progress(database, call_id, 12_000)
+    await call_ledger.report_progress(database, call_id, 12_000)
     assert (await looked_at(database, bus, spender)).status == IterationStatus.RUNNING
     async with database.transaction() as session:
         await session.execute(update(Call).values(progressed_at=ago(hours=1)))

@@ -10,7 +10,7 @@ from nats.js.api import DeliverPolicy
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_ports
 from shared.errors import PermanentError, TransientError
-from shared.events.provision import provision, wanted
+from shared.events.stream_admin import provision, wanted
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.bus import Bus
 from tests.support.waiting import until

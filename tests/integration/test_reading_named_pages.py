@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 
-from services.researcher.acquire import acquire
-from services.researcher.situation import Situation
+from services.researcher.acquisition import acquire
+from services.researcher.query_context import Situation
+from shared.database.engine import Database
+from shared.enums import Phase, StepKind
 from shared.events.models import Query
-from shared.llm.phase import Model
-from shared.runtime.model import model_of
-from shared.runtime.search import search_of
+from shared.llm.phase_run import Model
+from shared.runtime.providers import model_of, search_of
 from shared.runtime.settings import Settings
-from shared.search.client import SearchClient
-from shared.store.database import Database
-from shared.store.words import Phase, StepKind
+from shared.web_search.client import SearchClient
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web

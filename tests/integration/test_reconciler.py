@@ -8,20 +8,20 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from services.aggregator.aggregate import Aggregate
-from services.scheduler import clock as clock_module
-from services.scheduler.clock import Clock
-from services.scheduler.reconcile import Reconciler
-from services.scheduler.retry import Retrier
-from services.scheduler.tick import Ticker
+from services.aggregator.handler import Aggregate
+from services.scheduler import scheduler as clock_module
+from services.scheduler.dead_letter_retries import Retrier
+from services.scheduler.reconciler import Reconciler
+from services.scheduler.scheduler import Clock, Ticker
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Iteration, Step
+from shared.enums import StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.codec import encode
 from shared.events.envelope import Event
 from shared.runtime.bus import Bus
-from shared.store import steps, telling
-from shared.store.database import Database
-from shared.store.tables import Iteration, Step
-from shared.store.words import StepKind, StepStatus
+from shared.workflow import steps
 from tests.support.joins import planned, told
 from tests.support.scheduling import (
     GRACE_SECONDS,
@@ -168,11 +168,11 @@ async def test_a_request_is_the_same_bytes_whenever_it_is_said(
     iteration = await planned(database, queries=queries, insights=2)
     async with database.transaction() as session:
         [observe] = await steps.of_iteration(session, iteration.id, StepKind.OBSERVE)
-        first = await telling.ended(session, observe)
+        first = await derived_events.ended(session, observe)
     joined = await Aggregate(database)(first[0])
     first = joined if kind == StepKind.INSIGHT else first[1:]
     if kind == StepKind.OBSERVE:
-        first = [telling.request(iteration, observe)]
+        first = [derived_events.request(iteration, observe)]
         await change(database, observe, status=StepStatus.PENDING)
     for step in await of_kind(database, iteration, kind):
         await lost(database, step)

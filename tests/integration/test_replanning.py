@@ -7,13 +7,8 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.graph import conclusions, seed_types
-from shared.graph.scope import Scope
-from shared.runtime.settings import Settings
-from shared.store import investigations, iterations
-from shared.store.database import Database
-from shared.store.investigations import Wanted
-from shared.store.tables import (
+from shared.database.engine import Database
+from shared.database.tables import (
     Agent,
     Call,
     GraphNode,
@@ -23,7 +18,13 @@ from shared.store.tables import (
     Iteration,
     Step,
 )
-from shared.store.words import IterationStatus, Phase, Stage, StepKind, StepStatus
+from shared.enums import IterationStatus, Phase, Stage, StepKind, StepStatus
+from shared.graph import system_types
+from shared.graph.conclusions import conclusions
+from shared.graph.scope import Scope
+from shared.runtime.settings import Settings
+from shared.workflow import investigations, iterations
+from shared.workflow.investigations import Wanted
 from tests.support.actors import ended_iteration, running
 from tests.support.committing import SURE
 from tests.support.levers import Sandbox
@@ -49,7 +50,7 @@ class Past:
         async with database.transaction() as session:
             agent = await session.merge(past.agent)
             started = await iterations.start(session, agent, why="due", deadline_seconds=600)
-            await seed_types.ensure(session, agent.id)
+            await system_types.ensure(session, agent.id)
             await past._write(session, scope, started.iteration)
         return past
 

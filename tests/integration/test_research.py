@@ -10,11 +10,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shared.billing import resumable_call
+from shared.billing.resumable_call import MAX_FAILED_LOOKS
 from shared.errors import PermanentError, TransientError
-from shared.search.client import SearchClient
-from shared.store import in_flight
-from shared.store.in_flight import MAX_FAILED_LOOKS
 from shared.tools import Json, ToolRefusalError
+from shared.web_search.client import SearchClient
 from tests.support.sandbox.serving import serving_app
 
 PENDING = (200, {"status": "pending"})
@@ -67,8 +67,8 @@ async def researching(*looks: Answer) -> AsyncIterator[tuple[SearchClient, Servi
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "FIRST_LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(in_flight, "LONGEST_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "FIRST_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "LONGEST_LOOK_SECONDS", 0.001)
 
 
 async def researched(client: SearchClient) -> Json:

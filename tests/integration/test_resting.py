@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from services.scheduler.tick import Ticker
+from services.scheduler.scheduler import Ticker
+from shared.billing import budgets
+from shared.billing.budgets import BudgetUsedUpError
+from shared.database.engine import Database
+from shared.database.tables import Agent, DeadLetter, InboxItem
+from shared.enums import IterationStatus
 from shared.errors import TransientError
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.budgets import resting
-from shared.store.budgets.resting import BudgetUsedUpError
-from shared.store.database import Database
-from shared.store.tables import Agent, DeadLetter, InboxItem
-from shared.store.words import IterationStatus
 from tests.support.actors import ended_iteration, running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent
@@ -48,7 +48,7 @@ async def inbox(database: Database) -> list[InboxItem]:
 
 async def refused(spender: Spender, **given: Any) -> BudgetUsedUpError | TransientError:
     async with spender.database.transaction() as session:
-        return await resting.rest_or_wait(
+        return await budgets.rest_or_wait(
             session, spender.agent.id, usd("0.10"), **{"day": TODAY, **given}
         )
 
@@ -90,7 +90,7 @@ async def test_who_only_waits_for_others_does_not_rest(
     await spender.cap("1.00")
     error = await refused(spender)
     assert isinstance(error, TransientError)
-    assert (error.counts, error.retry_in_seconds) == (False, resting.ASK_AGAIN_SECONDS)
+    assert (error.counts, error.retry_in_seconds) == (False, budgets.ASK_AGAIN_SECONDS)
     assert ((await agent_of(spender)).resting_until, await inbox(database)) == (None, [])
 
 

@@ -8,19 +8,19 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
-from services.scheduler import clock
-from services.scheduler.retry import Retrier
+from services.scheduler import scheduler
+from services.scheduler.dead_letter_retries import Retrier
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Interaction, Iteration, Step
+from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.errors import PermanentError, TransientError
-from shared.runtime import work as work_module
+from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.runtime.step_actor import step_actor
-from shared.runtime.work import Outcome
-from shared.store import leases, telling
-from shared.store.database import Database
-from shared.store.leases import AlreadyEnded
-from shared.store.tables import Agent, Call, Interaction, Iteration, Step
-from shared.store.words import IterationStatus, StepKind, StepStatus
+from shared.runtime.step_runner import Outcome, step_actor
+from shared.workflow import leases
+from shared.workflow.leases import AlreadyEnded
 from tests.support.actors import ended_iteration, running
 from tests.support.api.asking import assert_problem, client_of
 from tests.support.failing import (
@@ -54,7 +54,7 @@ async def api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scheduler looks more often than it would, and workers rest less."""
-    monkeypatch.setattr(clock, "RECONCILE_SECONDS", 0.05)
+    monkeypatch.setattr(scheduler, "RECONCILE_SECONDS", 0.05)
     monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
 
 
@@ -178,7 +178,7 @@ async def test_an_observe_step_is_not_retried_and_the_refusal_says_what_to_do(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(telling.request(made.iteration, made.observe))
+    await bus.publish(derived_events.request(made.iteration, made.observe))
     failing = step_actor(
         "observer",
         settings,

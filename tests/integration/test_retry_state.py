@@ -5,21 +5,22 @@ from functools import partial
 
 import pytest
 
-from services.aggregator.aggregate import Aggregate
-from services.scheduler.reconcile import Reconciler
-from services.scheduler.retry import Retrier
+from services.aggregator.handler import Aggregate
+from services.scheduler.dead_letter_retries import Retrier
+from services.scheduler.reconciler import Reconciler
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Iteration, Step
+from shared.enums import StepStatus
 from shared.errors import TransientError
 from shared.events.models import QueryRequested
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from shared.runtime.work import MAX_CLAIMS
-from shared.store import dead_letters, steps, telling
-from shared.store.database import Database
-from shared.store.leases import AlreadyEnded, Claimed
-from shared.store.tables import Iteration, Step
-from shared.store.words import StepStatus
+from shared.runtime.step_runner import MAX_CLAIMS
+from shared.workflow import dead_letters, steps
+from shared.workflow.leases import AlreadyEnded, Claimed
 from tests.support.actors import running
 from tests.support.failing import (
     ago,
@@ -162,7 +163,7 @@ async def test_the_end_of_a_retried_step_is_no_news_of_its_iteration(
     aggregate = Aggregate(database)
     query = await failed_query(database, bus, settings)
     async with database.transaction() as session:
-        (failure,) = await telling.ended(session, await session.get_one(Step, query.id))
+        (failure,) = await derived_events.ended(session, await session.get_one(Step, query.id))
     ends = [event.subject for event in await aggregate(failure)]
     assert ends == ["iteration.failed"], "said again when it is delivered again"
     await wish(database)
@@ -171,7 +172,7 @@ async def test_the_end_of_a_retried_step_is_no_news_of_its_iteration(
     assert [event.subject for event in await aggregate(failure)] == ends, "in the middle of it too"
     async with database.transaction() as session:
         done = await steps.end(session, claim.lease, {"nodes": 1, "edges": 0})
-        (success,) = await telling.ended(session, done)
+        (success,) = await derived_events.ended(session, done)
     before = await _iteration(database, query)
     assert await aggregate(success) == []
     after = await _iteration(database, query)

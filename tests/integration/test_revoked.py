@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from cli.keys import Keys
+from cli.cluster.keys import Keys
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from shared.errors import PermanentError
-from shared.runtime import actor as actor_module
 from shared.runtime import bus as bus_module
-from shared.runtime.actor import Actor, ConsumerLostError
+from shared.runtime import consumer as actor_module
+from shared.runtime.consumer import Actor, ConsumerLostError
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.processes import nothing, ready

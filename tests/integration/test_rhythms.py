@@ -11,12 +11,12 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from services.aggregator import deadlines as deadlines_module
-from services.scheduler import clock as clock_module
+from services.scheduler import scheduler as clock_module
+from shared.database.engine import Database
+from shared.database.tables import Iteration
+from shared.enums import IterationStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Iteration
-from shared.store.words import IterationStatus
 from tests.support.actors import running
 from tests.support.engines import Postgres
 from tests.support.joins import now

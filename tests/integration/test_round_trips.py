@@ -9,10 +9,9 @@ import psycopg
 import pytest
 from sqlalchemy.exc import InvalidRequestError
 
-from shared.store.database import Database
-from shared.store.direct import Direct
-from shared.store.round_trip import Asked, RoundTrip
-from shared.store.tables import User
+from shared.database.engine import Database
+from shared.database.statements import Asked, Direct, RoundTrip
+from shared.database.tables import User
 from tests.support.waiting import until
 
 _NUMBER = Direct("select cast(:number as integer) as it")

@@ -10,18 +10,19 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select, update
 
-from services.aggregator.aggregate import Aggregate
 from services.aggregator.deadlines import Deadlines
-from services.scheduler.reconcile import Reconciler
+from services.aggregator.handler import Aggregate
+from services.scheduler.reconciler import Reconciler
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Agent, InvestigationRequest, Iteration, Step
+from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.runtime.bus import Bus
-from shared.store import investigations, leases, steps, telling
-from shared.store.database import Database
-from shared.store.investigations import Wanted
-from shared.store.leases import Claimed
-from shared.store.tables import Agent, InvestigationRequest, Iteration, Step
-from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+from shared.workflow import investigations, leases, steps
+from shared.workflow.investigations import Wanted
+from shared.workflow.leases import Claimed
 from tests.support.joins import now, planned, subjects, told
 
 ANALYSIS = "00000000-0000-0000-0000-000000000001"
@@ -66,7 +67,7 @@ class Loop:
                 ids = [UUID(request_id) for request_id in step.input["answers"]]
                 await investigations.answer(session, step.agent_id, ids, by=step.id)
             ended = await steps.end(session, claim.lease, result)
-            return (await telling.ended(session, ended))[0]
+            return (await derived_events.ended(session, ended))[0]
 
     async def lack(self, *objectives: str, analyses: Sequence[str] = ()) -> list[Event]:
         """The first open insight ends, lacking these; what follows."""

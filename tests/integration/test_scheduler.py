@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import func, select, update
 
-from services.scheduler.tick import Ticker
+from services.scheduler.scheduler import Ticker
+from shared.database.engine import Database
+from shared.database.tables import Agent, Iteration, Step
+from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.models import IterationStarted, QueryCompleted
-from shared.store import iterations, leases, steps
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.tables import Agent, Iteration, Step
-from shared.store.words import IterationStatus, StepKind, StepStatus
+from shared.workflow import iterations, leases, steps
+from shared.workflow.leases import Claimed
 from tests.support.making import make_agent, make_iteration
 from tests.support.scheduling import GRACE_SECONDS, ago, change, said_again
 

@@ -18,15 +18,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from cli.local.ports import free_ports
-from cli.local.readiness import unreadiness
-from shared.crash_points import CrashPoint
+from cli.local.ports import free_ports, unreadiness
+from shared.database.engine import Database
 from shared.events.codec import decode
 from shared.events.models import IterationStarted
 from shared.events.topology import STREAM
+from shared.failpoints import CrashPoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.actors import running
 from tests.support.making import make_agent
 from tests.support.processes import nothing

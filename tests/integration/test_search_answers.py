@@ -14,12 +14,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shared.billing import resumable_call
+from shared.database.text import storable
 from shared.errors import TransientError, VigilError
-from shared.search.answers import LONGEST_ANSWER_BYTES, MOST_RESULTS, PAGE_CHARACTERS
-from shared.search.client import SearchClient
-from shared.store import in_flight
-from shared.store.storable import storable
 from shared.tools import Json
+from shared.web_search.answers import LONGEST_ANSWER_BYTES, MOST_RESULTS, PAGE_CHARACTERS
+from shared.web_search.client import SearchClient
 from tests.support.sandbox.serving import serving_app
 
 RESULT: Final = {"title": "A", "url": "https://a.example/", "content": "Text."}
@@ -129,8 +129,8 @@ async def asked(client: SearchClient, operation: str) -> Json | str:
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "FIRST_LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(in_flight, "LONGEST_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "FIRST_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "LONGEST_LOOK_SECONDS", 0.001)
 
 
 async def outcome(answering: Asked, operation: str, body: bytes, status: int) -> Any:

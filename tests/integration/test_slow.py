@@ -4,13 +4,13 @@ import pytest
 from sqlalchemy import select
 
 from services.observer.prompts import MAX_QUERIES
-from services.scheduler import clock as clock_module
-from services.scheduler.lost import DOUBLINGS
+from services.scheduler import scheduler as clock_module
+from services.scheduler.reconciler import DOUBLINGS
+from shared.database.engine import Database
+from shared.database.tables import Step
+from shared.enums import IterationStatus, StepKind
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Step
-from shared.store.words import IterationStatus, StepKind
 from tests.support.actors import BUILDERS, ended_iteration, running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_node, wake

@@ -11,20 +11,20 @@ import pytest
 from sqlalchemy import select
 
 from services.aggregator import deadlines as deadlines_module
+from services.api.queries import agents, iterations
 from services.observer import app as observer_app
+from shared.billing import call_ledger
+from shared.billing.resumable_call import InFlight
+from shared.database.engine import Database
+from shared.database.tables import Agent, BudgetDay, Call, Iteration
+from shared.enums import CallKind, IterationStatus
 from shared.errors import TransientError
 from shared.llm import provider as provider_module
-from shared.llm.chat import ChatAnswer, ChatRequest, assistant_message
+from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.search.client import SearchClient
-from shared.store import ledger
-from shared.store.database import Database
-from shared.store.in_flight import InFlight
-from shared.store.reading import agents, iterations
-from shared.store.reading.shapes import RunningCall
-from shared.store.tables import Agent, BudgetDay, Call, Iteration
-from shared.store.words import CallKind, IterationStatus
+from shared.schemas.base import RunningCall
+from shared.web_search.client import SearchClient
 from tests.support.actors import ended_iteration, running
 from tests.support.making import make_agent
 from tests.support.sandbox.serving import serving_app
@@ -109,7 +109,7 @@ async def grown(database: Database, characters: int) -> RunningCall | None:
 
 async def test_an_answer_goes_on_where_its_progress_cannot_be_stored() -> None:
     away = Database("postgresql://nobody@127.0.0.1:1/none", name="away")
-    await ledger.report_progress(away, uuid4(), 10)
+    await call_ledger.report_progress(away, uuid4(), 10)
     await away.close()
 
 

@@ -13,7 +13,7 @@ from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
 from shared.errors import PermanentError, TransientError
 from shared.events.models import QueryCompleted, QueryFailed
-from shared.events.tail import Told, follow, listening
+from shared.events.stream_reader import Told, follow, listening
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings

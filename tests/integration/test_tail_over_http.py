@@ -13,11 +13,11 @@ from uuid import UUID
 
 import pytest
 
+from shared.database.engine import Database
 from shared.events.codec import encode
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.api.signed_in import token_of
 from tests.support.making import make_agent
 from tests.support.streams import OwnersApi, Reachable, concluded, learned, publish, serving

@@ -14,11 +14,11 @@ from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from shared.errors import TransientError
 from shared.events.models import QueryFailed
-from shared.events.tail import listening, stored
+from shared.events.stream_reader import listening, stored
 from shared.events.topology import STREAM
+from shared.runtime.connections import bus_of
 from shared.runtime.credentials import credentials_of
 from shared.runtime.provision import provision_stream
-from shared.runtime.reaching import bus_of
 from shared.runtime.settings import Settings
 from tests.support.certificates import Pair, authority, signed
 

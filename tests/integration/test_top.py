@@ -3,14 +3,15 @@
 import asyncio
 from contextlib import AsyncExitStack
 
+from services.api.queries.operations import Crew, Leases, crew
 from services.observer import app as observer
-from shared.events.queues import Queue, queues
+from shared import derived_events
+from shared.database.engine import Database
+from shared.events.stream_admin import Queue, queues
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import leases, telling
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.reading.crew import Crew, Leases, crew
+from shared.workflow import leases
+from shared.workflow.leases import Claimed
 from tests.support.actors import running
 from tests.support.making import make_agent, make_iteration
 from tests.support.waiting import until
@@ -29,7 +30,7 @@ async def test_what_nobody_took_is_lag_and_slots_show_as_idle(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(telling.request(made.iteration, made.observe))
+    await bus.publish(derived_events.request(made.iteration, made.observe))
     assert await queue_of(bus, "observer") == Queue("observer", 1, 0, 0, 0)
     assert await queue_of(bus, "researcher") == Queue("researcher", 0, 0, 0, 0)
 

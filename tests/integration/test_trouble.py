@@ -18,18 +18,18 @@ from sqlalchemy import func, select
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from services.observer.prompts import MAX_QUERIES
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.database.tables import DeadLetter, Iteration, Step
+from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.codec import encode
 from shared.events.models import PlanProduced
 from shared.events.topology import STREAM
-from shared.runtime import actor as actor_module
-from shared.runtime.actor import ConsumerLostError
+from shared.runtime import consumer as actor_module
 from shared.runtime.bus import Bus
+from shared.runtime.consumer import ConsumerLostError
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from shared.store import agents
-from shared.store.database import Database
-from shared.store.tables import DeadLetter, Iteration, Step
-from shared.store.words import IterationStatus, StepKind, StepStatus
 from tests.support.actors import BUILDERS, ended_iteration, idle, running, told
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database.engine import Database
+from shared.database.statements import Direct
+from shared.database.tables import User
+from shared.database.unit_of_work import UnitOfWork
 from shared.errors import TransientError
-from shared.store.database import Database
-from shared.store.direct import Direct
-from shared.store.tables import User
-from shared.store.unit_of_work import UnitOfWork
 from tests.support.locked import SLOW_COMMIT, slow_commits
 from tests.support.waiting import until
 

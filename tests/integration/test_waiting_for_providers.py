@@ -12,23 +12,24 @@ import pytest
 from sqlalchemy import func, select, update
 
 from cli.local.ports import free_port
-from services.scheduler import clock as clock_module
+from services.scheduler import scheduler as clock_module
+from shared import derived_events
+from shared.billing.resumable_call import InFlight
+from shared.database.engine import Database
+from shared.database.tables import BudgetDay, DeadLetter, Step
+from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.errors import RetrySoonError, TransientError, unbilled
 from shared.events.topology import STREAM
-from shared.llm.chat import ChatAnswer, ChatRequest
+from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.provider import ChatProvider
-from shared.runtime import delivery as delivery_module
-from shared.runtime import work as work_module
+from shared.runtime import consumer as delivery_module
+from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.runtime.work import Outcome
-from shared.store import leases, steps, telling
-from shared.store.database import Database
-from shared.store.in_flight import InFlight
-from shared.store.leases import Claimed, Lease
-from shared.store.steps import Pauses
-from shared.store.tables import BudgetDay, DeadLetter, Step
-from shared.store.words import IterationStatus, StepKind, StepStatus
+from shared.runtime.step_runner import Outcome
+from shared.workflow import leases, steps
+from shared.workflow.leases import Claimed, Lease
+from shared.workflow.steps import Pauses
 from tests.support.actors import ended_iteration, running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
@@ -165,7 +166,7 @@ async def test_who_waits_blocks_no_slot(settings: Settings, database: Database, 
     async with running_actor(observer(one_slot, work)):
         await until(lambda: is_waiting(database, waiting), what="the first to wait")
         made = await make_iteration(database, await make_agent(database, name="another"))
-        await bus.publish(telling.request(made.iteration, made.observe))
+        await bus.publish(derived_events.request(made.iteration, made.observe))
         await until(
             lambda: status_is(database, made.observe, StepStatus.COMPLETED), what="the other"
         )

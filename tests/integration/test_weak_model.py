@@ -7,29 +7,27 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from services.observer.observe import Observe
-from services.researcher.acquire import Acquired, acquire
-from services.researcher.construct import construct
-from services.researcher.situation import Situation
+from services.observer.handler import Observe
+from services.researcher.acquisition import Acquired, acquire
+from services.researcher.construction import construct
+from services.researcher.query_context import Situation
+from shared.billing.resumable_call import InFlight
+from shared.database.engine import Database
+from shared.database.tables import Interaction, Step
+from shared.enums import Phase, StepKind
 from shared.errors import PermanentError, TransientError
 from shared.events.models import Query
 from shared.graph.tools import graph_construction
-from shared.llm.chat import ChatAnswer, ChatRequest
-from shared.llm.phase import Model
-from shared.llm.provider import Hear, Provider
-from shared.llm.server import REFUSED_REQUEST
+from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.phase_run import Model
+from shared.llm.provider import REFUSED_REQUEST, Hear, Provider
 from shared.llm.tool_choice import OptionalToolChoice
-from shared.runtime.model import model_of
-from shared.runtime.search import search_of
+from shared.runtime.providers import model_of, search_of
 from shared.runtime.settings import Settings
-from shared.runtime.work import Outcome
-from shared.search.client import SearchClient
-from shared.store import leases
-from shared.store.database import Database
-from shared.store.in_flight import InFlight
-from shared.store.leases import Claimed
-from shared.store.tables import Interaction, Step
-from shared.store.words import Phase, StepKind
+from shared.runtime.step_runner import Outcome
+from shared.web_search.client import SearchClient
+from shared.workflow import leases
+from shared.workflow.leases import Claimed
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web

@@ -7,21 +7,20 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from shared.billing import budgets
+from shared.billing.budgets import BudgetUsedUpError
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call
+from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
-from shared.llm.phase import PhaseRun
-from shared.llm.prices import read_prices
+from shared.llm.phase_run import PhaseRun
+from shared.llm.pricing import read_prices
 from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
-from shared.runtime.model import model_of
-from shared.runtime.search import search_of
+from shared.runtime.providers import model_of, search_of
 from shared.runtime.settings import Settings
-from shared.search.tools import knowledge_acquisition
-from shared.store import leases, steps
-from shared.store.budgets import standings
-from shared.store.budgets.resting import BudgetUsedUpError
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.tables import Agent, Call
-from shared.store.words import Phase
+from shared.web_search.tools import knowledge_acquisition
+from shared.workflow import leases, steps
+from shared.workflow.leases import Claimed
 from tests.support.levers import Sandbox
 from tests.support.spending import (
     Kept,
@@ -85,7 +84,7 @@ class Payer:
 
     async def today(self) -> Kept:
         async with self.database.transaction() as session:
-            day = await standings.today(session)
+            day = await budgets.today(session)
         of_agent = await self.spender.day(day)
         assert of_agent == await whole_day(self.database, day)
         return of_agent
@@ -261,7 +260,7 @@ async def test_an_answer_found_again_by_its_name_costs_what_it_has_cost(
         raise TransientError("nobody looks")
 
     with monkeypatch.context() as patch:
-        patch.setattr("shared.llm.background.looked_for", looks_in_vain)
+        patch.setattr("shared.llm.background_provider.looked_for", looks_in_vain)
         with pytest.raises(TransientError, match="nobody looks"):
             await payer.words()
     assert (await payer.today()).reserved[1] == 1
@@ -276,7 +275,7 @@ async def test_what_others_have_reserved_is_waited_for_and_nobody_rests(
 ) -> None:
     await payer.spender.cap("0.10")
     async with database.transaction() as session:
-        day = await standings.today(session)
+        day = await budgets.today(session)
     other = await payer.spender.reserved("0.09", "another's", day=day)
     levers.script({"content": "done"})
     with pytest.raises(TransientError, match="under way") as held:

@@ -8,17 +8,17 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select, update
 
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import DeadLetter, Step
+from shared.enums import StepKind, StepStatus
 from shared.errors import PermanentError, RetrySoonError, TransientError
-from shared.runtime import work as work_module
-from shared.runtime.actor import Actor
+from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
+from shared.runtime.consumer import Actor
 from shared.runtime.settings import Settings
-from shared.runtime.work import Outcome, Work
-from shared.store import telling
-from shared.store.database import Database
-from shared.store.leases import Lease
-from shared.store.tables import DeadLetter, Step
-from shared.store.words import StepKind, StepStatus
+from shared.runtime.step_runner import Outcome, Work
+from shared.workflow.leases import Lease
 from tests.support.making import make_agent, make_iteration
 from tests.support.steps import (
     observer,
@@ -59,7 +59,7 @@ async def test_a_doubled_request_works_once_and_tells_the_same(
         return Outcome({"queries": 0, "insights": 0})
 
     made = await make_iteration(database, await make_agent(database))
-    request = telling.request(made.iteration, made.observe)
+    request = derived_events.request(made.iteration, made.observe)
     for resend in range(3):
         await bus.publish(request, resend=resend)
     async with running(observer(settings, work)):
@@ -89,7 +89,7 @@ async def test_a_claim_is_counted_at_once_where_somebody_may_have_died_of_the_st
         asked_at = Step.first_requested_at - asked_ago
         of_it = update(Step).where(Step.id == made.observe.id)
         await session.execute(of_it.values(first_requested_at=asked_at))
-    await bus.publish(telling.request(made.iteration, made.observe))
+    await bus.publish(derived_events.request(made.iteration, made.observe))
     async with running(observer(settings, work)):
         await until(lambda: settled(bus), what="the message to be acked")
     assert seen == [int(is_seen)]
@@ -212,7 +212,7 @@ async def test_a_step_of_another_kind_is_not_worked_on(
     made = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
         await session.execute(update(Step).values(kind=StepKind.QUERY))
-    await bus.publish(telling.request(made.iteration, made.observe))
+    await bus.publish(derived_events.request(made.iteration, made.observe))
     async with running(observer(settings, never)):
         await until(lambda: settled(bus), what="the message to be acked")
     untouched = await step_now(database, made.observe)

@@ -10,10 +10,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.events.envelope import Event
-from shared.events.models import IterationCompleted
-from shared.graph.scope import Scope
-from shared.store.tables import (
+from shared.database.tables import (
     Call,
     Conversation,
     DeadLetter,
@@ -23,6 +20,9 @@ from shared.store.tables import (
     Message,
     Step,
 )
+from shared.events.envelope import Event
+from shared.events.models import IterationCompleted
+from shared.graph.scope import Scope
 from shared.tools import Json
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.mission import Mission

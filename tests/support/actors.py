@@ -10,21 +10,21 @@ from sqlalchemy import select
 from services.adviser import app as adviser
 from services.aggregator import app as aggregator
 from services.analyzer import app as analyzer
-from services.concierge import app as concierge
-from services.courier import app as courier
+from services.assistant import app as assistant
+from services.notifier import app as notifier
 from services.observer import app as observer
 from services.researcher import app as researcher
 from services.scheduler import app as scheduler
+from shared.database.engine import Database
+from shared.database.tables import Agent, Iteration
+from shared.enums import IterationStatus
 from shared.events.codec import decode
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
-from shared.runtime.actor import Actor, ConsumerLostError
+from shared.runtime.background import heed_cancellation
 from shared.runtime.bus import Bus
-from shared.runtime.ending import heed_cancellation
+from shared.runtime.consumer import Actor, ConsumerLostError
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Agent, Iteration
-from shared.store.words import IterationStatus
 from tests.support.waiting import until
 
 BUILDERS: dict[str, Callable[[Settings], Actor]] = {
@@ -34,8 +34,8 @@ BUILDERS: dict[str, Callable[[Settings], Actor]] = {
     "aggregator": aggregator.build,
     "analyzer": analyzer.build,
     "adviser": adviser.build,
-    "concierge": concierge.build,
-    "courier": courier.build,
+    "assistant": assistant.build,
+    "notifier": notifier.build,
 }
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.budgets.books import INSTALLATION
+from shared.billing.reservations import INSTALLATION
 
 
 async def faults(session: AsyncSession) -> list[str]:

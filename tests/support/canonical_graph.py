@@ -1,4 +1,4 @@
-"""What an agent knows in one form, free of ids and of time: two agents that know the same are seen to."""
+"""A graph in canonical form, free of ids and times: equal knowledge is equal text."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,13 +9,12 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from shared.graph.citations import Citation, Kind, parse
+from shared.database.pagination import slices_of
+from shared.database.tables import Evidence, GraphEdge, GraphNode
+from shared.graph.conclusions.citations import Citation, Kind, parse
 from shared.graph.scope import Scope
-from shared.graph.type_names import RESERVED_TYPES
-from shared.graph.types import EdgeType, NodeType, edge_types, node_types
-from shared.graph.verify.load import EDGES_IN_ORDER, NODES_IN_ORDER, current_ids
-from shared.store.reading.keyset import slices_of
-from shared.store.tables import Evidence, GraphEdge, GraphNode
+from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
+from shared.graph.verification.loader import EDGES_IN_ORDER, NODES_IN_ORDER, current_ids
 from shared.tools import Json
 from tests.support.canonical_grounds import grounds_of, listed
 from tests.support.spelling import Name, Names, one_json, plain

@@ -9,8 +9,8 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
+from shared.database.tables import Evidence, Source
 from shared.graph.scope import Scope
-from shared.store.tables import Evidence, Source
 from shared.tools import Json
 from tests.support.spelling import Names, moment, one_json, plain
 

@@ -5,14 +5,15 @@ from uuid import UUID
 
 from sqlalchemy import select
 
+from shared import derived_events
+from shared.agents import agents, configuration
+from shared.agents.configuration import Wanted
+from shared.database.engine import Database
+from shared.database.tables import Agent, Step
+from shared.enums import Phase, StepStatus
 from shared.events.envelope import Event
 from shared.graph import types
 from shared.graph.scope import Scope
-from shared.store import agents, configurations, telling
-from shared.store.configurations import Wanted
-from shared.store.database import Database
-from shared.store.tables import Agent, Step
-from shared.store.words import Phase, StepStatus
 from tests.support.making import MISSION, make_owner
 from tests.support.waiting import until
 
@@ -40,8 +41,8 @@ async def order_agent(
         )
         agent.active = active
         wanted = Wanted(mission=mission, provisional_name=None if name else agent.name)
-        step = await configurations.order(session, agent, wanted)
-        return agent, telling.order(step)
+        step = await configuration.order(session, agent, wanted)
+        return agent, derived_events.order(step)
 
 
 async def order_again(
@@ -54,7 +55,7 @@ async def order_again(
     async with database.transaction() as session:
         agent = await agents.locked(session, agent_id)
         wanted = Wanted(mission=mission, keep=keep, prompts_version=agent.prompts_version)
-        return telling.order(await configurations.order(session, agent, wanted))
+        return derived_events.order(await configuration.order(session, agent, wanted))
 
 
 async def reread(database: Database, agent: Agent) -> Agent:
@@ -67,7 +68,7 @@ async def configured(database: Database, agent: Agent) -> Step:
 
     async def look() -> Step | None:
         async with database.transaction() as session:
-            step_id = configurations.newest_id(await session.get_one(Agent, agent.id))
+            step_id = configuration.newest_id(await session.get_one(Agent, agent.id))
             ended = Step.status.in_((StepStatus.COMPLETED, StepStatus.FAILED))
             return await session.scalar(select(Step).where(Step.id == step_id, ended))
 

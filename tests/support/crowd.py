@@ -11,20 +11,19 @@ from uuid import UUID
 
 from sqlalchemy import func, select
 
+from shared.billing.budgets import BudgetUsedUpError
+from shared.database.engine import Database
+from shared.database.tables import Agent, Iteration, Step
+from shared.enums import Phase, StepKind, StepStatus
 from shared.errors import TransientError
-from shared.llm.phase import Model, PhaseRun
+from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.model import model_of
-from shared.runtime.search import search_of
+from shared.runtime.providers import model_of, search_of
 from shared.runtime.settings import Settings
-from shared.search.client import SearchClient
-from shared.search.tools import knowledge_acquisition
-from shared.store import iterations, leases, steps
-from shared.store.budgets.resting import BudgetUsedUpError
-from shared.store.database import Database
-from shared.store.leases import Claimed, Lease, LeaseLostError
-from shared.store.tables import Agent, Iteration, Step
-from shared.store.words import Phase, StepKind, StepStatus
+from shared.web_search.client import SearchClient
+from shared.web_search.tools import knowledge_acquisition
+from shared.workflow import iterations, leases, steps
+from shared.workflow.leases import Claimed, Lease, LeaseLostError
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
 

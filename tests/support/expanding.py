@@ -133,7 +133,7 @@ class _Judge:
         if done.table_name not in SMALL and not _is_beside_writers(done):
             yield (
                 f"makes index {done.index_name} of {done.table_name}, which can be large: who writes to it would wait"
-                " until it is made; use shared.store.migrations.indexes.create_index_beside_writers"
+                " until it is made; use shared.database.migrations.indexes.create_index_beside_writers"
             )
 
     def _is_of_unknown_columns(self, done: ops.CreateIndexOp) -> bool:

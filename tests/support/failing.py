@@ -6,17 +6,17 @@ from typing import Any
 
 from sqlalchemy import func, update
 
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Iteration, Step
+from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.errors import PermanentError
-from shared.runtime.actor import Actor
 from shared.runtime.bus import Bus
+from shared.runtime.consumer import Actor
 from shared.runtime.settings import Settings
-from shared.runtime.step_actor import step_actor
-from shared.runtime.work import Outcome, Work
-from shared.store import dead_letters, iterations, leases, steps, telling
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.tables import Iteration, Step
-from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
+from shared.runtime.step_runner import Outcome, Work, step_actor
+from shared.workflow import dead_letters, iterations, leases, steps
+from shared.workflow.leases import Claimed
 from tests.support.letters import rows
 from tests.support.making import make_agent, make_iteration
 from tests.support.steps import running as running_actor
@@ -70,7 +70,7 @@ async def failed_query(
 ) -> Step:
     """The query, once a worker has failed it for good; its iteration has ended over it."""
     iteration, query = await planned(database)
-    await bus.publish(telling.request(iteration, query))
+    await bus.publish(derived_events.request(iteration, query))
     async with running_actor(researcher(settings, work)):
         await until(partial(status_is, database, query, StepStatus.FAILED), what="the failure")
     if ended:

@@ -9,13 +9,13 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from cli.keys import Keys
+from cli.cluster.keys import Keys
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
-from shared.runtime.database_url import database_url_of
+from shared.database.engine import role_in
+from shared.runtime.credentials import database_url_of
 from shared.runtime.settings import Settings
-from shared.store.database import role_in
 
 DATABASE = "vigil"
 SUPERUSER = "postgres"

@@ -6,22 +6,27 @@ from functools import cached_property
 from random import Random
 from uuid import UUID, uuid5
 
-from services.aggregator.join import (
+from services.aggregator.reducer import (
     Command,
     Complete,
     DeadlinePassed,
+    Ended,
     Fail,
+    Lack,
+    NewInsight,
+    NewQuery,
+    Part,
     PlanMade,
     RequestAdvice,
     RequestAgain,
     RequestInsights,
     RequestQueries,
+    State,
     StepEnded,
     Tick,
 )
-from services.aggregator.state import Ended, Lack, NewInsight, NewQuery, Part, State
-from shared.store import ids
-from shared.store.words import Stage, StepKind
+from shared.database import ids
+from shared.enums import Stage, StepKind
 
 SPACE = UUID(int=7)
 ITERATION = UUID(int=8)

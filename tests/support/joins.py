@@ -1,11 +1,12 @@
 """Iterations whose steps are planned and ended by hand, and what the aggregator tells of them."""
 
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Iteration
+from shared.enums import StepKind
 from shared.events.envelope import Event
-from shared.store import iterations, leases, steps, telling
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.tables import Iteration
-from shared.store.words import StepKind
+from shared.workflow import iterations, leases, steps
+from shared.workflow.leases import Claimed
 from tests.support.making import make_agent, make_iteration
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": []}
@@ -32,7 +33,7 @@ async def told(database: Database, iteration: Iteration, kind: StepKind) -> list
     """What the workers of that kind say when they have ended."""
     async with database.transaction() as session:
         ended = await steps.of_iteration(session, iteration.id, kind)
-        return [(await telling.ended(session, step))[0] for step in ended]
+        return [(await derived_events.ended(session, step))[0] for step in ended]
 
 
 async def now(database: Database, iteration: Iteration) -> Iteration:

@@ -7,14 +7,14 @@ from uuid import UUID, uuid4
 import httpx
 from sqlalchemy import select
 
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import DeadLetter
 from shared.events.codec import encode
 from shared.events.models import PlanProduced
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
-from shared.store import telling
-from shared.store.database import Database
-from shared.store.iterations import Started
-from shared.store.tables import DeadLetter
+from shared.workflow.iterations import Started
 from tests.support.waiting import until
 
 SUBJECT = "iteration.started"
@@ -34,7 +34,7 @@ MISPLACED = encode(
 
 def from_the_future(made: Started) -> bytes:
     """The request for an observe step, as a later version would make it."""
-    request = json.loads(encode(telling.request(made.iteration, made.observe)))
+    request = json.loads(encode(derived_events.request(made.iteration, made.observe)))
     return json.dumps(request | {"type": "vigil.iteration.v2.started"}).encode()
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store.database import Database
+from shared.database.engine import Database
 
 SLOW_COMMIT: Final = text("""
 select pid from pg_locks

@@ -7,7 +7,7 @@ from typing import Final
 
 from alembic.script import ScriptDirectory
 
-from shared.store import migrate
+from shared.database import migrate
 
 REVISION: Final = "made_up"
 
@@ -15,8 +15,8 @@ _FILE: Final = """
 import sqlalchemy as sa
 from alembic import op
 
-from shared.store.migrations.indexes import create_index_beside_writers
-from shared.store.tables import Base
+from shared.database.migrations.indexes import create_index_beside_writers
+from shared.database.tables import Base
 
 revision = "{revision}"
 down_revision = "{before}"

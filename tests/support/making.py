@@ -4,11 +4,12 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store import agents, iterations, prompts
-from shared.store.database import Database
-from shared.store.iterations import Started
-from shared.store.tables import Agent, GraphNode, GraphNodeType
-from shared.store.words import AgentStatus, Phase, PromptMaker
+from shared.agents import agents, configuration
+from shared.database.engine import Database
+from shared.database.tables import Agent, GraphNode, GraphNodeType
+from shared.enums import AgentStatus, Phase, PromptMaker
+from shared.workflow import iterations
+from shared.workflow.iterations import Started
 
 MISSION = "Watch battery makers and their lithium supply"
 
@@ -54,7 +55,7 @@ async def wake(database: Database, agent: Agent) -> None:
 
 async def make_ready(session: AsyncSession, agent: Agent) -> None:
     """As if it had been configured, without a model."""
-    await prompts.write(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
+    await configuration.write(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
     agent.status = AgentStatus.READY
     await session.flush()
 

@@ -3,10 +3,10 @@
 from typing import Any
 from uuid import UUID
 
-from shared.store import ids
-from shared.store.database import Database
-from shared.store.tables import Agent
-from shared.store.words import ANALYSIS_TYPE
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import Agent
+from shared.enums import ANALYSIS_TYPE
 from tests.support.committing import COMMITTED
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent

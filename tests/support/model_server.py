@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.llm.chat import ChatRequest
-from shared.llm.provider import ChatProvider
-from shared.llm.server import Limits, ModelServer, Stream
-from shared.store.in_flight import InFlight
+from shared.billing.resumable_call import InFlight
+from shared.llm.messages import ChatRequest
+from shared.llm.provider import ChatProvider, Limits, ModelServer, Stream
 
 Json = dict[str, Any]
 

@@ -3,10 +3,10 @@
 import asyncio
 import sys
 
-from shared.runtime import actor as actor_module
-from shared.runtime.work import Outcome
-from shared.store.leases import Lease
-from shared.store.tables import Step
+from shared.database.tables import Step
+from shared.runtime import consumer as actor_module
+from shared.runtime.step_runner import Outcome
+from shared.workflow.leases import Lease
 
 
 async def nothing(lease: Lease, step: Step) -> Outcome:

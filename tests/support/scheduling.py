@@ -5,12 +5,12 @@ from typing import Any
 
 from sqlalchemy import func, update
 
-from services.scheduler.reconcile import Reconciler
+from services.scheduler.reconciler import Reconciler
+from shared.database.engine import Database
+from shared.database.tables import Agent, Iteration, Step
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
-from shared.store.database import Database
-from shared.store.tables import Agent, Iteration, Step
 from tests.support.making import make_agent, make_iteration
 
 GRACE_SECONDS = 15.0

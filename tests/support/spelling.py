@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.graph.citations import Citation, replaced
+from shared.graph.conclusions.citations import Citation, replaced
 
 Name = list[Any]
 """What stands for an id: a node's type and name, an edge's type and the names of its two ends."""

@@ -8,15 +8,16 @@ from uuid import UUID
 
 from sqlalchemy import select
 
-from shared.store import interactions, leases, ledger
-from shared.store.budgets import books, capping
-from shared.store.budgets.books import INSTALLATION, Sending
-from shared.store.budgets.standings import Caps
-from shared.store.database import Database
-from shared.store.leases import Claimed, Lease
-from shared.store.ledger import CallRequest
-from shared.store.tables import Agent, BudgetDay, Call
-from shared.store.words import CallKind, Phase
+from shared.billing import budgets, call_ledger, reservations
+from shared.billing.budgets import Caps
+from shared.billing.call_ledger import CallRequest
+from shared.billing.reservations import INSTALLATION, Sending
+from shared.database.engine import Database
+from shared.database.tables import Agent, BudgetDay, Call
+from shared.enums import CallKind, Phase
+from shared.llm import phase_run_store
+from shared.workflow import leases
+from shared.workflow.leases import Claimed, Lease
 from tests.support import budget_audit as audit
 from tests.support.making import make_agent, make_iteration
 
@@ -66,19 +67,24 @@ class Spender:
     async def call(self, name: str = "a") -> UUID:
         """The record of a call that was not sent yet."""
         async with self.database.transaction() as session:
-            interaction = await interactions.open_or_resume(
+            interaction = await phase_run_store.open_or_resume(
                 session, self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
             )
             request = CallRequest(CallKind.LLM, {"name": name}, {}, "m")
-            row = ledger.new_row(self.lease, interaction.id, Phase.OBSERVER, request)
-            return (await ledger.open_call(session, row)).id
+            row = call_ledger.new_row(
+                self.lease,
+                interaction.id,
+                Phase.OBSERVER,
+                request,
+            )
+            return (await call_ledger.open_call(session, row)).id
 
     async def reserve(
         self, bound: Amount, *names: str, day: date | None = TODAY
     ) -> Sequence[Sending] | None:
         bounds = {await self.call(name): usd(bound) for name in names or ("a",)}
         async with self.database.transaction() as session:
-            return await books.reserve(session, self.agent.id, bounds, day=day)
+            return await reservations.reserve(session, self.agent.id, bounds, day=day)
 
     async def reserved(
         self, bound: Amount, name: str = "a", *, day: date | None = TODAY
@@ -89,11 +95,11 @@ class Spender:
 
     async def settle(self, sending: Sending, cost: Amount | None) -> None:
         async with self.database.transaction() as session:
-            await books.settle(session, sending, None if cost is None else usd(cost))
+            await reservations.settle(session, sending, None if cost is None else usd(cost))
 
     async def release(self, sending: Sending) -> None:
         async with self.database.transaction() as session:
-            await books.release(session, sending)
+            await reservations.release(session, sending)
 
     async def row(self, call_id: UUID) -> Call:
         async with self.database.transaction() as session:
@@ -101,7 +107,7 @@ class Spender:
 
     async def cap(self, dollars: Amount | None = None, calls: int | None = None) -> None:
         async with self.database.transaction() as session:
-            await capping.cap_agent(session, self.agent.id, caps(dollars, calls))
+            await budgets.cap_agent(session, self.agent.id, caps(dollars, calls))
 
     async def day(self, day: date = TODAY) -> Kept:
         return await day_of(self.database, self.agent.id, day)
@@ -115,7 +121,7 @@ async def cap_all(
     database: Database, dollars: Amount | None = None, calls: int | None = None
 ) -> None:
     async with database.transaction() as session:
-        await capping.cap_installation(session, caps(dollars, calls))
+        await budgets.cap_installation(session, caps(dollars, calls))
 
 
 async def day_of(database: Database, scope: UUID, day: date = TODAY) -> Kept:

@@ -6,16 +6,15 @@ from contextlib import asynccontextmanager, suppress
 
 from nats.js.api import ConsumerInfo
 
+from shared import derived_events
+from shared.database.engine import Database
+from shared.database.tables import Step
+from shared.enums import StepKind, StepStatus
 from shared.events.topology import STREAM
-from shared.runtime.actor import Actor
 from shared.runtime.bus import Bus
+from shared.runtime.consumer import Actor
 from shared.runtime.settings import Settings
-from shared.runtime.step_actor import step_actor
-from shared.runtime.work import Work
-from shared.store import telling
-from shared.store.database import Database
-from shared.store.tables import Step
-from shared.store.words import StepKind, StepStatus
+from shared.runtime.step_runner import Work, step_actor
 from tests.support.actors import told
 from tests.support.making import make_agent, make_iteration
 
@@ -39,7 +38,7 @@ def observer(settings: Settings, work: Work) -> Actor:
 async def started(database: Database, bus: Bus) -> Step:
     """An observe step that was asked for on the bus."""
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(telling.request(made.iteration, made.observe))
+    await bus.publish(derived_events.request(made.iteration, made.observe))
     return made.observe
 
 

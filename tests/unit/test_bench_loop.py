@@ -9,7 +9,7 @@ from bench.loop import script
 from bench.loop.ideal import CRITICAL_CALLS, makespan
 from bench.loop.instant import answer_to
 from bench.loop.script import Query, Reference
-from shared.llm.chat import ChatRequest
+from shared.llm.messages import ChatRequest
 
 SLOTS = {"observer": 2, "researcher": 4, "analyzer": 4, "adviser": 2}
 REFERENCE = Reference(uuid4(), (uuid4(), uuid4()))

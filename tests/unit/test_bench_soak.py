@@ -15,8 +15,8 @@ from bench.soak.sample import Held, Queue, Run, Sample, Stream, Table, Work
 from bench.soak.sampling import held_by
 from bench.soak.telling import MIB, percentile
 from bench.soak.verdict import faults
+from shared.database.tables import Base
 from shared.runtime.settings import Settings
-from shared.store.tables import Base
 
 AGENTS = 2
 APART_SECONDS = 60
@@ -172,8 +172,8 @@ def test_a_sample_that_could_not_be_taken_is_told() -> None:
 def test_a_process_that_has_ended_is_not_one_that_holds_nothing() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet waited for
-    with pytest.raises(psutil.NoSuchProcess, match="courier"):
-        held_by("courier", ended.pid)
+    with pytest.raises(psutil.NoSuchProcess, match="notifier"):
+        held_by("notifier", ended.pid)
     ended.wait()
 
 

@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.store.budgets.caps import Account, Scope, Standing, Unit, end_of, refusal
-from shared.store.budgets.words import amount, notice_title, refused_in_words
+from shared.billing.budgets import (
+    Account,
+    Scope,
+    Standing,
+    Unit,
+    amount,
+    end_of,
+    notice_title,
+    refusal,
+    refused_in_words,
+)
 
 DAY = date(2026, 12, 31)
 FREE = Account(None)

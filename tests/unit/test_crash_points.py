@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.crash_points import DIRECTORY, CrashPoint, reach
+from shared.failpoints import DIRECTORY, CrashPoint, reach
 
 PROGRAM = """
-from shared.crash_points import CrashPoint, reach
+from shared.failpoints import CrashPoint, reach
 for number in range(3):
     print(number, flush=True)
     reach(CrashPoint.LEASE_TAKEN)

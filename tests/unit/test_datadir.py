@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.local.datadir import DataDirectory, default_data_directory
+from cli.local.data_directory import DataDirectory, default_data_directory
 from cli.local.errors import AlreadyRunningError, DataDirectoryError
 from tests.support.cli.running import running
 

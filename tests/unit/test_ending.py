@@ -5,9 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from shared.runtime import ending
-from shared.runtime.ending import end, heed_cancellation
-from shared.runtime.rhythm import whatever_happens
+from shared.runtime import background
+from shared.runtime.background import end, heed_cancellation, whatever_happens
 
 
 async def deaf(times: int, began: asyncio.Event) -> None:
@@ -22,7 +21,7 @@ async def deaf(times: int, began: asyncio.Event) -> None:
 async def test_a_task_that_swallows_its_cancellation_is_cancelled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ending, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.01)
     began = asyncio.Event()
     task = asyncio.create_task(deaf(3, began))
     await began.wait()

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from alembic import op
 from alembic.script import ScriptDirectory
 
-from shared.store import migrate
-from shared.store.migrations.indexes import create_index_beside_writers
-from shared.store.tables import Base
+from shared.database import migrate
+from shared.database.migrations.indexes import create_index_beside_writers
+from shared.database.tables import Base
 from tests.support import expanding
 from tests.support.expanding import faults
 

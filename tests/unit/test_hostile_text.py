@@ -10,30 +10,29 @@ from uuid import UUID
 
 import pytest
 
-from cli.days import day_of
-from cli.durations import seconds_of
+from cli.config.durations import day_of, seconds_of
 from cli.errors import BadInputError
-from services.api.following import BadPlaceError, Place
+from services.api.streaming.answer_stream import BadPlaceError, Place
+from shared.agents import agents, configuration
+from shared.database import pagination
+from shared.database.text import error_text, storable
 from shared.errors import PermanentError
 from shared.events.codec import agent_of, decode
-from shared.graph.proof import moments
-from shared.graph.values import normal_name
-from shared.mail.letter import address
+from shared.graph.provenance import claims
+from shared.graph.validation import normal_name
+from shared.notifications.smtp import address
+from shared.notifications.webhooks import checked
 from shared.retry_after import retry_after_seconds
-from shared.store import names, prompts
-from shared.store.reading import cursors
-from shared.store.storable import error_text, storable
 from shared.tools import ToolRefusalError
-from shared.webhooks.url import checked
 from tests.support.hostile import JSON, STRINGS
 
 Reader = Callable[[str], Any]
 Refusals = tuple[type[Exception], ...]
 
 READERS: Final[dict[str, tuple[Reader, Refusals]]] = {
-    "published": (moments.published, ()),
-    "beginning": (moments.beginning, (ValueError,)),
-    "end": (moments.end, (ValueError,)),
+    "published": (claims.published, ()),
+    "beginning": (claims.beginning, (ValueError,)),
+    "end": (claims.end, (ValueError,)),
     "duration": (seconds_of, (BadInputError,)),
     "day": (day_of, (BadInputError,)),
     "retry-after": (lambda text: retry_after_seconds(text, at_most=60), ()),
@@ -43,12 +42,12 @@ READERS: Final[dict[str, tuple[Reader, Refusals]]] = {
     "mail address": (address, (PermanentError,)),
     "mail domain": (lambda text: address(f"a@{text}"), (PermanentError,)),
     "name of a node": (normal_name, (ToolRefusalError,)),
-    "name of an agent": (names.checked, (ValueError,)),
-    "prompt": (prompts.checked, (ValueError,)),
+    "name of an agent": (agents.checked, (ValueError,)),
+    "prompt": (configuration.checked, (ValueError,)),
     "place": (Place.read, (BadPlaceError,)),
     "storable": (lambda text: storable(text).encode(), ()),
     "error": (lambda text: error_text(text).encode(), ()),
-    "cursor": (lambda text: cursors.read("list", [int], text), (cursors.BadCursorError,)),
+    "cursor": (lambda text: pagination.read("list", [int], text), (pagination.BadCursorError,)),
 }
 _ID: Final = "00000000-0000-0000-0000-000000000000"
 WHOLE: Final = (
@@ -87,8 +86,8 @@ def test_a_cursor_is_read_or_refused(kind: type) -> None:
     for value in (*values, *JSON, *(each.encode("utf-8", "surrogatepass") for each in STRINGS)):
         whole = b'[1,"list",' + value + b"]"
         cursor = base64.urlsafe_b64encode(whole).rstrip(b"=").decode()
-        read = partial(cursors.read, "list", [kind], cursor)
-        assert len(refusal_of(read, cursors.BadCursorError)) < 300
+        read = partial(pagination.read, "list", [kind], cursor)
+        assert len(refusal_of(read, pagination.BadCursorError)) < 300
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 
 import pytest
 
+from shared.billing import resumable_call
+from shared.billing.resumable_call import MAX_FAILED_LOOKS, CallLostError, InFlight, looked_for
 from shared.errors import PermanentError, TransientError
-from shared.store import in_flight
-from shared.store.in_flight import MAX_FAILED_LOOKS, CallLostError, InFlight, looked_for
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("shared.store.in_flight.asyncio.sleep", note)
+    monkeypatch.setattr("shared.billing.resumable_call.asyncio.sleep", note)
     return waits
 
 
@@ -124,7 +124,7 @@ async def test_who_is_told_to_stop_stays_for_the_reference_of_what_it_has_ordere
 
 
 async def test_it_does_not_stay_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_flight, "STAY_SECONDS", 0.01)
+    monkeypatch.setattr(resumable_call, "STAY_SECONDS", 0.01)
     service = Service("never collected")
     await cancelled_while_ordering(service, is_answered=False)
     assert service.events == ["order key"]

@@ -5,21 +5,22 @@ from uuid import UUID
 
 import pytest
 
-from services.aggregator.join import (
+from services.aggregator.reducer import (
     AbandonSteps,
     Command,
     Complete,
     DeadlinePassed,
+    Ended,
     Fail,
     PlanMade,
     RequestAdvice,
     RequestInsights,
+    State,
     StepEnded,
     Tick,
     join,
 )
-from services.aggregator.state import Ended, State
-from shared.store.words import Stage
+from shared.enums import Stage
 from tests.support.join_worlds import ADVISE, OBSERVE, START, named
 
 Q1, Q2, I1, I2 = (named(name) for name in ("q1", "q2", "i1", "i2"))

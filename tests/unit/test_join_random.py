@@ -9,23 +9,25 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.aggregator.join import (
+from services.aggregator.reducer import (
     AbandonSteps,
     Command,
     Complete,
     DeadlinePassed,
+    Ended,
     Fail,
+    Part,
     PlanMade,
     RequestAdvice,
     RequestAgain,
     RequestInsights,
     RequestQueries,
+    State,
     StepEnded,
     Tick,
     join,
 )
-from services.aggregator.state import Ended, Part, State
-from shared.store.words import Stage, StepKind
+from shared.enums import Stage, StepKind
 from tests.support.join_worlds import (
     ITERATION,
     OBSERVE,

@@ -6,12 +6,17 @@ from uuid import UUID
 
 import pytest
 
-from services.aggregator.join import (
+from services.aggregator.reducer import (
     AbandonSteps,
     Command,
     Complete,
     DeadlinePassed,
+    Ended,
     Fail,
+    Lack,
+    NewInsight,
+    NewQuery,
+    Part,
     PlanMade,
     RequestAdvice,
     RequestAgain,
@@ -21,8 +26,7 @@ from services.aggregator.join import (
     Tick,
     join,
 )
-from services.aggregator.state import Ended, Lack, NewInsight, NewQuery, Part
-from shared.store.words import Stage, StepKind
+from shared.enums import Stage, StepKind
 from tests.support.join_worlds import ADVISE, INSIGHTS, OBSERVE, QUERIES, START, named
 
 Q1, Q2, Q3, Q4 = QUERIES[:4]

@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-PROGRAM = "from shared.runtime.logs import logger; logger('any').warning('gone for a moment')"
+PROGRAM = "from shared.runtime.logging import logger; logger('any').warning('gone for a moment')"
 
 
 def test_who_configures_nothing_logs_beside_its_answer() -> None:

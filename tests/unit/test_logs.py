@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from cli.local.logs import open_log, tail
+from cli.local.processes import open_log, tail
 
 
 def test_a_log_is_appended_to(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ MODEL = ["model"]
         ("aggregator", NOBODY),
         ("analyzer", MODEL),
         ("adviser", MODEL),
-        ("courier", NOBODY),
+        ("notifier", NOBODY),
         ("api", NOBODY),
     ],
 )

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from shared.billing import resumable_call as in_flight_module
+from shared.billing.embedding_cache import EmbeddingRequest
+from shared.billing.resumable_call import CallLostError, InFlight
+from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.llm.answers import AnswerError
-from shared.llm.background import BackgroundProvider
-from shared.llm.embedder import Embedder
-from shared.llm.server import Limits, ModelServer
-from shared.store import in_flight as in_flight_module
-from shared.store.embeddings import EmbeddingRequest
-from shared.store.in_flight import CallLostError, InFlight
-from shared.store.tables.meaning import DIMENSIONS
+from shared.llm.background_provider import BackgroundProvider
+from shared.llm.provider import Embedder, Limits, ModelServer
 from tests.support.model_server import REQUEST, Connection, canned, in_flight, model_server
 
 USAGE = {"input_tokens": 11, "output_tokens": 7}
@@ -31,7 +30,7 @@ def ended(**changed: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.llm.server.QUICK_TRIES", 1)
+    monkeypatch.setattr("shared.llm.provider.QUICK_TRIES", 1)
     monkeypatch.setattr(in_flight_module, "FIRST_LOOK_SECONDS", 0.01)
 
 

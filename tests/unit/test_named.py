@@ -2,9 +2,8 @@
 
 import pytest
 
-from shared.search.named import refuse_unnamed
-from shared.search.tools import TavilyExtract
 from shared.tools import Json
+from shared.web_search.tools import TavilyExtract, refuse_unnamed
 
 GIVEN = "Read https://given.example/report. Also (https://given.example/list?page=2)!"
 EARLIER: list[Json] = [

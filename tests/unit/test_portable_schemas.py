@@ -12,12 +12,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 import services
 import shared
-from services.concierge.agent_types import AgentTypes
-from services.concierge.answers import AgentConfiguration
+from services.assistant.agent_schema import AgentConfiguration, AgentTypes
 from services.observer.prompts import ObserverPlan
-from shared.llm.structured import response_format
-from shared.llm.tool_texts import faults
-from shared.search.tools import TavilyResearch
+from shared.llm.structured_output import response_format
+from shared.llm.tool_loop import faults
 from shared.tools import Arguments, PaidTool, declaration
 from shared.tools.schemas import (
     MAX_ITEMS,
@@ -26,6 +24,7 @@ from shared.tools.schemas import (
     portable_schema,
     without_max_items,
 )
+from shared.web_search.tools import TavilyResearch
 
 STRUCTURED = [ObserverPlan, AgentConfiguration, AgentTypes]
 

@@ -13,9 +13,9 @@ from sandbox.http import prices as charged
 from sandbox.http.openai_shapes import usage_of, within
 from sandbox.reader.answer import Answer
 from shared.errors import PermanentError
-from shared.llm.chat import ChatRequest
-from shared.llm.prices import SHIPPED, Prices, read_prices
-from shared.runtime.outside import prices_of
+from shared.llm.messages import ChatRequest
+from shared.llm.pricing import SHIPPED, Prices, read_prices
+from shared.runtime.providers import prices_of
 from shared.runtime.settings import Settings
 from tests.support.hostile import MANY_DIGITS
 from tests.support.sandbox_prices import SANDBOX_PRICES

@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.observer.repeats import (
+from services.observer.deduplication import (
     Covered,
+    Words,
     is_same_question,
+    letters_of,
     repeated_insight,
     repeated_query,
+    words_of,
 )
-from services.observer.wording import Words, letters_of, words_of
 
 A, B, C, D, E, F = (UUID(int=number) for number in range(1, 7))
 

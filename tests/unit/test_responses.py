@@ -6,9 +6,9 @@ import pytest
 
 from sandbox.http.responses_shapes import as_chat
 from shared.llm.answers import AnswerError
-from shared.llm.chat import ChatAnswer, ChatRequest, assistant_message
-from shared.llm.chat import ToolCall as Call
-from shared.llm.responses import answer_of, body_of
+from shared.llm.background_provider import answer_of, body_of
+from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message
+from shared.llm.messages import ToolCall as Call
 
 USAGE = {
     "input_tokens": 7,

@@ -1,4 +1,4 @@
-from cli.local.restarts import RestartDelay
+from cli.local.engines import RestartDelay
 
 
 def test_the_delay_doubles_up_to_its_limit() -> None:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from shared.store.retrying import FailedStep, refusal
-from shared.store.words import IterationStatus, StepKind
+from shared.enums import IterationStatus, StepKind
+from shared.workflow.dead_letters import FailedStep, refusal
 
 QUERY = FailedStep(StepKind.QUERY, 7, IterationStatus.FAILED, "Lithium")
 SPACED = replace(QUERY, agent_name="Lithium Supply")

@@ -2,13 +2,12 @@
 
 import pytest
 
-from cli.local.household import ACTORS, API
+from cli.local.members import ACTORS, API
+from shared.database.grants import ALL, GRANTS, Filled, Rows
+from shared.database.tables import Base
 from shared.events.permissions import PERMISSIONS
 from shared.events.topology import CONSUMERS, PUBLISHES
 from shared.runtime.identity import SERVICES
-from shared.store.grants import GRANTS
-from shared.store.rights import ALL, Filled, Rows
-from shared.store.tables import Base
 
 TABLES = Base.metadata.tables
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shared.errors import PermanentError, TransientError, VigilError
-from shared.search.client import SearchClient
+from shared.web_search.client import SearchClient
 from tests.support.model_server import Connection, Respond, canned, model_server
 
 

@@ -4,7 +4,7 @@ from urllib.parse import quote_plus
 
 import pytest
 
-from shared.llm.secrecy import RUN_CHARACTERS, Secret
+from shared.llm.prompt_leak_guard import RUN_CHARACTERS, Secret
 
 MISSION = "Watch battery makers and their lithium supply, above all those of the north of Europe"
 PROMPT = (

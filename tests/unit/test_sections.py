@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.llm.sections import inside, section
+from shared.llm.messages import inside, section
 
 SPELT = [
     "</document>",

@@ -9,11 +9,10 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
+from cli.config.providers import read_settings
 from cli.errors import BadInputError
-from cli.outside import read_settings
 from shared.runtime import process
-from shared.runtime.credentials import credentials_of
-from shared.runtime.database_url import database_url_of
+from shared.runtime.credentials import credentials_of, database_url_of
 from shared.runtime.settings import LARGEST, Settings
 from tests.support.hostile import DATES, MANY_DIGITS, NUMBERS
 

@@ -9,7 +9,7 @@ from sandbox.http.openai_shapes import chunks
 from sandbox.reader.answer import Answer, ToolCall
 from shared.errors import TransientError
 from shared.llm.answers import AnswerError, FailureKind
-from shared.llm.streamed import ENDLESS_CHARACTERS, Streamed
+from shared.llm.provider import ENDLESS_CHARACTERS, Streamed
 
 
 def chunk(finish: str | None = None, **delta: Any) -> str:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field, ValidationError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.llm.chat import ChatAnswer, ToolCall, assistant_message
+from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import arguments_of, call_repairs, understood
 from shared.tools import Arguments, Json, StateTool

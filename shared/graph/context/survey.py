@@ -1,10 +1,8 @@
-"""What the context is made of: questions whose cost is bounded, however large the graph has grown.
+"""The survey of the graph in `<graph_context>`."""
 
-What rests on retracted pages alone is not shown; only the counts know of it.
-"""
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -19,20 +17,30 @@ from sqlalchemy import (
     true,
     union_all,
 )
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.graph.context.listed import MOST
-from shared.graph.scope import OWNED, Scope
-from shared.graph.standing import is_supported
-from shared.graph.types import MAX_TYPES
-from shared.store.direct import Direct
-from shared.store.round_trip import Asked
-from shared.store.tables import (
-    GraphEdge,
-    GraphEdgeType,
-    GraphNode,
-    GraphNodeType,
+from shared.database.statements import Asked, Direct, RoundTrip
+from shared.database.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.context import history, recent
+from shared.graph.context.recent import MOST, NodeFacts
+from shared.graph.prompt_format import (
+    Section,
+    ago,
+    conclusion_line,
+    edge_line,
+    fit,
+    node_line,
+    quoted,
+    short,
+    shortened,
+    utc,
 )
+from shared.graph.scope import OWNED, Scope, is_supported
+from shared.graph.types import MAX_TYPES, RESERVED_TYPES
+from shared.workflow import investigations
+from shared.workflow.iterations import CLOCK
 
 COUNT_LIMIT = 500
 """Of a type, no more nodes or edges than this are counted."""
@@ -164,3 +172,119 @@ def _at_most(rows: Select[Any], limit: int) -> ColumnElement[int]:
     """How many `rows` there are, counted up to `limit`."""
     bounded = rows.limit(limit).subquery()
     return select(func.count()).select_from(bounded).scalar_subquery()
+
+
+STALE_AFTER = timedelta(days=7)
+_NEWEST_NODES = 40
+_BEST_CONNECTED = 15
+_STALE_REGIONS = 10
+_NEWEST_EDGES = 30
+_ANALYSES = 20
+_ADVICE = 10
+_ITERATIONS_OF_QUERIES = 3
+
+
+async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_000) -> str:
+    """The block for `<graph_context>`. Costs a fixed number of bounded queries, however large the graph."""
+    trip = RoundTrip()
+    clock = trip.ask(CLOCK)
+    nodes_by_type = trip.ask(node_types(scope))
+    edges_by_type = trip.ask(edge_types(scope))
+    analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
+    advice = trip.ask(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
+    nodes = trip.ask(recent.newest_facts(scope, _NEWEST_NODES))
+    edges = trip.ask(recent.newest_edges(scope, _NEWEST_EDGES))
+    connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
+    recently = trip.ask(history.asked_lines(scope, _ITERATIONS_OF_QUERIES))
+    requests = trip.ask(investigations.open_of(scope.agent_id))
+    await trip.make(session)
+    now, node_facts, edge_facts = clock.value, nodes_by_type.value, edges_by_type.value
+    sections = [
+        Section("Node types", _node_type_lines(node_facts), rank=0, keep=30),
+        Section("Edge types", _edge_type_lines(edge_facts), rank=4, keep=20),
+        Section("Newest nodes", [_newest_line(node) for node in nodes.value], rank=5, keep=10),
+        Section(
+            "Best connected nodes",
+            [
+                f"{node_line(n.id, n.type, n.name)} ({_degree_words(n.edges)} edges)"
+                for n in connected.value
+            ],
+            rank=8,
+        ),
+        Section("Stale regions", _stale_lines(node_facts, now), rank=6, keep=5),
+        Section(
+            "Newest edges",
+            [edge_line(edge.id, edge.type, edge.source, edge.target) for edge in edges.value],
+            rank=7,
+            keep=5,
+        ),
+        Section(
+            "Analyses", [_conclusion(each, "type") for each in analyses.value], rank=1, keep=10
+        ),
+        Section("Advice", [_conclusion(each, "action") for each in advice.value], rank=9),
+        Section("Open investigation requests", history.request_lines(requests.value), rank=2),
+        Section("Recently asked", recently.value, rank=3),
+    ]
+    return fit(_header(node_facts, edge_facts, now), sections, token_budget)
+
+
+def _header(
+    node_types: Sequence[NodeTypeFacts], edge_types: Sequence[EdgeTypeFacts], now: datetime
+) -> str:
+    by_name = {each.name: each.count for each in node_types}
+    nodes = _total([each.count for each in node_types])
+    edges = _total([each.count for each in edge_types])
+    return (
+        f"As of {utc(now)}: {nodes} nodes, {edges} edges, {len(node_types)} node types, "
+        f"{len(edge_types)} edge types, {_count(by_name.get(ANALYSIS_TYPE, 0))} analyses, "
+        f"{_count(by_name.get(ADVICE_TYPE, 0))} advice."
+    )
+
+
+def _total(counts: Sequence[int]) -> str:
+    more = "+" if any(count >= COUNT_LIMIT for count in counts) else ""
+    return f"{sum(counts)}{more}"
+
+
+def _count(count: int) -> str:
+    return _total([count])
+
+
+def _degree_words(edges: int) -> str:
+    return f"{edges}+" if edges >= DEGREE_LIMIT else str(edges)
+
+
+def _node_type_lines(types: Sequence[NodeTypeFacts]) -> list[str]:
+    return [
+        f"- {each.name}: {short(each.description)} ({_count(each.count)} nodes)" for each in types
+    ]
+
+
+def _edge_type_lines(types: Sequence[EdgeTypeFacts]) -> list[str]:
+    return [
+        f"- {each.name}: {short(each.description)} ({_count(each.count)} edges)" for each in types
+    ]
+
+
+def _newest_line(node: NodeFacts) -> str:
+    line = node_line(node.id, node.type, node.name, shortened(node.properties))
+    return f"{line}  (updated {utc(node.updated_at)})"
+
+
+def _stale_lines(types: Sequence[NodeTypeFacts], now: datetime) -> list[str]:
+    regions = sorted(
+        (each.newest_at, each.name, each)
+        for each in types
+        if each.newest_at is not None
+        and each.name not in RESERVED_TYPES
+        and now - each.newest_at > STALE_AFTER
+    )
+    return [
+        f"- {_count(each.count)} {each.name} nodes, last touched {ago(now - touched)}, "
+        f"for instance [node:{each.newest_id}] {quoted(each.newest_name or '')}"
+        for touched, _, each in regions[:_STALE_REGIONS]
+    ]
+
+
+def _conclusion(node: NodeFacts, word: str) -> str:
+    return conclusion_line(node.id, node.properties[word], node.name, node.properties["summary"])

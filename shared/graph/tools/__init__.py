@@ -2,19 +2,22 @@
 
 from typing import Any
 
-from shared.graph.doubles import LIKENESS
-from shared.graph.meaning import Meaning
+from shared.graph.entity_resolution.candidates import LIKENESS
+from shared.graph.retrieval import Meaning
 from shared.graph.scope import Scope
-from shared.graph.tools.build import (
+from shared.graph.tools.conclusion_tools import (
+    add_agent_advice_node,
+    add_agent_analysis_node,
+    request_investigation,
+)
+from shared.graph.tools.read_tools import list_edge_types, list_node_types, query_graph
+from shared.graph.tools.write_tools import (
     add_graph_edge,
     add_graph_node,
     create_edge_type,
     create_node_type,
+    tie_analysis,
 )
-from shared.graph.tools.conclude import add_agent_advice_node, add_agent_analysis_node
-from shared.graph.tools.look import list_edge_types, list_node_types, query_graph
-from shared.graph.tools.request import request_investigation
-from shared.graph.tools.tie import tie_analysis
 from shared.graph.validation import Validators
 from shared.tools import StateTool
 

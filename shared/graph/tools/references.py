@@ -8,12 +8,13 @@ from uuid import UUID
 from pydantic import BeforeValidator
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import naming, query
-from shared.graph.lines import quoted
+from shared.database.statements import Direct, Row
+from shared.graph.entity_resolution import normalization
+from shared.graph.prompt_format import quoted
+from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_SQL, Scope
 from shared.graph.types import UnknownTypeError
-from shared.graph.values import normal_name
-from shared.store.direct import Direct, Row
+from shared.graph.validation import normal_name
 from shared.tools import UNDERSTOOD, Json, ToolRefusalError
 
 T = TypeVar("T")
@@ -102,9 +103,11 @@ def with_understood(result: Json, understood: Sequence[str]) -> Json:
 
 async def _named(session: AsyncSession, scope: Scope, name: str) -> list[Row]:
     """The nodes that are called `name` exactly; else those known by it in another spelling, or as an alias."""
-    keys = sorted({naming.read(name, kind).key for kind in ("", "Topic")})
+    keys = sorted({normalization.read(name, kind).key for kind in ("", "Topic")})
     rows = await _NAMED.rows(session, {**scope.bound, "called": name, "keys": keys})
-    meant = [row for row in rows if row.key is None or row.key == naming.read(name, row.type).key]
+    meant = [
+        row for row in rows if row.key is None or row.key == normalization.read(name, row.type).key
+    ]
     exact = {row.id: row for row in meant if row.is_exact}
     return list((exact or {row.id: row for row in meant}).values())
 

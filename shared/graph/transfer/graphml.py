@@ -12,8 +12,8 @@ from typing import Any, Final
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
-from shared.graph.proof.rows import EdgeRow, NodeRow
-from shared.graph.transfer.content import Content, ThingTold
+from shared.graph.provenance.integrity import EdgeRow, NodeRow
+from shared.graph.transfer.exporter import Content, ThingTold
 from shared.graph.types import EdgeType, NodeType
 
 NAMESPACE: Final = "http://graphml.graphdrawing.org/xmlns"

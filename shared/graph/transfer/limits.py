@@ -6,19 +6,30 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from shared.graph.sources import LONGEST_URL_BYTES
-from shared.graph.transfer.lines import (
-    Content,
+from shared.graph.provenance.sources import LONGEST_URL_BYTES
+from shared.graph.transfer.exporter import (
+    ContentLine,
     EdgeLine,
     EdgeTypeLine,
     NodeLine,
     NodeTypeLine,
     SourceLine,
 )
-from shared.graph.type_names import RESERVED_TYPES, refuse_edge_type_name, refuse_node_type_name
-from shared.graph.types import MAX_TYPES, SYSTEM, folded_description, refuse_bad_justification
-from shared.graph.validation import refuse_bad_schema
-from shared.graph.values import MAX_NAME_CHARACTERS, refuse_large, refuse_unstorable
+from shared.graph.types import (
+    MAX_TYPES,
+    RESERVED_TYPES,
+    SYSTEM,
+    folded_description,
+    refuse_bad_justification,
+    refuse_edge_type_name,
+    refuse_node_type_name,
+)
+from shared.graph.validation import (
+    MAX_NAME_CHARACTERS,
+    refuse_bad_schema,
+    refuse_large,
+    refuse_unstorable,
+)
 from shared.tools import ToolRefusalError
 
 LARGEST_INTEGER: Final = 10**309
@@ -34,7 +45,7 @@ class Limits:
         self._node_types: set[str] = set()
         self._edge_types: set[str] = set()
 
-    def refuse(self, line: Content) -> None:
+    def refuse(self, line: ContentLine) -> None:
         """Raises ToolRefusalError, in words, where the tools could not have written the line."""
         _refuse_moments(line)
         match line:

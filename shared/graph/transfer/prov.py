@@ -9,11 +9,10 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from shared.graph.proof.rows import EdgeRow, NodeRow
-from shared.graph.transfer.content import Content, SourceTold, StepTold, ThingTold
-from shared.graph.verify.checks import Spanned, cited_by, is_conclusion
-from shared.graph.verify.faults import link_of
-from shared.store.tables import Agent
+from shared.database.tables import Agent
+from shared.graph.provenance.integrity import EdgeRow, NodeRow
+from shared.graph.transfer.exporter import Content, SourceTold, StepTold, ThingTold
+from shared.graph.verification.checks import Spanned, cited_by, is_conclusion, link_of
 
 _MOMENT: Final = {"@type": "xsd:dateTime"}
 _THING: Final = {"@type": "@id"}

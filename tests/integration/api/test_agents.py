@@ -6,8 +6,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.api.asking import MISSION, assert_problem, client_of, created
 from tests.support.api.rows import an_iteration
 

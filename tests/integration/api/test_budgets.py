@@ -8,11 +8,12 @@ import httpx
 import pytest
 from sqlalchemy import func, insert, select, update
 
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Interaction, Iteration, Step
+from shared.enums import CallKind, Phase
 from shared.runtime.settings import Settings
-from shared.store import ids, iterations
-from shared.store.database import Database
-from shared.store.tables import Agent, Call, Interaction, Iteration, Step
-from shared.store.words import CallKind, Phase
+from shared.workflow import iterations
 from tests.support.api.asking import assert_problem, client_of, created
 from tests.support.api.rows import an_iteration, row_of
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from cli.errors import BadInputError, CommandError
 from cli.main import build_app
+from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.api.full import AGENT, SAID, Full, full_agent
 from tests.support.api.serving import served
 from tests.support.api.signed_in import token_of

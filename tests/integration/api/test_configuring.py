@@ -6,11 +6,11 @@ import httpx
 import pytest
 
 from services.api.app import build
-from shared.graph import seed_types
+from shared.database.engine import Database
+from shared.enums import PROMPTED, AgentStatus
+from shared.graph import system_types
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.words import PROMPTED, AgentStatus
 from tests.support.actors import running, told
 from tests.support.api.asking import MISSION, assert_problem, client_of, created, stranger_to
 from tests.support.api.rows import row_of
@@ -25,7 +25,7 @@ async def ready(api: httpx.AsyncClient, database: Database, **wanted: Any) -> di
     async with database.transaction() as session:
         row = await session.merge(await row_of(database, "Lithium"))
         await make_ready(session, row)
-        await seed_types.ensure(session, row.id)
+        await system_types.ensure(session, row.id)
     return agent
 
 
@@ -196,7 +196,7 @@ async def test_what_is_ordered_is_told_at_once_and_the_story_can_be_read(
         return bool(app.state.hints._bus.is_connected)
 
     async with (
-        running(sandbox_settings, ["concierge"]),
+        running(sandbox_settings, ["assistant"]),
         app.router.lifespan_context(app),
         stranger_to(app, auth=SignedIn(sandbox_settings, None)) as client,
     ):

@@ -8,13 +8,13 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from shared.database.engine import Database
+from shared.database.tables import Delivery, WebhookSecret
+from shared.notifications import deliveries, destinations
 from shared.runtime.settings import Settings
-from shared.store import deliveries, destinations
-from shared.store.database import Database
-from shared.store.tables import Delivery, WebhookSecret
 from tests.support.api.asking import assert_problem, client_of, created
 from tests.support.api.rows import row_of
-from tests.support.courier.rows import make_items
+from tests.support.notifier.rows import make_items
 
 URL = "https://hooks.example.org/vigil"
 MAIL: dict[str, Any] = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "vigil@example.org"}

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from shared.store.database import Database
+from shared.database.engine import Database
 from tests.support.api.asking import assert_problem, created
 from tests.support.api.full import AGENT, Full, full_agent
 from tests.support.api.rows import an_iteration

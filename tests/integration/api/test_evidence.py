@@ -7,8 +7,8 @@ import httpx
 import pytest
 from sqlalchemy import func, update
 
-from shared.store.database import Database
-from shared.store.tables import Source
+from shared.database.engine import Database
+from shared.database.tables import Source
 from tests.support.api.asking import assert_problem
 from tests.support.api.full import AGENT, Full, full_agent
 

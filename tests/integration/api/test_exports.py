@@ -10,10 +10,10 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from services.api.exports import MOST_AT_ONCE, ExportResponse, Exports, Format
+from shared.database.engine import Database
+from shared.database.tables import Agent
 from shared.errors import TransientError
 from shared.graph.scope import Scope
-from shared.store.database import Database
-from shared.store.tables import Agent
 from tests.support.api.asking import assert_problem
 from tests.support.api.full import AGENT, Full, full_agent
 from tests.support.api.rows import forget_pages, row_of

@@ -5,7 +5,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from shared.store.database import Database
+from shared.database.engine import Database
 from tests.support.api.asking import assert_problem
 from tests.support.api.full import AGENT, PLAN, SAID, Full, full_agent
 

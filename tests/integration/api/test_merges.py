@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
+from shared.database.engine import Database
 from shared.graph import nodes
-from shared.graph.grounds import Ground
+from shared.graph.provenance.evidence import Ground
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
-from shared.store.database import Database
 from tests.support.api.asking import assert_problem
 from tests.support.api.full import AGENT, Full, full_agent
 from tests.support.api.rows import row_of

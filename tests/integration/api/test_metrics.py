@@ -5,12 +5,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from services.api.app import build
+from services.api.queries import operations
+from services.api.queries.operations import State
+from shared.database.engine import Database
+from shared.enums import AccessScope
 from shared.errors import TransientError
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.reading import state
-from shared.store.reading.state import State
-from shared.store.words import AccessScope
 from tests.support.api.asking import assert_problem, client_of, stranger_to
 from tests.support.api.away import NOBODY_LISTENS
 from tests.support.api.full import AGENT, full_agent
@@ -91,7 +91,7 @@ async def test_where_the_state_cannot_be_read_it_tells_of_itself(
         raise TransientError("PostgreSQL: it went away")
 
     await api.get("/agents")
-    monkeypatch.setattr(state, "of_installation", away)
+    monkeypatch.setattr(operations, "of_installation", away)
     found = await samples(api)
     assert value(found, "vigil_database_up") == 0
     labels = {"method": "GET", "route": "/agents", "status": "200"}

@@ -7,9 +7,9 @@ import httpx
 import pytest
 from sqlalchemy import func, select, text
 
+from shared.database.engine import Database
+from shared.database.tables import IdempotencyKey
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import IdempotencyKey
 from tests.support.api.asking import MISSION, assert_problem, client_of
 
 

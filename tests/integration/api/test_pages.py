@@ -8,8 +8,8 @@ import httpx
 import pytest
 from sqlalchemy import insert, text
 
-from shared.store.database import Database
-from shared.store.tables import GraphNode
+from shared.database.engine import Database
+from shared.database.tables import GraphNode
 from tests.support.api.asking import assert_problem, created
 from tests.support.api.full import AGENT, Full, full_agent
 

@@ -7,17 +7,17 @@ import httpx
 import pytest
 from sqlalchemy import delete, update
 
+from services.api.queries import costs, iterations, transcripts
+from services.api.queries.costs import Asked
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, GraphNodeType
 from shared.graph import nodes
-from shared.graph.grounds import Ground
+from shared.graph.provenance.evidence import Ground
+from shared.graph.provenance.sources import keep_pages
 from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
-from shared.store.database import Database
-from shared.store.iterations import Started
-from shared.store.reading import cost_tables, costs, outlines, runs, superseded
-from shared.store.reading.cost_shapes import CostTotals
-from shared.store.reading.costs import Asked
-from shared.store.tables import Agent, Call, GraphNodeType
+from shared.schemas.costs import CostTotals
+from shared.workflow.iterations import Started
 from tests.support.api.full import AGENT, SAID, end, full_agent, spoken
 from tests.support.api.rows import row_of
 from tests.support.making import make_agent, make_iteration
@@ -28,8 +28,8 @@ ROOT = "http://127.0.0.1"
 async def test_each_result_stands_beside_its_call(database: Database) -> None:
     agent, run_id = await _spoken(database)
     async with database.transaction() as session:
-        asked, answered = await runs.said(session, agent.owner_id, run_id) or []
-        assert await runs.said(session, uuid4(), run_id) is None
+        asked, answered = await transcripts.said(session, agent.owner_id, run_id) or []
+        assert await transcripts.said(session, uuid4(), run_id) is None
     (use,) = asked.tool_uses
     assert (use.name, use.result, use.has_ended) == ("tavilySearch", {"results": []}, True)
     assert use.spent is not None
@@ -43,7 +43,7 @@ async def test_what_has_expired_is_told_and_the_rest_is_kept(
     async with database.transaction() as session:
         await session.execute(delete(Call).where(Call.agent_id == agent.id))
     async with database.transaction() as session:
-        asked, answered = await runs.said(session, agent.owner_id, run_id) or []
+        asked, answered = await transcripts.said(session, agent.owner_id, run_id) or []
     assert not asked.is_kept
     assert not answered.is_kept
     assert [(each.name, each.result) for each in asked.tool_uses] == [
@@ -58,8 +58,8 @@ async def test_what_has_expired_is_told_and_the_rest_is_kept(
 async def test_an_outline_tells_what_each_run_cost(database: Database) -> None:
     agent, run_id = await _spoken(database)
     async with database.transaction() as session:
-        found = await outlines.numbered(session, agent.owner_id, agent.id, 1)
-        assert await outlines.numbered(session, uuid4(), agent.id, 1) is None
+        found = await iterations.numbered_outlines(session, agent.owner_id, agent.id, 1)
+        assert await iterations.numbered_outlines(session, uuid4(), agent.id, 1) is None
     assert found is not None
     (run,) = found.runs
     assert (run.id, run.event_count, run.spent.calls, run.spent.input_tokens) == (run_id, 4, 3, 14)
@@ -75,9 +75,9 @@ async def test_cost_tables_add_up_to_what_costs_tells(database: Database, by: An
             update(Call).where(Call.model.is_not(None)).values(cost_usd="0.00000123", sendings=1)
         )
     async with database.transaction() as session:
-        tables = await cost_tables.of_owner(session, agent.owner_id, Asked())
-        told = await costs.of_owner(session, agent.owner_id, Asked(by=by), is_operator=False)
-        others = await cost_tables.of_owner(session, uuid4(), Asked())
+        tables = await costs.owner_cost_tables(session, agent.owner_id, Asked())
+        told = await costs.owner_costs(session, agent.owner_id, Asked(by=by), is_operator=False)
+        others = await costs.owner_cost_tables(session, uuid4(), Asked())
     assert _sums(tables.totals) == _sums(told.totals)
     rows = {row.key: _sums(row) for row in tables.by[by] if row.calls}
     assert rows == {group.key: _sums(group) for group in told.groups}
@@ -96,8 +96,8 @@ async def test_what_a_later_page_tells_otherwise_supersedes(database: Database) 
     again = await _visit(database, agent, tonnes=7, year=2025)
     async with database.transaction() as session:
         of = session, agent.owner_id, agent.id
-        assert await superseded.in_iteration(*of, first, most=9) == []
-        (found,) = await superseded.in_iteration(*of, again, most=9)
+        assert await iterations.in_iteration(*of, first, most=9) == []
+        (found,) = await iterations.in_iteration(*of, again, most=9)
     assert (found.kind, found.name, found.property) == ("node", "Halden Cells", "tonnes")
     assert (found.before, found.after) == (5, 7)
 

@@ -5,10 +5,10 @@ from uuid import uuid4
 import httpx
 from sqlalchemy import update
 
+from shared.database.engine import Database
+from shared.database.tables import Step
+from shared.enums import StepStatus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Step
-from shared.store.words import StepStatus
 from tests.support.actors import ended_iteration, running
 from tests.support.api.asking import assert_problem, created
 from tests.support.api.rows import advise, an_iteration, row_of

@@ -5,10 +5,10 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from shared.database.engine import Database
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.api.asking import assert_problem
 from tests.support.api.full import AGENT, Full, full_agent
 from tests.support.api.rows import forget_pages, row_of

@@ -28,10 +28,9 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
-from services.api.credential import BEARER
-from services.api.origin import OWN
+from services.api.auth.middleware import BEARER, OWN
+from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.api.around import ADDRESS, Around, around
 from tests.support.api.full import Full, full_agent
 from tests.support.api.serving import served

@@ -11,14 +11,14 @@ from sqlalchemy import event
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from services.api.app import build
-from services.api.attempts import ValidityCheck
-from services.api.door import MOST_BAD_ATTEMPTS, MOST_OF_CREDENTIAL
+from services.api.auth.middleware import MOST_BAD_ATTEMPTS, MOST_OF_CREDENTIAL, ValidityCheck
+from shared.accounts import credentials
+from shared.accounts.secrets import new_secret, new_token
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.enums import AccessScope
 from shared.errors import TransientError
 from shared.runtime.settings import Settings
-from shared.store import agents, sign_in, users
-from shared.store.database import Database
-from shared.store.secrets import new_secret, new_token
-from shared.store.words import AccessScope
 from tests.support.api.asking import assert_problem, stranger_to
 from tests.support.api.signed_in import made_token
 from tests.support.attacks.pages import OWN_PAGE
@@ -64,7 +64,7 @@ async def test_a_valid_link_opens_among_bad_ones_of_its_address(
     app: FastAPI, database: Database
 ) -> None:
     async with database.transaction() as session:
-        made = await sign_in.create_link(session, await agents.ensure_user(session, "anna"))
+        made = await credentials.create_link(session, await agents.ensure_user(session, "anna"))
     async with from_anywhere(app, headers=OWN_PAGE) as client:
         answers = [
             (await client.post("/sign-in/link", params={"secret": new_secret()})).status_code
@@ -80,16 +80,16 @@ async def test_a_credential_that_becomes_valid_passes_however_often_it_was_refus
 ) -> None:
     token = await token_of(database)
     async with database.transaction() as session:
-        anna = await users.find(session, "anna")
+        anna = await credentials.find(session, "anna")
         assert anna is not None
-        await users.set_disabled(session, anna.id, disabled=True)
+        await credentials.set_disabled(session, anna.id, disabled=True)
     async with from_anywhere(app, headers=bearer(token)) as client:
         asked = (client.get("/me") for _ in range(2 * MOST_OF_CREDENTIAL))
         answers = [answer.status_code for answer in await asyncio.gather(*asked)]
         assert answers.count(401) == MOST_BAD_ATTEMPTS
         assert answers.count(429) == len(answers) - MOST_BAD_ATTEMPTS
         async with database.transaction() as session:
-            await users.set_disabled(session, anna.id, disabled=False)
+            await credentials.set_disabled(session, anna.id, disabled=False)
         assert (await client.get("/me")).status_code == 200
 
 
@@ -157,5 +157,5 @@ async def test_while_postgres_is_away_every_waiting_check_is_told(database: Data
     check = ValidityCheck(database, away)
     found = await asyncio.gather(*map(check.is_valid, [b"1", b"2"]), return_exceptions=True)
     assert [type(each) for each in found] == [TransientError, TransientError]
-    check = ValidityCheck(database, sign_in.find_valid_links)
+    check = ValidityCheck(database, credentials.find_valid_links)
     assert await asyncio.gather(*map(check.is_valid, [b"1", b"2", b"1"])) == [False] * 3

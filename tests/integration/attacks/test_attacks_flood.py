@@ -14,10 +14,10 @@ from sqlalchemy import event
 from structlog.testing import capture_logs
 
 from services.api.app import build
-from services.api.attempts import LOOKUP_SECONDS, MOST_ADDRESSES, MOST_KNOWN, Attempts, Known
+from services.api.auth.middleware import LOOKUP_SECONDS, MOST_ADDRESSES, MOST_KNOWN, Attempts, Known
+from shared.accounts.secrets import new_secret, new_token
+from shared.enums import AccessScope
 from shared.runtime.settings import Settings
-from shared.store.secrets import new_secret, new_token
-from shared.store.words import AccessScope
 from tests.support.api.asking import stranger_to
 from tests.support.attacks.world import SECRETS, World, made_world
 

@@ -13,8 +13,8 @@ import h11
 import pytest
 
 from bench.api_process import ApiProcess
-from shared.store import users
-from shared.store.words import AccessScope
+from shared.accounts import credentials
+from shared.enums import AccessScope
 from tests.conftest import cloned
 from tests.support.attack_mode import MODE, in_full
 from tests.support.attacks.fuzzing import STRANGER, Request, Requests, operations
@@ -139,7 +139,7 @@ async def target(
         world = await made_world(url)
         operator = await person(world.database, world.app, "chief")
         async with world.database.transaction() as session:
-            await users.ensure_owner(session, "chief")
+            await credentials.ensure_owner(session, "chief")
         token = await world.token("chief", tuple(AccessScope))
         operator = replace(operator, token=token)
         settings = world.settings.model_copy(update={"nats_url": nats_url, "owner": "chief"})

@@ -14,8 +14,8 @@ from typing import Final
 import httpx
 import pytest
 
+from shared.enums import AccessScope
 from shared.runtime.settings import Settings
-from shared.store.words import AccessScope
 from tests.support.api.signed_in import token_of
 from tests.support.attacks.process import Attacked, attacked
 

@@ -8,9 +8,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from shared.store import users
-from shared.store.tables import IdempotencyKey
-from shared.store.words import AccessScope
+from shared.accounts import credentials
+from shared.database.tables import IdempotencyKey
+from shared.enums import AccessScope
 from tests.support.api.asking import MISSION, assert_problem
 from tests.support.attacks.routes import ENDLESS, Route, guarded
 from tests.support.attacks.world import Person, World, from_anywhere, person
@@ -165,9 +165,9 @@ async def test_what_a_removed_user_made_once_replays_to_no_heir(world: World) ->
         assert "idempotency-replayed" not in answer.headers
         made.append(answer.json()["id"])
         async with world.database.transaction() as session:
-            mortal = await users.find(session, "mortal")
+            mortal = await credentials.find(session, "mortal")
             assert mortal is not None
-            await users.remove(session, mortal.id)
+            await credentials.remove(session, mortal.id)
             assert await session.get(IdempotencyKey, (mortal.id, "of-the-dead")) is None
     assert made[0] != made[1]
 
@@ -217,7 +217,7 @@ def bearer_of(token: str) -> dict[str, str]:
 
 async def _operator(world: World) -> dict[str, str]:
     async with world.database.transaction() as session:
-        await users.ensure_owner(session, "chief")
+        await credentials.ensure_owner(session, "chief")
     return bearer_of(await world.token("chief", tuple(AccessScope)))
 
 

@@ -9,10 +9,10 @@ import httpx
 import pytest
 from sqlalchemy import delete, update
 
-from shared.store import users
-from shared.store.secrets import digest_of, new_token
-from shared.store.tables import ApiToken, User
-from shared.store.words import AccessScope
+from shared.accounts import credentials
+from shared.accounts.secrets import digest_of, new_token
+from shared.database.tables import ApiToken, User
+from shared.enums import AccessScope
 from tests.support.api.asking import assert_problem
 from tests.support.attacks.routes import (
     ENDLESS,
@@ -217,7 +217,7 @@ async def test_only_an_operators_own_credential_operates(world: World) -> None:
     operators = [route for route in guarded() if route.is_operated]
     assert len(operators) >= 5
     async with world.database.transaction() as session:
-        await users.ensure_owner(session, "chief")
+        await credentials.ensure_owner(session, "chief")
     for user, scopes in (("victim", tuple(AccessScope)), ("chief", READ_WRITE)):
         token = await world.token(user, scopes)
         before = await world.state()
@@ -229,7 +229,7 @@ async def test_only_an_operators_own_credential_operates(world: World) -> None:
 
 async def test_who_is_no_operator_any_more_has_no_operators_token(world: World) -> None:
     async with world.database.transaction() as session:
-        await users.ensure_owner(session, "once")
+        await credentials.ensure_owner(session, "once")
     token = await world.token("once", tuple(AccessScope))
     async with from_anywhere(world.app, headers={"authorization": f"Bearer {token}"}) as client:
         assert (await client.get("/users")).status_code == 200
@@ -242,7 +242,7 @@ async def test_who_is_no_operator_any_more_has_no_operators_token(world: World) 
 
 async def test_a_token_makes_none_that_may_more(world: World) -> None:
     async with world.database.transaction() as session:
-        await users.ensure_owner(session, "chief")
+        await credentials.ensure_owner(session, "chief")
     writes = await world.token("chief", [AccessScope.WRITE])
     async with from_anywhere(world.app, headers={"authorization": f"Bearer {writes}"}) as client:
         for scopes in (["read"], ["operator"], ["write", "operator"]):
@@ -264,7 +264,7 @@ def without(text: str, values: dict[str, str]) -> str:
 
 async def _kill(world: World, kind: str, user: str) -> None:
     async with world.database.transaction() as session:
-        found = await users.find(session, user)
+        found = await credentials.find(session, user)
         assert found is not None
         own = ApiToken.user_id == found.id
         match kind:
@@ -274,6 +274,6 @@ async def _kill(world: World, kind: str, user: str) -> None:
                 long_ago = ApiToken.created_at - timedelta(days=1)
                 await session.execute(update(ApiToken).where(own).values(expires_at=long_ago))
             case "disabled":
-                await users.set_disabled(session, found.id, disabled=True)
+                await credentials.set_disabled(session, found.id, disabled=True)
             case "removed":
-                await users.remove(session, found.id)
+                await credentials.remove(session, found.id)

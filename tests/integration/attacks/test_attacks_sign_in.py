@@ -14,13 +14,14 @@ from sqlalchemy import func, select, update
 from structlog.testing import capture_logs
 
 from services.api.app import build
-from services.api.invitation import MOST_OF_ADDRESS, MOST_OF_STRANGERS
+from services.api.auth.sign_in_links import MOST_OF_ADDRESS, MOST_OF_STRANGERS
+from shared.accounts import credentials
+from shared.accounts.credentials import IDLE_LIFETIME, MOST_LINKS
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.database.tables import BrowserSession, SignInLink, User
+from shared.enums import AccessScope
 from shared.runtime.settings import Settings
-from shared.store import agents, sign_in, users
-from shared.store.database import Database
-from shared.store.sign_in import IDLE_LIFETIME, MOST_LINKS
-from shared.store.tables import BrowserSession, SignInLink, User
-from shared.store.words import AccessScope
 from tests.conftest import cloned
 from tests.support.api.asking import assert_problem
 from tests.support.api.signed_in import session_cookie, token_of
@@ -121,7 +122,7 @@ async def test_a_dead_link_lets_nobody_in(
 ) -> None:
     secret = await link_for(browser)
     async with database.transaction() as session:
-        anna = await users.find(session, "anna")
+        anna = await credentials.find(session, "anna")
         assert anna is not None
         if why == "expired":
             passed = SignInLink.created_at - timedelta(seconds=1)
@@ -130,7 +131,7 @@ async def test_a_dead_link_lets_nobody_in(
             # By another hand than the api's, which takes the links away as well.
             await session.execute(update(User).values(disabled_at=func.clock_timestamp()))
         else:
-            await users.remove(session, anna.id)
+            await credentials.remove(session, anna.id)
     assert (await entered(browser, secret)).status_code == 410
     assert await count(database, BrowserSession) == 0
 
@@ -138,8 +139,8 @@ async def test_a_dead_link_lets_nobody_in(
 async def test_nobody_learns_who_there_is(browser: httpx.AsyncClient, database: Database) -> None:
     await link_for(browser)
     async with database.transaction() as session:
-        made = await users.create(session, name="gone", email=None, operator=False)
-        await users.set_disabled(session, made.id, disabled=True)
+        made = await credentials.create_user(session, name="gone", email=None, operator=False)
+        await credentials.set_disabled(session, made.id, disabled=True)
     answers = []
     for user in ("anna", "nobody", "gone", "anna@example.org", "' or true --"):
         async with from_anywhere(browser._transport.app) as other:  # type: ignore[attr-defined]  # the same application
@@ -152,7 +153,9 @@ async def test_links_go_by_mail_where_the_server_says_and_never_where_the_reques
     database_url: str, database: Database
 ) -> None:
     async with database.transaction() as session:
-        await users.create(session, name="anna", email="Anna@example.org", operator=False)
+        await credentials.create_user(
+            session, name="anna", email="Anna@example.org", operator=False
+        )
     async with open_postbox() as box:
         settings = Settings(
             database_url=database_url,
@@ -264,7 +267,9 @@ async def test_one_address_is_sent_few_links_by_whatever_name_it_asks(
     database: Database, browser: httpx.AsyncClient
 ) -> None:
     async with database.transaction() as session:
-        made = await users.create(session, name="bert", email="b@example.org", operator=False)
+        made = await credentials.create_user(
+            session, name="bert", email="b@example.org", operator=False
+        )
     for name in ("bert", "b@example.org", "B@EXAMPLE.ORG", str(made.id), str(made.id).upper()):
         for _ in range(MOST_OF_ADDRESS):
             await browser.post("/sign-in", json={"user": name})
@@ -285,11 +290,11 @@ async def test_the_newest_links_of_a_user_are_kept(database: Database) -> None:
     made = []
     for _ in range(MOST_LINKS + 5):
         async with database.transaction() as session:
-            made.append((await sign_in.create_link(session, anna))[1])
+            made.append((await credentials.create_link(session, anna))[1])
     assert await count(database, SignInLink) == MOST_LINKS
     async with database.transaction() as session:
-        assert await sign_in.open_session(session, made[4], "a browser") is None
-        assert await sign_in.open_session(session, made[5], "a browser") is not None
+        assert await credentials.open_session(session, made[4], "a browser") is None
+        assert await credentials.open_session(session, made[5], "a browser") is not None
 
 
 async def test_one_address_asks_for_few_links(browser: httpx.AsyncClient) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from fastapi.routing import APIRoute
 
-from services.api.window import app as window
-from services.api.window.headers import OF_PAGES
+from services.api.web import app as window
+from services.api.web.rendering import OF_PAGES
 from tests.support.attacks.pages import FOREIGN
 from tests.support.attacks.world import Person, World, from_anywhere
 

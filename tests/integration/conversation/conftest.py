@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from shared.database.engine import Database
+from shared.database.tables import Agent
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Agent
 from tests.support.actors import running
 from tests.support.api.rows import advise
 from tests.support.conversation.talking import Talk
@@ -25,6 +25,6 @@ async def agent(database: Database) -> Agent:
 
 @pytest.fixture
 async def talk(sandbox_settings: Settings, agent: Agent, bus: Bus) -> AsyncIterator[Talk]:
-    """With an agent whose concierge and api are at work."""
-    async with serving(sandbox_settings) as api, running(sandbox_settings, ["concierge"]):
+    """With an agent whose assistant and api are at work."""
+    async with serving(sandbox_settings) as api, running(sandbox_settings, ["assistant"]):
         yield Talk(api, str(agent.id))

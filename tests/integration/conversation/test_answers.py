@@ -6,10 +6,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select
 
+from shared.database.engine import Database
+from shared.database.tables import Agent, GraphNode
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Agent, GraphNode
 from tests.support.actors import running
 from tests.support.api.asking import assert_problem
 from tests.support.conversation.conversing import LONG_ANSWER, PHASE, call, says
@@ -75,7 +75,7 @@ async def test_an_api_that_is_started_again_goes_on_where_it_was(
 ) -> None:
     levers.script(says(content=LONG_ANSWER))
     levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 1.5})
-    async with running(sandbox_settings, ["concierge"]):
+    async with running(sandbox_settings, ["assistant"]):
         async with serving(sandbox_settings) as api:
             answer_id = (await Talk(api, str(agent.id)).says("Tell me all"))["answer"]["id"]
             heard = await Talk(api, str(agent.id)).hears(answer_id, characters=1)
@@ -152,7 +152,7 @@ async def test_an_answer_made_in_the_background_comes_when_it_is_whole(
 ) -> None:
     levers.script(says(content=LONG_ANSWER))
     settings = sandbox_settings.model_copy(update={"model_api": "background"})
-    async with serving(settings) as api, running(settings, ["concierge"]):
+    async with serving(settings) as api, running(settings, ["assistant"]):
         talk = Talk(api, str(agent.id))
         heard = await talk.hears((await talk.says("Tell me all"))["answer"]["id"])
     assert heard.text == LONG_ANSWER

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from shared.database.tables import Agent
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.tables import Agent
 from tests.support.actors import running
 from tests.support.conversation.conversing import LONG_ANSWER, PHASE, says
 from tests.support.conversation.talking import Talk, completed
@@ -87,7 +87,7 @@ async def test_it_reads_on_by_itself_when_the_api_is_back(
 ) -> None:
     levers.script(says(content=LONG_ANSWER))
     levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 2})
-    async with running(sandbox_settings, ["concierge"]):
+    async with running(sandbox_settings, ["assistant"]):
         async with serving(sandbox_settings) as api:
             port = int(api.url.rpartition(":")[2])
             process = await begun(Talk(api, str(agent.id)), "chat", str(agent.id), "Tell me all")

@@ -1,4 +1,4 @@
-"""The concierge is killed wherever it can be: the answer is made all the same, once, and paid for as is said of it."""
+"""The assistant is killed wherever it can be: the answer is made all the same, once, and paid for as is said of it."""
 
 import asyncio
 import signal
@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from shared.crash_points import CrashPoint
+from shared.database.engine import Database
+from shared.database.tables import Agent, Conversation, Memory
+from shared.failpoints import CrashPoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Agent, Conversation, Memory
 from tests.support.actors import running
 from tests.support.conversation.conversing import (
     LONG_ANSWER,
     PHASE,
     all_ended,
-    concierge_process,
+    assistant_process,
     says,
     steps_of_talk,
 )
@@ -42,11 +42,11 @@ def hasty(sandbox_settings: Settings) -> Settings:
 async def killed_at(
     settings: Settings, directory: Path, talk: Talk, question: str, point: CrashPoint, skip: int = 0
 ) -> str:
-    """Says it to a concierge that dies there; gives the answer's id."""
+    """Says it to an assistant that dies there; gives the answer's id."""
     for number in range(skip):
         (directory / f"{point}.skip{number}").touch()
     (directory / point).write_text("SIGKILL")
-    async with concierge_process(settings, directory) as process:
+    async with assistant_process(settings, directory) as process:
         answer_id = str((await talk.says(question))["answer"]["id"])
         assert await asyncio.wait_for(process.wait(), 30) == -signal.SIGKILL
     return answer_id
@@ -83,7 +83,7 @@ async def test_an_answer_survives(
     async with serving(hasty) as api:
         talk = Talk(api, str(agent.id))
         answer_id = await killed_at(hasty, tmp_path, talk, WISH, point, skip)
-        async with running(hasty, ["scheduler", "concierge"]):
+        async with running(hasty, ["scheduler", "assistant"]):
             heard = await talk.hears(answer_id)
             await until(partial(all_ended, database), what="the step to end")
     assert heard.names[-1] == "complete"
@@ -111,11 +111,11 @@ async def test_killed_in_the_middle_of_its_words_it_goes_on_or_says_that_it_begi
     levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 60})
     async with serving(hasty) as api:
         talk = Talk(api, str(agent.id))
-        async with concierge_process(hasty, tmp_path):
+        async with assistant_process(hasty, tmp_path):
             answer_id = (await talk.says("Tell me all"))["answer"]["id"]
             heard = await talk.hears(answer_id, characters=1)
         assert isinstance(heard, Heard)
-        async with running(hasty, ["scheduler", "concierge"]):
+        async with running(hasty, ["scheduler", "assistant"]):
             await talk.hears(answer_id, heard)
     assert heard.text == second
     assert heard.names.count("restart") == text_changes
@@ -141,7 +141,7 @@ async def test_a_summary_that_was_paid_for_is_not_made_again(
         assert (await talk.message(answer_id))["status"] == "complete", "before the summary"
         async with database.transaction() as session:
             assert await session.scalar(select(Conversation.summarized_turns)) == 0
-        async with running(terse, ["scheduler", "concierge"]):
+        async with running(terse, ["scheduler", "assistant"]):
             await until(partial(all_ended, database), what="the step to end")
     async with database.transaction() as session:
         conversation = (await session.scalars(select(Conversation))).one()

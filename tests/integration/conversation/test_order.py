@@ -2,10 +2,10 @@
 
 import httpx
 
+from shared.database.engine import Database
+from shared.database.tables import Agent
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Agent
 from tests.support.actors import running
 from tests.support.api.asking import assert_problem
 from tests.support.conversation.conversing import PHASE, steps_of_talk

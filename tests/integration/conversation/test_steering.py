@@ -5,12 +5,12 @@ from uuid import uuid4
 
 from sqlalchemy import select, update
 
+from shared.agents import memories
+from shared.database.engine import Database
+from shared.database.tables import Agent, Conversation, Interaction, Memory, Message
+from shared.enums import MemoryKind, Phase
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import memories
-from shared.store.database import Database
-from shared.store.tables import Agent, Conversation, Interaction, Memory, Message
-from shared.store.words import MemoryKind, Phase
 from tests.support.actors import ended_iteration, running
 from tests.support.api.asking import assert_problem
 from tests.support.conversation.conversing import all_ended, call, says, tool_results
@@ -100,7 +100,7 @@ async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
 ) -> None:
     terse = sandbox_settings.model_copy(update={"conversation_tokens": 120})
     questions = [f"What are you doing, for the {number}. time?" for number in range(1, 6)]
-    async with serving(terse) as api, running(terse, ["concierge"]):
+    async with serving(terse) as api, running(terse, ["assistant"]):
         talk = Talk(api, str(agent.id))
         for question in questions:
             await talk.hears((await talk.says(question))["answer"]["id"])

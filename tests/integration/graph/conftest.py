@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.store.database import Database
+from shared.database.engine import Database
 from tests.support.graph.doubled import Doubled
 from tests.support.graph.world import World, make_world
 

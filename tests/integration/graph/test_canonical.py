@@ -8,10 +8,7 @@ from uuid import uuid4
 
 from sqlalchemy import select, update
 
-from shared.graph import conclusions, edges
-from shared.graph.scope import Scope
-from shared.graph.type_names import RESERVED_TYPES
-from shared.store.tables import (
+from shared.database.tables import (
     Evidence,
     GraphEdge,
     GraphEdgeType,
@@ -20,7 +17,11 @@ from shared.store.tables import (
     Iteration,
     Source,
 )
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph import edges
+from shared.graph.conclusions import conclusions
+from shared.graph.scope import Scope
+from shared.graph.types import RESERVED_TYPES
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.world import GROUNDS, PAGE, World

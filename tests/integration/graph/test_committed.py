@@ -5,12 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from shared.graph import concluded, conclusions, seed_types
+from services.api.queries import notifications
+from shared.database.tables import GraphNode, GraphNodeType
+from shared.enums import ADVICE_TYPE
+from shared.graph import system_types
+from shared.graph.conclusions import conclusions, queries
 from shared.graph.types import node_type
-from shared.store.reading import inbox
-from shared.store.reading.page import Wanted
-from shared.store.tables import GraphNode, GraphNodeType
-from shared.store.words import ADVICE_TYPE
+from shared.schemas.base import Wanted
 from shared.tools import ToolRefusalError
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.world import World
@@ -54,8 +55,10 @@ async def _set(world: World, **properties: object) -> None:
 async def _read(world: World) -> tuple[dict[str, object], dict[str, object]]:
     """As it is told of the conclusion, and of the inbox item."""
     async with world.database.transaction() as session:
-        (advice,) = (await concluded.page(session, world.scope, ADVICE_TYPE, Wanted())).items
-        (item,) = (await inbox.of_owner(session, world.scope.owner_id, Wanted())).items
+        (advice,) = (await queries.page(session, world.scope, ADVICE_TYPE, Wanted())).items
+        (item,) = (
+            await notifications.inbox_of_owner(session, world.scope.owner_id, Wanted())
+        ).items
     return advice.model_dump(), item.model_dump()
 
 
@@ -101,6 +104,6 @@ async def test_types_of_an_older_version_are_brought_up_to_date(world: World) ->
             .where(GraphNodeType.name == ADVICE_TYPE)
             .values(properties_schema={"type": "object"})
         )
-        await seed_types.ensure(session, world.scope.agent_id)
+        await system_types.ensure(session, world.scope.agent_id)
         brought = await node_type(session, world.scope, ADVICE_TYPE)
     assert "invalidation" in brought.properties_schema["properties"]

@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import concluded, conclusions, read
+from services.api.queries import graph
+from shared.database import ids
+from shared.database.tables import Conversation, GraphNode, InboxItem, Message
+from shared.enums import ANALYSIS_TYPE
+from shared.graph.conclusions import conclusions, queries
 from shared.graph.scope import Scope
-from shared.store import ids
-from shared.store.reading.page import Wanted
-from shared.store.reading.shapes import ConclusionView
-from shared.store.tables import Conversation, GraphNode, InboxItem, Message
-from shared.store.words import ANALYSIS_TYPE
+from shared.schemas.base import ConclusionView, Wanted
 from shared.tools import ToolRefusalError
 from tests.support.committing import COMMITTED
 from tests.support.graph.world import World
@@ -45,7 +45,7 @@ async def _advice(world: World, content: str, name: str = "Wait") -> UUID:
 
 
 async def _analyses(session: AsyncSession, scope: Scope) -> list[ConclusionView]:
-    return (await concluded.page(session, scope, ANALYSIS_TYPE, Wanted())).items
+    return (await queries.page(session, scope, ANALYSIS_TYPE, Wanted())).items
 
 
 async def _rows(world: World, table: type) -> int:
@@ -70,7 +70,7 @@ async def test_an_analysis_is_written_with_what_it_cites(world: World) -> None:
 
 async def _type_schema(world: World, name: str) -> dict[str, object]:
     async with world.database.transaction() as session:
-        listed = (await read.types(session, world.scope)).nodes
+        listed = (await graph.types(session, world.scope)).nodes
     return next(each.properties_schema for each in listed if each.name == name)
 
 

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
-from shared.graph import conclusions, context
-from shared.graph.layout import CHARACTERS_PER_TOKEN
+from shared.graph import context
+from shared.graph.conclusions import conclusions
+from shared.graph.prompt_format import CHARACTERS_PER_TOKEN
 from tests.support.committing import COMMITTED
 from tests.support.graph.world import World
 from tests.support.sent import listened

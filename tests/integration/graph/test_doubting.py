@@ -10,13 +10,12 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import doubts
-from shared.graph.alike import NODES
-from shared.graph.claimed import claimed_of
-from shared.store import ids
-from shared.store.database import Database
-from shared.store.tables import Doubt, Source
-from shared.store.words import ANALYSIS_TYPE
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import Doubt, Source
+from shared.enums import ANALYSIS_TYPE
+from shared.graph.projection import NODES, claimed_of
+from shared.graph.retraction import doubts
 from tests.support.graph.library import Library
 from tests.support.graph.world import World
 from tests.support.locked import is_waited_for

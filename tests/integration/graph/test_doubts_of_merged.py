@@ -7,8 +7,8 @@ from typing import Final
 import pytest
 from sqlalchemy import select
 
-from shared.graph import merging
-from shared.store.tables import Doubt
+from shared.database.tables import Doubt
+from shared.graph import entity_resolution
 from tests.support.graph.doubled import merge_nodes, undo_merge
 from tests.support.graph.library import Library
 from tests.support.graph.world import World
@@ -40,7 +40,7 @@ async def test_what_is_merged_while_its_doubts_are_weighed_stays_in_doubt(
     await library.retract(OLD)
     await library.says(OTHER, {"population": 3}, node_id=gone)
     async with world.database.transaction() as session:
-        await merging.merge(
+        await entity_resolution.merge(
             session,
             world.scope,
             kept_id=kept,

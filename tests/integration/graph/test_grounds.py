@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.errors import TransientError
-from shared.graph import edges, grounds, nodes, retracting
-from shared.graph.grounds import Found, Ground
-from shared.graph.proof import seals
-from shared.graph.refolding import work_off
+from shared.graph import edges, nodes
+from shared.graph.provenance import evidence as grounds
+from shared.graph.provenance import integrity
+from shared.graph.provenance.evidence import Found, Ground
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import work_off
 from shared.graph.scope import Scope
-from shared.graph.writing import Added
-from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.graph.upsert import Added
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.world import COUNTRY, GROUNDS, World
 
@@ -81,7 +83,7 @@ async def test_a_quote_is_kept_as_the_bytes_it_stands_in(ghana: World) -> None:
     assert page[capital.first_byte : capital.end_byte] == b"Its capital is Accra; the cedi"
     assert people.claims == {**COUNTRY, "population": 33}
     assert capital.claims == {"capital": "Accra"}
-    assert capital.quote_sha256 == seals.sha256("Its capital is Accra; the cedi")
+    assert capital.quote_sha256 == integrity.sha256("Its capital is Accra; the cedi")
     assert {people.as_of, capital.as_of} == {datetime(2024, 5, 1, tzinfo=UTC)}
 
 
@@ -93,7 +95,7 @@ async def test_all_that_is_written_is_sealed(ghana: World) -> None:
     async with ghana.database.transaction() as session:
         node = await session.get_one(GraphNode, added.id)
         source = (await session.scalars(select(Source).where(Source.url == URL))).one()
-    assert node.seal == seals.of_node(
+    assert node.seal == integrity.of_node(
         node_id=node.id,
         agent_id=node.agent_id,
         type_name="Country",
@@ -103,7 +105,7 @@ async def test_all_that_is_written_is_sealed(ghana: World) -> None:
     )
     for row in rows:
         assert row.source_id == source.id
-        assert row.seal == seals.of_evidence(
+        assert row.seal == integrity.of_evidence(
             evidence_id=row.id,
             thing_id=node.id,
             **{
@@ -196,7 +198,7 @@ async def test_a_page_that_is_retracted_while_it_is_quoted_is_seen(
     async def found_and_retracted(*given: Any) -> list[Found]:
         found = await look_up(*given)
         async with ghana.database.transaction() as session:
-            await retracting.retract(session, ghana.scope, URL, "It was made up")
+            await retractions.retract(session, ghana.scope, URL, "It was made up")
         await work_off(ghana.database)
         return found
 
@@ -265,7 +267,7 @@ async def test_an_edge_rests_on_quotes_too(ghana: World) -> None:
     async with ghana.database.transaction() as session:
         edge = await session.get_one(GraphEdge, bare.id)
     assert edge.properties == {"length_km": 1098}
-    assert edge.seal == seals.of_edge(
+    assert edge.seal == integrity.of_edge(
         edge_id=edge.id,
         agent_id=edge.agent_id,
         type_name="borders",

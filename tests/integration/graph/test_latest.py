@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from shared.graph import conclusions, latest
+from services.api.queries import conclusions as latest
+from shared.graph.conclusions import conclusions
 from tests.support.committing import COMMITTED
 from tests.support.graph.world import World
 

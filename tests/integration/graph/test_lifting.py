@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 from sqlalchemy import select
 
-from shared.graph.lifting import lift
-from shared.store.database import Database
-from shared.store.tables import Doubt
+from shared.database.engine import Database
+from shared.database.tables import Doubt
+from shared.graph.retraction.propagation import lift
 from tests.support.graph.library import Library
 from tests.support.graph.world import World
 

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from sqlalchemy import update
 
-from shared.graph import query
-from shared.graph.around import FEWEST_A_NODE
-from shared.graph.lines import utc
-from shared.store.tables import GraphEdge, Source
+from shared.database.tables import GraphEdge, Source
+from shared.graph.prompt_format import utc
+from shared.graph.retrieval import query
+from shared.graph.retrieval.traversal import FEWEST_A_NODE
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.doubled import Doubled, merge_nodes
 from tests.support.graph.evidence_rows import EPOCH, make_evidence, make_source

@@ -10,10 +10,12 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import names, nodes, retracting
-from shared.graph.refolding import work_off
-from shared.graph.writing import Added
-from shared.store.tables import Evidence, GraphName, GraphNode
+from shared.database.tables import Evidence, GraphName, GraphNode
+from shared.graph import nodes
+from shared.graph.entity_resolution import aliases
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import work_off
+from shared.graph.upsert import Added
 from tests.support.graph.world import COUNTRY, GROUNDS, PAGE, World
 from tests.support.waiting import until
 
@@ -44,7 +46,7 @@ async def _added(world: World, name: str, **asked: Any) -> Added:
 
 async def _called(world: World, node_id: UUID) -> list[str]:
     async with world.database.transaction() as session:
-        return await names.of_node(session, world.scope, node_id)
+        return await aliases.of_node(session, world.scope, node_id)
 
 
 async def _count(world: World, table: type[GraphNode | GraphName | Evidence]) -> int:
@@ -67,7 +69,7 @@ async def _behind(
 ) -> AsyncIterator[tuple[AsyncSession, "asyncio.Task[Added]"]]:
     """Who takes the name `first` and has not committed it, and who adds `name`, has looked for it, and waits."""
     async with world.database.transaction() as session:
-        await names.settle(session, world.scope, [names.Called("Company", first)])
+        await aliases.settle(session, world.scope, [aliases.Called("Company", first)])
         adding = asyncio.create_task(_added(world, name, **asked))
         await until(lambda: _waiting(world), what="the second to wait for the first's name")
         yield session, adding
@@ -120,7 +122,7 @@ async def test_a_page_that_is_retracted_while_its_evidence_is_being_written_is_s
     """The statement that writes has begun, and sees the page as it was; whoever follows the retraction up waits for it."""
     async with _behind(companies, "Nvidia", name="NVIDIA Corp.") as (session, adding):
         async with companies.database.transaction() as other:
-            await retracting.retract(other, companies.scope, PAGE["url"], "made up")
+            await retractions.retract(other, companies.scope, PAGE["url"], "made up")
         work = asyncio.create_task(work_off(companies.database))
         await until(lambda: _two_wait_or_done(companies, work), what="the worker to wait")
         await session.rollback()

@@ -6,15 +6,17 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select, update
 
-from shared.graph import cited, conclusions, context, merging, names, query
-from shared.graph.citations import Citation, Kind
-from shared.graph.merging import MergeRefusedError
-from shared.graph.merging.rows import EDGES, NODES
-from shared.graph.moves import current_ids
-from shared.store import leases
-from shared.store.tables import Step
-from shared.store.words import StepStatus
+from shared.database.tables import Step
+from shared.enums import StepStatus
+from shared.graph import context, entity_resolution
+from shared.graph.conclusions import citation_index, conclusions
+from shared.graph.conclusions.citations import Citation, Kind
+from shared.graph.entity_resolution import MergeRefusedError, aliases
+from shared.graph.entity_resolution.merge import EDGES, NODES
+from shared.graph.entity_resolution.redirects import current_ids
+from shared.graph.retrieval import query
 from shared.tools import ToolRefusalError
+from shared.workflow import leases
 from tests.support.committing import SURE
 from tests.support.graph.doubled import (
     Doubled,
@@ -70,7 +72,7 @@ async def test_what_is_cited_under_a_gone_id_is_found(world: World, doubled: Dou
             session, world.scope, [doubled.gone, doubled.to_ghana, doubled.ghana]
         )
         assert moved == {doubled.gone: doubled.kept, doubled.to_ghana: edge_to_ghana}
-        named = await cited.named(session, world.scope, wanted)
+        named = await citation_index.named(session, world.scope, wanted)
         assert [named[each].name for each in wanted] == ["Ivory Coast", "Ivory Coast → Ghana"]
         analysis = await conclusions.add_analysis(
             session,
@@ -91,7 +93,7 @@ async def test_what_is_cited_under_a_gone_id_is_found(world: World, doubled: Dou
     assert await world.edge(doubled.gone, doubled.ghana) == edge_to_ghana
     await undo_merge(world, made.id)
     async with world.database.transaction() as session:
-        named = await cited.named(session, world.scope, wanted)
+        named = await citation_index.named(session, world.scope, wanted)
         assert [named[each].name for each in wanted] == ["Côte d’Ivoire", "Côte d’Ivoire → Ghana"]
         assert (await session.scalar(select(NODES.c.id).where(NODES.c.id == analysis))) == analysis
 
@@ -120,7 +122,7 @@ async def test_what_cannot_be_one_is_refused(world: World, stranger: World) -> N
             await merge_nodes(world, kept, gone)
     async with world.database.transaction() as session:
         for kept, gone in ((ghana, theirs), (theirs, ghana)):
-            made = await merging.merge(
+            made = await entity_resolution.merge(
                 session,
                 world.scope,
                 kept_id=kept,
@@ -153,7 +155,7 @@ async def test_a_merge_beside_writers_loses_nothing_and_holds_up_nobody(
     await merge_nodes(world, doubled.kept, doubled.gone)
     await assert_sealed(world)
     async with world.database.transaction() as session:
-        told = await names.of_node(session, world.scope, doubled.kept)
+        told = await aliases.of_node(session, world.scope, doubled.kept)
     assert told == ["Ivory Coast", "Côte d’Ivoire"]
 
 
@@ -175,5 +177,5 @@ async def test_what_a_running_step_has_made_is_merged_while_it_writes_on(world: 
     ):
         made = await merge_nodes(world, kept, gone)
         await undo_merge(world, made.id)
-        await names.settle(session, made_by.scope, [names.Called("Country", "Togo")])
+        await aliases.settle(session, made_by.scope, [aliases.Called("Country", "Togo")])
         await session.rollback()

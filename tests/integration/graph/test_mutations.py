@@ -9,9 +9,8 @@ from uuid import UUID
 
 from sqlalchemy import delete, select, update
 
-from shared.graph.verify.told import verification
-from shared.graph.verify.walk import walk
-from shared.store.tables import Evidence, Source
+from shared.database.tables import Evidence, Source
+from shared.graph.verification.verifier import verification, walk
 from tests.support.graph.chance import Chance
 from tests.support.graph.doubled import merge_nodes
 from tests.support.graph.library import Library

@@ -7,10 +7,12 @@ from uuid import UUID
 import pytest
 from sqlalchemy import delete, func, select
 
-from shared.graph import backfill, doubles, names, nodes, pairs, tools
-from shared.graph.doubles import LIKENESS
-from shared.store.reading.page import Wanted
-from shared.store.tables import GraphName, GraphNode
+from services.api.queries import entity_resolution
+from shared.database.tables import GraphName, GraphNode
+from shared.graph import backfill, nodes, tools
+from shared.graph.entity_resolution import aliases, candidates
+from shared.graph.entity_resolution.candidates import LIKENESS
+from shared.schemas.base import Wanted
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.world import COUNTRY, GROUNDS, PAGE, World
 
@@ -34,7 +36,7 @@ async def _add(world: World, name: str, **asked: Any) -> UUID:
 
 async def _called(world: World, node_id: UUID) -> list[str]:
     async with world.database.transaction() as session:
-        return await names.of_node(session, world.scope, node_id)
+        return await aliases.of_node(session, world.scope, node_id)
 
 
 async def _count(world: World, table: type[GraphName] | type[GraphNode]) -> int:
@@ -120,7 +122,7 @@ async def test_names_of_older_nodes_are_taken_once_and_doubles_among_them_told(
     assert await backfill.take_names(companies.database) == 0
     assert await _add(companies, "Nvidia") == min(first, other)
     async with companies.database.transaction() as session:
-        page = await pairs.page(session, companies.scope, Wanted())
+        page = await entity_resolution.pairs_page(session, companies.scope, Wanted())
     assert [({pair.node.id, pair.other.id}, pair.likeness) for pair in page.items] == [
         ({first, other}, 1.0)
     ]
@@ -190,11 +192,11 @@ async def test_at_most_five_are_told_the_likest_first(companies: World) -> None:
     for end in ("ing", "er", "e", "es", "ery", "i"):
         await _add(companies, f"Halden Batteri{end}")
     async with companies.database.transaction() as session:
-        found = await doubles.likely(
+        found = await candidates.likely(
             session, companies.scope, "Company", "halden batterien", LIKENESS - 0.1
         )
     told = [each.likeness for each in found]
-    assert len(told) == doubles.MOST
+    assert len(told) == candidates.MOST
     assert told == sorted(told, reverse=True)
 
 

@@ -9,9 +9,11 @@ import pytest
 
 from bench.graph.filling import Filled, fill
 from bench.graph.measuring import Measured, measure
-from shared.graph import context, counting, query
+from services.api.queries import graph
+from shared.database.engine import Database
+from shared.graph import context
 from shared.graph.context import resolve
-from shared.store.database import Database
+from shared.graph.retrieval import query
 from tests.conftest import cloned
 from tests.support.engines import Postgres
 from tests.support.sent import Sent, listened
@@ -139,7 +141,7 @@ async def test_the_context_goes_through_no_table(full: tuple[str, Filled]) -> No
     with listened() as sent:
         async with database.transaction() as session:
             text = await context.build(session, filled.scope)
-            await counting.by_type(session, filled.scope)
+            await graph.by_type(session, filled.scope)
             await resolve(session, filled.scope, filled.names[:3])
             await context.describe_nodes(session, filled.scope, [filled.hub])
     await database.close()

@@ -12,10 +12,10 @@ from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
 from cli.main import build_app
-from shared.graph import retracting
-from shared.graph.refolding import work_off
+from shared.database.tables import Source
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import work_off
 from shared.runtime.settings import Settings
-from shared.store.tables import Source
 from tests.support.api.serving import served
 from tests.support.api.signed_in import token_of
 from tests.support.graph.proven import Proven, prove
@@ -92,7 +92,7 @@ async def test_what_is_in_doubt_is_told_and_breaks_nothing(
     page, why = "https://a.example/ghana", "made up [red]here[/]"
     await proven.says("https://b.example/census", "Ghana now counts", "border", {})
     async with proven.world.database.transaction() as session:
-        await retracting.retract(session, proven.scope, page, why)
+        await retractions.retract(session, proven.scope, page, why)
     await work_off(proven.world.database)
     told = await vigil(api, "verify", proven.nodes["Growth"])
     assert told.exit_code == 0, told.output

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from shared.graph import query
+from shared.graph.retrieval import query
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.world import World
 

@@ -5,10 +5,13 @@ from uuid import uuid4
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from shared.graph import concluded, conclusions, context, nodes, pages, query, read, types
+from services.api.queries import graph
+from shared.enums import ADVICE_TYPE
+from shared.graph import context, nodes, types
+from shared.graph.conclusions import conclusions, queries
+from shared.graph.retrieval import query
 from shared.graph.scope import Scope
-from shared.store.reading.page import Wanted
-from shared.store.words import ADVICE_TYPE
+from shared.schemas.base import Wanted
 from shared.tools import ToolRefusalError
 from tests.support.committing import SURE
 from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, GROUNDS, World
@@ -27,14 +30,14 @@ async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
             content=f"[node:{ghana}]",
             **SURE,
         )
-        counted = await read.counts(session, world.scope)
-        newest = await read.nodes(session, world.scope, limit=2)
-        countries = await read.nodes(session, world.scope, type_name="Country")
-        edges = await read.edges(session, world.scope)
-        listed = await read.types(session, world.scope)
-        one = await pages.node(session, world.scope, togo)
-        no_advice = await concluded.page(session, world.scope, ADVICE_TYPE, Wanted())
-    assert counted == read.Counts(nodes=4, edges=2, analyses=1, advice=0)
+        counted = await graph.counts(session, world.scope)
+        newest = await graph.nodes(session, world.scope, limit=2)
+        countries = await graph.nodes(session, world.scope, type_name="Country")
+        edges = await graph.edges(session, world.scope)
+        listed = await graph.types(session, world.scope)
+        one = await graph.node(session, world.scope, togo)
+        no_advice = await queries.page(session, world.scope, ADVICE_TYPE, Wanted())
+    assert counted == graph.Counts(nodes=4, edges=2, analyses=1, advice=0)
     assert [each.id for each in newest] == [analysis, benin]
     assert [each.name for each in countries] == ["Benin", "Togo", "Ghana"]
     assert [(each.id, each.source_name, each.target_name) for each in edges] == [
@@ -51,8 +54,8 @@ async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
 async def test_limits_that_make_no_sense_do_no_harm(world: World) -> None:
     await world.node("Ghana")
     async with world.database.transaction() as session:
-        assert await read.nodes(session, world.scope, limit=-1) == []
-        assert len(await read.nodes(session, world.scope, limit=10**9)) == 1
+        assert await graph.nodes(session, world.scope, limit=-1) == []
+        assert len(await graph.nodes(session, world.scope, limit=10**9)) == 1
 
 
 async def test_whoever_does_not_own_the_agent_sees_nothing_and_writes_nothing(
@@ -62,11 +65,11 @@ async def test_whoever_does_not_own_the_agent_sees_nothing_and_writes_nothing(
     await world.edge(ghana, togo)
     intruder = Scope(owner_id=stranger.scope.owner_id, agent_id=world.scope.agent_id)
     async with world.database.transaction() as session:
-        assert await read.counts(session, intruder) == read.Counts(0, 0, 0, 0)
-        assert await read.nodes(session, intruder) == []
-        assert await read.edges(session, intruder) == []
-        assert await read.types(session, intruder) == read.Types([], [])
-        assert await pages.node(session, intruder, ghana) is None
+        assert await graph.counts(session, intruder) == graph.Counts(0, 0, 0, 0)
+        assert await graph.nodes(session, intruder) == []
+        assert await graph.edges(session, intruder) == []
+        assert await graph.types(session, intruder) == graph.Types([], [])
+        assert await graph.node(session, intruder, ghana) is None
         assert (await query.query(session, intruder, neighbours=True))["nodes"] == []
         assert "0 nodes, 0 edges, 0 node types" in await context.build(session, intruder)
         assert await context.describe_nodes(session, intruder, [ghana]) == ""
@@ -98,6 +101,6 @@ async def test_whoever_does_not_own_the_agent_sees_nothing_and_writes_nothing(
 async def test_an_agents_other_agents_are_other_agents_too(world: World, stranger: World) -> None:
     theirs = await stranger.node("Mali")
     async with world.database.transaction() as session:
-        assert await pages.node(session, world.scope, theirs) is None
-        assert await pages.node(session, world.scope, uuid4()) is None
-        assert (await read.counts(session, world.scope)).nodes == 0
+        assert await graph.node(session, world.scope, theirs) is None
+        assert await graph.node(session, world.scope, uuid4()) is None
+        assert (await graph.counts(session, world.scope)).nodes == 0

@@ -5,8 +5,10 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import delete, select
 
-from shared.graph import context, query, retracting
-from shared.store.tables import Citation, Retraction, Source
+from shared.database.tables import Citation, Retraction, Source
+from shared.graph import context
+from shared.graph.retraction import retractions
+from shared.graph.retrieval import query
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.evidence_rows import make_source
 from tests.support.graph.library import Library
@@ -220,8 +222,8 @@ async def test_what_was_never_read_cannot_be_retracted(library: Library, strange
             (stranger.scope, OLD),
             (stranger.scope, str(source)),
         ):
-            with pytest.raises(retracting.NoSuchSourceError):
-                await retracting.retract(session, scope, reference, "because")
+            with pytest.raises(retractions.NoSuchSourceError):
+                await retractions.retract(session, scope, reference, "because")
         assert (await session.scalars(select(Retraction))).all() == []
 
 
@@ -229,4 +231,4 @@ async def test_another_owner_restores_nothing(library: Library, stranger: World)
     await _versions(library)
     made = await library.retract(OLD)
     async with library.world.database.transaction() as session:
-        assert not await retracting.restore(session, stranger.scope, made)
+        assert not await retractions.restore(session, stranger.scope, made)

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select, text
 
-from shared.graph.refolding import work_off
-from shared.store.database import Database
-from shared.store.reading import retractions
-from shared.store.tables import RetractedSource, Retraction
+from services.api.queries import provenance
+from shared.database.engine import Database
+from shared.database.tables import RetractedSource, Retraction
+from shared.graph.retraction.propagation import work_off
 from tests.support.graph.library import Library
 from tests.support.graph.world import make_world
 from tests.support.waiting import until
@@ -56,7 +56,7 @@ async def _is_done(library: Library) -> bool:
 async def _left(library: Library, made: UUID) -> int:
     scope = library.world.scope
     async with library.world.database.transaction() as session:
-        found = await retractions.find(session, scope.owner_id, scope.agent_id, made)
+        found = await provenance.find(session, scope.owner_id, scope.agent_id, made)
         assert found is not None
         return found.left
 

@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from shared.graph.proof.fold import Claim, folded
-from shared.graph.proof.shaken import shaken_by
-from shared.store.database import Database
-from shared.store.tables import Citation, Evidence, GraphEdge, GraphNode, Source
+from shared.database.engine import Database
+from shared.database.tables import Citation, Evidence, GraphEdge, GraphNode, Source
+from shared.graph.provenance.claims import Claim, folded
+from shared.graph.retraction.doubts import shaken_by
 from tests.support.graph.library import Library
 from tests.support.graph.world import make_world
 

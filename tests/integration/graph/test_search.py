@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shared.graph import query
-from shared.store import ids
-from shared.store.tables import Evidence, Source
+from shared.database import ids
+from shared.database.tables import Evidence, Source
+from shared.graph.retrieval import query
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.world import World
 

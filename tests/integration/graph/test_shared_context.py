@@ -9,20 +9,20 @@ import pytest
 from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.api.queries import transcripts as reading
+from shared.database.engine import Database
+from shared.database.tables import Agent, Context, Interaction, Iteration, Step
+from shared.enums import Phase, StepKind
 from shared.errors import TransientError
 from shared.graph import context
-from shared.graph.context import shared as sharing
+from shared.graph.context import cache as sharing
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
-from shared.llm.phase import Model, PhaseRun
-from shared.runtime.model import model_of
+from shared.llm.phase_run import Model, PhaseRun
+from shared.runtime.providers import model_of
 from shared.runtime.settings import Settings
-from shared.store import iterations, leases
-from shared.store.database import Database
-from shared.store.leases import Claimed, Lease
-from shared.store.reading import interactions as reading
-from shared.store.tables import Agent, Context, Interaction, Iteration, Step
-from shared.store.words import Phase, StepKind
+from shared.workflow import iterations, leases
+from shared.workflow.leases import Claimed, Lease
 from tests.support.graph.world import World, make_world
 from tests.support.making import make_agent, make_iteration
 
@@ -238,7 +238,7 @@ async def test_readers_are_told_the_words(plan: Plan, counting: Counting) -> Non
         stored = await session.scalars(select(Interaction.request).order_by(Interaction.created_at))
         assert ["survey 1" in str(request) for request in stored] == [False, False, False]
         order = {step.id: step.index for step in plan.steps.values()}
-        of_iteration = await reading.of_iteration(session, plan.iteration.id, order)
+        of_iteration = await reading.interactions_of_iteration(session, plan.iteration.id, order)
         of_step = await reading.of_step(session, query.id)
         alone = [await reading.find(session, plan.agent.owner_id, each.id) for each in of_iteration]
     said = [each.request["messages"][0]["content"] for each in of_iteration]

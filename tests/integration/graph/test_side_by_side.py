@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import func, select
 
-from shared.graph import names, nodes
-from shared.graph.names import Called
-from shared.store.database import Database
-from shared.store.tables import GraphName, GraphNode
+from shared.database.engine import Database
+from shared.database.tables import GraphName, GraphNode
+from shared.graph import nodes
+from shared.graph.entity_resolution import aliases
+from shared.graph.entity_resolution.aliases import Called
 from tests.support.graph.world import COUNTRY, GROUNDS, World
 
 WRITERS = 16
@@ -74,7 +75,7 @@ def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[
 async def _write(world: World, database: Database, batch: Sequence[Called]) -> int:
     """How many of them were new."""
     async with database.transaction() as session:
-        known = await names.settle(session, world.scope, batch)
+        known = await aliases.settle(session, world.scope, batch)
         by_id = {each.node_id: each for each in known}
         created = 0
         for node_id in sorted(by_id):

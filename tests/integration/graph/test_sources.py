@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from shared.graph.proof import seals
+from shared.database.tables import Source
+from shared.graph.provenance import integrity
+from shared.graph.provenance.sources import keep_pages, pages_at, recent_urls
 from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages, pages_at, recent_urls
-from shared.store.tables import Source
 from shared.tools import Json
 from tests.support.graph.world import PAGE, World
 from tests.support.sent import listened
@@ -36,8 +36,8 @@ async def test_a_page_is_kept_as_it_came_and_sealed(world: World) -> None:
     await world.read(page(text, published_date="2024-05-01"))
     (source,) = await kept(world)
     assert (source.text, source.title, source.published) == (text, "Lithium today", MAY)
-    assert source.sha256 == seals.sha256(text)
-    assert source.seal == seals.of_source(
+    assert source.sha256 == integrity.sha256(text)
+    assert source.seal == integrity.of_source(
         source_id=source.id,
         agent_id=world.scope.agent_id,
         url=URL,

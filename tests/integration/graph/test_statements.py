@@ -11,8 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.graph import writing
 from bench.graph.filling import Filled, fill
+from shared.database.engine import Database
 from shared.graph.validation import Validators
-from shared.store.database import Database
 from tests.conftest import cloned
 from tests.support.engines import Postgres
 from tests.support.sent import listened

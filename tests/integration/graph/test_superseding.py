@@ -7,12 +7,12 @@ from itertools import permutations
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.graph.grounds import Ground
+from shared.database.tables import Evidence, GraphNode, Source
 from shared.graph.nodes import add
-from shared.graph.proof import seals
-from shared.graph.refold import refold_node
-from shared.graph.writing import Added
-from shared.store.tables import Evidence, GraphNode, Source
+from shared.graph.projection import refold_node
+from shared.graph.provenance import integrity
+from shared.graph.provenance.evidence import Ground
+from shared.graph.upsert import Added
 from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.world import World, make_world
 
@@ -154,7 +154,7 @@ async def test_of_many_that_write_one_node_at_once_none_is_lost(counting: World)
     async with counting.database.transaction() as session:
         ids = list(await session.scalars(select(Evidence.id)))
     assert len(ids) == len(YEARS)
-    assert after.seal == seals.of_node(
+    assert after.seal == integrity.of_node(
         node_id=after.id,
         agent_id=after.agent_id,
         type_name="Country",

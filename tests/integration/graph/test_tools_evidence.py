@@ -8,9 +8,10 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import func, select
 
-from shared.graph import conclusions, tools
-from shared.graph.proof import seals
-from shared.store.tables import Evidence, GraphEdge, GraphNode
+from shared.database.tables import Evidence, GraphEdge, GraphNode
+from shared.graph import tools
+from shared.graph.conclusions import conclusions
+from shared.graph.provenance import integrity
 from shared.tools import Json, ToolRefusalError
 from tests.support.committing import SURE
 from tests.support.graph.tooling import EVIDENCE, call, named
@@ -101,7 +102,7 @@ async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
         node = await session.get_one(GraphNode, UUID(analysis["nodeId"]))
         assert await session.scalar(select(func.count()).where(Evidence.edge_id == edge.id)) == 0
     assert edge.properties == {"share": 1, "why": "both grow"}
-    assert edge.seal == seals.of_edge(
+    assert edge.seal == integrity.of_edge(
         edge_id=edge.id,
         agent_id=edge.agent_id,
         type_name="resembles",
@@ -110,7 +111,7 @@ async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
         properties=edge.properties,
         evidence=(),
     )
-    assert node.seal == seals.of_node(
+    assert node.seal == integrity.of_node(
         node_id=node.id,
         agent_id=node.agent_id,
         type_name="AgentAnalysis",

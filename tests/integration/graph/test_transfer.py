@@ -11,14 +11,14 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import func, select
 
-from shared.graph.transfer.importing import import_graph
-from shared.graph.transfer.lines import KINDS, EdgeLine, Head, NodeLine, SourceLine
-from shared.graph.transfer.lines import line as line_of
-from shared.graph.transfer.reading import BadFileError, ExportedGraph
-from shared.graph.verify.told import verification
-from shared.store import ids
-from shared.store.tables import Agent, Base, GraphNode
-from shared.store.words import ADVICE_TYPE
+from shared.database import ids
+from shared.database.tables import Agent, Base, GraphNode
+from shared.enums import ADVICE_TYPE
+from shared.graph.transfer.exporter import KINDS, EdgeLine, Head, NodeLine, SourceLine
+from shared.graph.transfer.exporter import line as line_of
+from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
+from shared.graph.transfer.importer import import_graph
+from shared.graph.verification.verifier import verification
 from tests.support.attack_mode import in_full
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.graph.proven import Proven, prove

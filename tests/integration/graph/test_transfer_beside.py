@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from shared.graph import citing, doubts, names
+from shared.database import ids
+from shared.database.tables import GraphEdge, GraphNode, Retraction
+from shared.graph.conclusions import citation_index
+from shared.graph.entity_resolution import aliases
+from shared.graph.retraction import doubts
 from shared.graph.scope import Scope
-from shared.graph.transfer.reading import BadFileError
-from shared.store import ids
-from shared.store.tables import GraphEdge, GraphNode, Retraction
+from shared.graph.transfer.file_reader import BadFileError
 from tests.support.canonical_graph import canonical
 from tests.support.graph.doubled import Doubled, merge_nodes
 from tests.support.graph.library import Library
@@ -58,7 +60,7 @@ async def test_a_graph_goes_out_as_it_will_be_while_a_retraction_is_gone_through
 
 async def test_a_node_that_was_renamed_keeps_its_proof(proven: Proven) -> None:
     """Its id was made of the earlier spelling, and stays another than that of its name."""
-    from shared.graph.refold import refold_node
+    from shared.graph.projection import refold_node
 
     async with proven.world.database.transaction() as session:
         togo = proven.nodes["Togo"]
@@ -84,7 +86,9 @@ async def test_what_was_retracted_is_in_doubt_there_too_and_can_be_restored(
     assert await in_doubt(again.world, scope) == doubted
     async with again.world.database.transaction() as session:
         ghana = ids.node_id(scope.agent_id, "Country", "Ghana")
-        assert [each.name for each in await citing.citing(session, scope, ghana)] == ["Growth"]
+        assert [each.name for each in await citation_index.citing(session, scope, ghana)] == [
+            "Growth"
+        ]
         of_it = Retraction.agent_id == scope.agent_id
         made = (await session.scalars(select(Retraction).where(of_it))).one()
         assert (made.url, made.because) == ("https://b.example/census", "made up")
@@ -108,7 +112,7 @@ async def test_what_a_node_is_called_comes_along(world: World, doubled: Doubled)
     again = World(world.database, scope, world.validators)
     kept = ids.node_id(scope.agent_id, "Country", "Ivory Coast")
     async with world.database.transaction() as session:
-        told = await names.of_node(session, scope, kept)
+        told = await aliases.of_node(session, scope, kept)
     assert told == ["Ivory Coast", "Côte d’Ivoire"]
     assert await again.node("Côte d'Ivoire") == await again.node("IVORY COAST") == kept
 

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
-from shared.graph.transfer import graphml, json_lines, prov
-from shared.graph.transfer.content import Content
-from shared.store import ids
-from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.database import ids
+from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.graph.transfer import exporter, graphml, prov
+from shared.graph.transfer.exporter import Content
 from tests.support.graph.proven import FETCHED, Proven, prove
 from tests.support.graph.transferring import exported, imported
 from tests.support.graph.world import World
@@ -76,7 +76,7 @@ def _listed(value: str | None) -> list[str]:
 async def test_an_export_is_of_one_moment_whoever_writes_meanwhile(proven: Proven) -> None:
     pieces: list[bytes] = []
     async with proven.world.database.snapshot() as session:
-        async for piece in json_lines.written(Content(session, proven.scope)):
+        async for piece in exporter.written(Content(session, proven.scope)):
             if len(pieces) == 1:
                 later = FETCHED + timedelta(days=900)
                 claims = {"population": 1}

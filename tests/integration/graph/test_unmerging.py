@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 from sqlalchemy import update
 
-from shared.graph.merging import MergeRefusedError
-from shared.graph.merging.rows import EDGES
-from shared.graph.moves import current_ids
-from shared.store import ids
+from shared.database import ids
+from shared.graph.entity_resolution import MergeRefusedError
+from shared.graph.entity_resolution.merge import EDGES
+from shared.graph.entity_resolution.redirects import current_ids
 from tests.support.graph.doubled import Doubled, assert_sealed, merge_nodes, rows_of, undo_merge
 from tests.support.graph.said import said
 from tests.support.graph.verifying import breaks
@@ -99,7 +99,7 @@ async def test_a_page_that_is_retracted_meanwhile_stays_retracted(
     world: World, doubled: Doubled
 ) -> None:
     made = await merge_nodes(world, doubled.kept, doubled.gone)
-    from shared.store.tables import Source
+    from shared.database.tables import Source
 
     async with world.database.transaction() as session:
         at_b = update(Source).where(Source.url == "https://b")

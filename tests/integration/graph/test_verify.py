@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from shared.graph.verify.sweep import sweep
-from shared.graph.verify.told import verification
-from shared.store.reading.proof_shapes import CheckedView, FoundBreak, VerificationView
-from shared.store.tables import Evidence, GraphNode, Source
+from shared.database.tables import Evidence, GraphNode, Source
+from shared.graph.verification.verifier import sweep, verification
+from shared.schemas.provenance import CheckedView, FoundBreak, VerificationView
 from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.library import Library
 from tests.support.graph.proven import FETCHED, Proven, prove

@@ -6,8 +6,9 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select
 
-from shared.graph import edges, making, nodes, read
-from shared.store.tables import GraphEdge, GraphNode
+from services.api.queries import graph
+from shared.database.tables import GraphEdge, GraphNode
+from shared.graph import edges, nodes, upsert
 from shared.tools import ToolRefusalError
 from tests.support.graph.world import GROUNDS, World
 
@@ -120,7 +121,7 @@ async def test_what_a_node_must_not_be_is_refused_in_words(
                 properties=properties,
                 grounds=GROUNDS,
             )
-        assert (await read.counts(session, world.scope)).nodes == 0
+        assert (await graph.counts(session, world.scope)).nodes == 0
 
 
 async def test_many_writers_of_overlapping_nodes_make_each_once(world: World) -> None:
@@ -222,9 +223,9 @@ async def test_the_node_of_another_agent_is_no_such_node(world: World, stranger:
         await world.edge(theirs, ghana)
 
 
-@pytest.mark.parametrize("statement", [making.NODE, making.EDGE])
+@pytest.mark.parametrize("statement", [upsert.NODE, upsert.EDGE])
 async def test_what_is_not_there_is_not_brought_up_in_silence(world: World, statement: str) -> None:
     thing = {"id": uuid4(), "properties": {}, "seal": b""}
     async with world.database.transaction() as session:
         with pytest.raises(RuntimeError, match=f"{thing['id']} is locked"):
-            await making.bring_up(session, statement, {**world.scope.bound, **thing}, [])
+            await upsert.bring_up(session, statement, {**world.scope.bound, **thing}, [])

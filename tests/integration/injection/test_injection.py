@@ -7,25 +7,24 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import select
 
-from services.adviser.advise import Advise
-from services.analyzer.analyze import Analyze
-from services.concierge.converse import Converse
-from services.researcher.research import Research
-from shared.graph.citations import parse
-from shared.graph.type_names import RESERVED_TYPES
-from shared.graph.types import node_types
+from services.adviser.handler import Advise
+from services.analyzer.handler import Analyze
+from services.assistant.answer import Converse
+from services.researcher.handler import Research
+from shared.agents import conversations
+from shared.database.engine import Database
+from shared.database.tables import Evidence, GraphNode, Step
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
+from shared.graph.conclusions.citations import parse
+from shared.graph.types import RESERVED_TYPES, node_types
 from shared.graph.validation import Validators
-from shared.llm.phase import Model
-from shared.llm.secrecy import Secret
-from shared.runtime.model import model_of
-from shared.runtime.search import search_of
+from shared.llm.phase_run import Model
+from shared.llm.prompt_leak_guard import Secret
+from shared.runtime.providers import model_of, search_of
 from shared.runtime.settings import Settings
-from shared.search.client import SearchClient
-from shared.store import conversations, leases
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.tables import Evidence, GraphNode, Step
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
+from shared.web_search.client import SearchClient
+from shared.workflow import leases
+from shared.workflow.leases import Claimed
 from tests.support.injection.corpus import HostilePage, pages
 from tests.support.injection.victim import Victim, make_victim, prompt_of
 from tests.support.injection.web import Web

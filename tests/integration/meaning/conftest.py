@@ -2,8 +2,8 @@
 
 import pytest
 
+from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.graph.world import World, make_world
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import Seeker

@@ -2,10 +2,9 @@
 
 import pytest
 
-from services.researcher.research import Research
-from shared.runtime.model import meaning_of
-from shared.runtime.search import search_of
-from shared.store.tables import Step
+from services.researcher.handler import Research
+from shared.database.tables import Step
+from shared.runtime.providers import meaning_of, search_of
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import QUESTION, Seeker, fill
 
@@ -14,7 +13,7 @@ async def test_a_server_that_is_away_is_asked_once_in_a_phase(
     seeker: Seeker, levers: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Exception] = []
-    monkeypatch.setattr("shared.runtime.model._tell_unembedded", told.append)
+    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", told.append)
     await fill(seeker.world)
     levers.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
     levers.script(

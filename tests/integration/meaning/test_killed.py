@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from shared.crash_points import DIRECTORY, CrashPoint
+from shared import derived_events
+from shared.database.tables import Iteration, Step
+from shared.enums import StepKind, StepStatus
+from shared.failpoints import DIRECTORY, CrashPoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.store import telling
-from shared.store.tables import Iteration, Step
-from shared.store.words import StepKind, StepStatus
 from tests.support.actors import running
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import Seeker, fill
@@ -86,7 +86,7 @@ async def _asked(seeker: Seeker, bus: Bus) -> UUID:
         session.add(step)
         await session.flush()
         await session.refresh(step)
-        asked = telling.request(iteration, step)
+        asked = derived_events.request(iteration, step)
     await bus.publish(asked)
     return step_id
 

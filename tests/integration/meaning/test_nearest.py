@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
-from shared.graph.meaning import Near, nearest
-from shared.store.database import Database
-from shared.store.tables.meaning import DIMENSIONS
+from shared.database.engine import Database
+from shared.database.tables.graph import DIMENSIONS
+from shared.graph.retrieval import Near, node_search
 from tests.support.graph.world import World, make_world
 
 MANY = 600
@@ -68,7 +68,7 @@ async def test_the_index_finds_almost_all_and_nobody_elses(
         question = Near(_beside(chance, of_one), MODEL, 0.0)
         exact = await _nearest(world, question)
         with monkeypatch.context() as many:
-            many.setattr(nearest, "COMPARED", 10)
+            many.setattr(node_search, "COMPARED", 10)
             by_index = await _nearest(world, question, "enable_sort")
         assert await _owners(world, by_index) == {world.scope.agent_id}
         assert [each for each in by_index if each in exact] == [
@@ -85,7 +85,7 @@ async def test_it_is_the_index_that_is_asked_for_many(crowd: list[World]) -> Non
         await session.execute(text("set local enable_seqscan = off"))
         await session.execute(text("set local enable_sort = off"))
         plan = await session.scalars(
-            text(f"explain {nearest.OF_MANY}"),
+            text(f"explain {node_search.OF_MANY}"),
             {
                 **world.scope.bound,
                 "vector": [0.1] * DIMENSIONS,
@@ -104,7 +104,7 @@ async def _nearest(world: World, near: Near, *off: str) -> list[UUID]:
     async with world.database.transaction() as session:
         for each in off:
             await session.execute(text(f"set local {each} = off"))
-        return await nearest.nearest(session, world.scope, near)
+        return await node_search.nearest(session, world.scope, near)
 
 
 async def _owners(world: World, ids: list[UUID]) -> set[UUID]:

@@ -6,16 +6,16 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select, text
 
-from shared.crash_points import CrashPoint
-from shared.graph.meaning import due
-from shared.graph.meaning.due import SWEPT, TOGETHER
-from shared.llm.embedder import Embedded, Embedder
-from shared.store import migrate
-from shared.store.embeddings import EmbeddingRequest
-from shared.store.in_flight import InFlight
-from shared.store.tables import Agent, EmbeddingSweep, InboxItem, NodeEmbedding
-from shared.store.tables.meaning import DIMENSIONS
-from shared.store.words import ANALYSIS_TYPE
+from shared.billing.embedding_cache import EmbeddingRequest
+from shared.billing.resumable_call import InFlight
+from shared.database import migrate
+from shared.database.tables import Agent, EmbeddingSweep, InboxItem, NodeEmbedding
+from shared.database.tables.graph import DIMENSIONS
+from shared.enums import ANALYSIS_TYPE
+from shared.failpoints import CrashPoint
+from shared.graph.retrieval import embedding_backlog
+from shared.graph.retrieval.embedding_backlog import SWEPT, TOGETHER
+from shared.llm.provider import Embedded, Embedder
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import QUESTION, Seeker, fill
 from tests.support.spending import Spender, book_faults
@@ -86,7 +86,7 @@ async def test_what_fails_harms_nothing_is_tried_once_a_run_and_done_later(
     seeker: Seeker, levers: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Exception] = []
-    monkeypatch.setattr("shared.runtime.model._tell_unembedded", told.append)
+    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", told.append)
     await fill(seeker.world)
     levers.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
     await seeker.embed()
@@ -125,8 +125,8 @@ async def test_a_vector_of_another_length_is_refused_in_words(
     seeker: Seeker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Exception] = []
-    monkeypatch.setattr("shared.runtime.model._tell_unembedded", told.append)
-    monkeypatch.setattr("shared.llm.embedder.DIMENSIONS", DIMENSIONS + 1)
+    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", told.append)
+    monkeypatch.setattr("shared.llm.provider.DIMENSIONS", DIMENSIONS + 1)
     await fill(seeker.world)
     await seeker.embed()
     assert await seeker.embedded() == set()
@@ -141,7 +141,7 @@ async def test_a_worker_lost_between_answer_and_commit_costs_what_a_call_in_flig
         levers.heed_keys()
     await fill(seeker.world)
     with monkeypatch.context() as dying:
-        dying.setattr("shared.llm.phase.reach", _dies)
+        dying.setattr("shared.llm.phase_run.reach", _dies)
         with pytest.raises(_KilledError):
             await seeker.embed()
     assert (await seeker.vectors(), levers.billed()["embedding"]) == (0, 1)
@@ -155,7 +155,7 @@ async def test_what_is_committed_is_committed_with_its_vectors_and_never_asked_a
 ) -> None:
     await fill(seeker.world)
     with monkeypatch.context() as dying:
-        dying.setattr(due.Sweep, "_note", _fails)
+        dying.setattr(embedding_backlog.Sweep, "_note", _fails)
         with pytest.raises(_KilledError):
             await seeker.embed()
     [call] = await seeker.calls()

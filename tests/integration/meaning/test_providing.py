@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from shared.store import migrate, nearness
+from shared.database import migrate, pgvector
 
 WITHOUT_LIBRARY = """
 create function refuse() returns event_trigger language plpgsql as $$
@@ -28,9 +28,9 @@ def test_a_server_whose_pgvector_cannot_be_loaded_is_migrated_all_the_same(
 def test_whoever_is_in_a_transaction_for_long_holds_up_no_migrating(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearness, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(pgvector, "PATIENCE_SECONDS", 0.2)
     with psycopg.connect(database_url, autocommit=True) as connection:
-        connection.execute(f"drop index {nearness.INDEX}")
+        connection.execute(f"drop index {pgvector.INDEX}")
     with psycopg.connect(database_url) as writer:
         writer.execute("lock table node_embeddings in row exclusive mode")
         told = migrate.upgrade(database_url)
@@ -45,6 +45,6 @@ def _is_whole(url: str) -> bool:
     with psycopg.connect(url) as connection:
         row = connection.execute(
             "select exists (select from pg_index where indexrelid = to_regclass(%s) and indisvalid)",
-            [nearness.INDEX],
+            [pgvector.INDEX],
         ).fetchone()
     return row == (True,)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.graph.merging import merge
-from shared.graph.merging.undo import undo
+from shared.graph.entity_resolution import merge
+from shared.graph.entity_resolution.unmerge import undo
 from tests.support.levers import Sandbox
 from tests.support.making import make_owner
 from tests.support.meaning.seeker import MAKER, QUESTION, Seeker, fill

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select, text, update
 
-from shared.graph.meaning.due import sweep_again
-from shared.llm.embedder import Embedded, Embedder
-from shared.store.embeddings import EmbeddingRequest
-from shared.store.in_flight import InFlight
-from shared.store.tables import EmbeddingSweep
+from shared.billing.embedding_cache import EmbeddingRequest
+from shared.billing.resumable_call import InFlight
+from shared.database.tables import EmbeddingSweep
+from shared.graph.retrieval.embedding_backlog import sweep_again
+from shared.llm.provider import Embedded, Embedder
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import Seeker
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from shared.database.engine import Database
+from shared.runtime.connections import database_of
 from shared.runtime.provision import provision
-from shared.runtime.reaching import database_of
-from shared.store.database import Database
 from tests.support.guarded import Guarded, guarded
 
 

@@ -4,13 +4,12 @@ from uuid import uuid4
 
 from sqlalchemy import text
 
-from shared.graph import merging
-from shared.graph.lifting import lift
-from shared.graph.refolding import work_off
+from shared.database.engine import Database
+from shared.graph import entity_resolution
+from shared.graph.retraction.propagation import lift, work_off
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
-from shared.runtime.reaching import database_of
-from shared.store.database import Database
+from shared.runtime.connections import database_of
 from tests.support.api.asking import MISSION, client_of
 from tests.support.api.full import AGENT, full_agent
 from tests.support.api.rows import advise, forget_pages, merged, row_of
@@ -117,7 +116,7 @@ async def test_nodes_are_made_one_and_two_again(closed: Guarded, ours: Database)
     async with ours.transaction() as session:
         merge_id = await merged(session, agent)
     async with ours.transaction() as session:
-        await merging.undo(session, Scope(agent.owner_id, agent.id), merge_id)
+        await entity_resolution.undo(session, Scope(agent.owner_id, agent.id), merge_id)
     async with client_of(closed.settings("api")) as api:
         found = (await api.get(f"/agents/{agent.id}/nodes?type=Thing")).raise_for_status().json()
         maker, metal, *pair = sorted(found["items"], key=lambda each: each["created_at"])

@@ -1,14 +1,14 @@
-"""Destinations under each one's own role: the api cannot read a secret again, the courier cannot make or change one."""
+"""Destinations under each one's own role: the api cannot read a secret again, the notifier cannot make or change one."""
 
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 
-from shared.graph import conclusions
+from shared.database.engine import Database
+from shared.graph.conclusions import conclusions
 from shared.graph.scope import Scope
-from shared.runtime.reaching import database_of
-from shared.store.database import Database
+from shared.runtime.connections import database_of
 from tests.support.actors import running
 from tests.support.api.asking import client_of
 from tests.support.committing import COMMITTED
@@ -26,18 +26,18 @@ DENIED = [
     ("api", "update deliveries set status = 'delivered'"),
     ("api", "insert into deliveries (id, status) values (gen_random_uuid(), 'delivered')"),
     ("api", "delete from deliveries"),
-    ("courier", "insert into destinations (id) values (gen_random_uuid())"),
-    ("courier", "update destinations set address = 'mine'"),
-    ("courier", "insert into webhook_secrets (id) values (gen_random_uuid())"),
-    ("courier", "update webhook_secrets set secret = 'mine'"),
-    ("courier", "delete from deliveries"),
-    ("courier", "delete from destinations"),
-    ("courier", "insert into inbox_items (id) values (gen_random_uuid())"),
-    ("courier", "update inbox_items set title = 'mine'"),
-    ("courier", "select mission from agents"),
-    ("courier", "select * from messages"),
-    ("courier", "select * from llm_interactions"),
-    ("courier", "update graph_nodes set properties = '{}'"),
+    ("notifier", "insert into destinations (id) values (gen_random_uuid())"),
+    ("notifier", "update destinations set address = 'mine'"),
+    ("notifier", "insert into webhook_secrets (id) values (gen_random_uuid())"),
+    ("notifier", "update webhook_secrets set secret = 'mine'"),
+    ("notifier", "delete from deliveries"),
+    ("notifier", "delete from destinations"),
+    ("notifier", "insert into inbox_items (id) values (gen_random_uuid())"),
+    ("notifier", "update inbox_items set title = 'mine'"),
+    ("notifier", "select mission from agents"),
+    ("notifier", "select * from messages"),
+    ("notifier", "select * from llm_interactions"),
+    ("notifier", "update graph_nodes set properties = '{}'"),
     ("adviser", "select * from webhook_secrets"),
     ("adviser", "select * from destinations"),
     ("researcher", "select * from destinations"),
@@ -57,7 +57,7 @@ async def test_everybody_does_their_part_under_their_own_role(
 ) -> None:
     name = f"owner {uuid4()}"
     settings = closed.settings("api", owner=name, webhook_private=True)
-    courier = closed.settings("courier", webhook_private=True)
+    notifier = closed.settings("notifier", webhook_private=True)
     async with open_receiver() as receiver, client_of(settings) as api:
         given = {"kind": "webhook", "address": receiver.url()}
         made = (await api.post("/destinations", json=given)).raise_for_status().json()
@@ -66,7 +66,7 @@ async def test_everybody_does_their_part_under_their_own_role(
         await api.post(f"{path}/rotate-secret")
         tested = (await api.post(f"{path}/test")).raise_for_status().json()
         await _advised(closed, ours, made["id"])
-        async with running({"courier": courier}, ("courier",)):
+        async with running({"notifier": notifier}, ("notifier",)):
             await until(receiver.hit(2), what="the test and the advice to arrive")
 
             async def delivered() -> bool:

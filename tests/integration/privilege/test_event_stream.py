@@ -2,7 +2,7 @@
 
 from uuid import uuid4
 
-from shared.runtime.reaching import bus_of, database_of
+from shared.runtime.connections import bus_of, database_of
 from tests.support.guarded import Guarded
 from tests.support.making import make_agent
 from tests.support.streams import listening, publish, serving

@@ -7,10 +7,10 @@ import httpx
 import psycopg
 import pytest
 
-from services.scheduler import clock
-from shared.runtime.reaching import bus_of, database_of
+from services.scheduler import scheduler as clock
+from shared.enums import IterationStatus
+from shared.runtime.connections import bus_of, database_of
 from shared.runtime.settings import Settings
-from shared.store.words import IterationStatus
 from tests.support.actors import BUILDERS, ended_iteration, running
 from tests.support.api.asking import client_of
 from tests.support.guarded import Guarded

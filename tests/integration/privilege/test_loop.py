@@ -6,13 +6,13 @@ from uuid import uuid4
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from shared.graph import conclusions
+from shared.database.engine import Database
+from shared.database.tables import Agent, GraphNode, InboxItem, NodeEmbedding
+from shared.enums import ANALYSIS_TYPE, IterationStatus
+from shared.graph.conclusions import conclusions
 from shared.graph.scope import Scope
-from shared.runtime.reaching import bus_of, database_of
-from shared.store import iterations
-from shared.store.database import Database
-from shared.store.tables import Agent, GraphNode, InboxItem, NodeEmbedding
-from shared.store.words import ANALYSIS_TYPE, IterationStatus
+from shared.runtime.connections import bus_of, database_of
+from shared.workflow import iterations
 from tests.support.actors import BUILDERS, ended_iteration, running
 from tests.support.committing import COMMITTED
 from tests.support.configuring import configured, order_agent

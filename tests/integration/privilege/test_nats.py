@@ -13,10 +13,10 @@ from nats.aio.client import Client
 
 from shared.events.models import QueryFailed
 from shared.events.permissions import PERMISSIONS
-from shared.events.tail import follow, listening, stored
+from shared.events.stream_reader import follow, listening, stored
 from shared.events.topology import CONSUMERS, STREAM
+from shared.runtime.connections import bus_of
 from shared.runtime.credentials import credentials_of
-from shared.runtime.reaching import bus_of
 from tests.support.guarded import Guarded
 from tests.support.waiting import until
 

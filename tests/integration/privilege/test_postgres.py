@@ -5,10 +5,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from shared.runtime.database_url import database_url_of
-from shared.store import roles
-from shared.store.database import Database
-from shared.store.grants import GRANTS
+from shared.database import roles
+from shared.database.engine import Database
+from shared.database.grants import GRANTS
+from shared.runtime.credentials import database_url_of
 from tests.support.guarded import Guarded
 from tests.support.making import make_agent
 

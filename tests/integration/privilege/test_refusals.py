@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 from shared.errors import PermanentError, TransientError
 from shared.events.credentials import Credentials
 from shared.events.models import AnalysisProduced
-from shared.events.tail import listening
+from shared.events.stream_reader import listening
 from shared.runtime import bus as bus_module
+from shared.runtime.connections import bus_of
 from shared.runtime.credentials import credentials_of
 from shared.runtime.provision import provision
-from shared.runtime.reaching import bus_of
 from tests.support.guarded import Guarded
 
 

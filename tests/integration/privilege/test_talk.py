@@ -3,9 +3,9 @@
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from shared.runtime.reaching import database_of
-from shared.store.database import Database
-from shared.store.tables import Conversation
+from shared.database.engine import Database
+from shared.database.tables import Conversation
+from shared.runtime.connections import database_of
 from tests.support.actors import running
 from tests.support.conversation.conversing import PHASE
 from tests.support.conversation.talking import Talk, completed
@@ -23,7 +23,7 @@ async def test_a_conversation_runs_under_its_own_users_and_roles(
 ) -> None:
     each = {
         name: closed.settings(name, sandbox_url=sandbox, conversation_tokens=TERSE)
-        for name in ("scheduler", "concierge")
+        for name in ("scheduler", "assistant")
     }
     database = database_of(closed.settings("api"), "api")
     agent = await make_agent(database, name="Talkative", active=False)

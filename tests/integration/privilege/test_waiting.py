@@ -4,13 +4,14 @@ from datetime import timedelta
 
 from sqlalchemy import func, select, update
 
-from services.aggregator.aggregate import Aggregate
-from shared.runtime.reaching import database_of
-from shared.store import iterations, leases, ledger, steps
-from shared.store.database import Database
-from shared.store.leases import Claimed
-from shared.store.steps import Pauses
-from shared.store.tables import Agent, Call, Iteration, Step
+from services.aggregator.handler import Aggregate
+from shared.billing import call_ledger
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Iteration, Step
+from shared.runtime.connections import database_of
+from shared.workflow import iterations, leases, steps
+from shared.workflow.leases import Claimed
+from shared.workflow.steps import Pauses
 from tests.support.guarded import Guarded
 from tests.support.spending import Spender
 
@@ -23,7 +24,7 @@ async def test_the_actors_that_wait_and_look_for_progress_have_the_rights(
     observer = database_of(closed.settings("observer"), "observer", pool_size=1)
     aggregator = database_of(closed.settings("aggregator"), "aggregator", pool_size=1)
     try:
-        await ledger.report_progress(observer, sending.call_id, 7)
+        await call_ledger.report_progress(observer, sending.call_id, 7)
         async with observer.transaction() as session:
             await steps.wait(session, spender.lease, "away", pauses=Pauses(0.0, 0.0))
         async with observer.transaction() as session:

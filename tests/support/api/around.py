@@ -8,24 +8,16 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store import (
-    agents,
-    configurations,
-    conversations,
-    deliveries,
-    destinations,
-    ids,
-    memories,
-    sign_in,
-    tokens,
-    users,
-)
-from shared.store.configurations import Wanted
-from shared.store.database import Database
-from shared.store.secrets import digest_of
-from shared.store.tables import Agent, BrowserSession, Interaction, Step
-from shared.store.words import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
-from shared.webhooks.signing import new_secret
+from shared.accounts import credentials
+from shared.accounts.secrets import digest_of
+from shared.agents import agents, configuration, conversations, memories
+from shared.agents.configuration import Wanted
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import Agent, BrowserSession, Interaction, Step
+from shared.enums import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
+from shared.notifications import deliveries, destinations
+from shared.notifications.webhooks import new_secret
 from tests.support.api.rows import doubled, merged
 
 ADDRESS: Final = "https://hooks.example.org/vigil"
@@ -60,7 +52,7 @@ async def around(database: Database, agent_id: UUID) -> Around:
         await _configured(session, agent)
         user_id, link_secret = await _visitor(session, agent)
         session_id, session_secret = await _signed_in(session, agent)
-        token, _ = await tokens.create(
+        token, _ = await credentials.create_token(
             session, agent.owner_id, name="spare", scopes=[AccessScope.READ]
         )
         destination_id, delivery_id = await _sent(session, agent)
@@ -84,7 +76,7 @@ async def around(database: Database, agent_id: UUID) -> Around:
 
 
 async def _configured(session: AsyncSession, agent: Agent) -> None:
-    step = await configurations.order(session, agent, Wanted(mission=agent.mission))
+    step = await configuration.order(session, agent, Wanted(mission=agent.mission))
     asked = {"messages": [{"role": "user", "content": agent.mission}], "tools": []}
     session.add(
         Interaction(
@@ -102,20 +94,22 @@ async def _configured(session: AsyncSession, agent: Agent) -> None:
 
 
 async def _visitor(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
-    user = await users.create(session, name=f"visitor-{agent.id}", email=None, operator=False)
+    user = await credentials.create_user(
+        session, name=f"visitor-{agent.id}", email=None, operator=False
+    )
     return user.id, await _link(session, user.id)
 
 
 async def _signed_in(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
     link_secret = await _link(session, agent.owner_id)
-    secret = await sign_in.open_session(session, link_secret, "a browser")
+    secret = await credentials.open_session(session, link_secret, "a browser")
     assert secret is not None
     mine = select(BrowserSession.id).where(BrowserSession.digest == digest_of(secret))
     return (await session.scalars(mine)).one(), secret
 
 
 async def _link(session: AsyncSession, user_id: UUID) -> str:
-    made = await sign_in.create_link(session, user_id)
+    made = await credentials.create_link(session, user_id)
     return made[1]
 
 

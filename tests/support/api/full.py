@@ -7,14 +7,9 @@ from uuid import UUID, uuid4
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions
-from shared.graph.scope import Scope
-from shared.store import dead_letters, ids, investigations
-from shared.store.database import Database
-from shared.store.investigations import Wanted
-from shared.store.iterations import Started
-from shared.store.reading.shapes import Json
-from shared.store.tables import (
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import (
     Agent,
     Call,
     GraphEdge,
@@ -24,7 +19,7 @@ from shared.store.tables import (
     Iteration,
     Step,
 )
-from shared.store.words import (
+from shared.enums import (
     ADVICE_TYPE,
     ANALYSIS_TYPE,
     CallKind,
@@ -33,6 +28,12 @@ from shared.store.words import (
     Stage,
     StepStatus,
 )
+from shared.graph.conclusions import conclusions
+from shared.graph.scope import Scope
+from shared.schemas.base import Json
+from shared.workflow import dead_letters, investigations
+from shared.workflow.investigations import Wanted
+from shared.workflow.iterations import Started
 from tests.support.api.rows import advise, rest_on_pages, retracted_page, row_of
 from tests.support.committing import COMMITTED, SURE
 from tests.support.making import make_agent, make_iteration

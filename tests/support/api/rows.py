@@ -7,14 +7,8 @@ from uuid import UUID, uuid4
 from sqlalchemy import delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, edges, merging, nodes, retracting, seed_types
-from shared.graph.grounds import Ground
-from shared.graph.refolding import work_off
-from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages
-from shared.graph.validation import Validators
-from shared.store.database import Database
-from shared.store.tables import (
+from shared.database.engine import Database
+from shared.database.tables import (
     Agent,
     Evidence,
     GraphEdge,
@@ -23,6 +17,14 @@ from shared.store.tables import (
     GraphNodeType,
     Source,
 )
+from shared.graph import edges, entity_resolution, nodes, system_types
+from shared.graph.conclusions import conclusions
+from shared.graph.provenance.evidence import Ground
+from shared.graph.provenance.sources import keep_pages
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import work_off
+from shared.graph.scope import Scope
+from shared.graph.validation import Validators
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.evidence_rows import make_source
 from tests.support.making import make_iteration
@@ -50,7 +52,7 @@ async def retracted_page(database: Database, agent: Agent, url: str) -> Retracte
     scope = Scope(agent.owner_id, agent.id)
     async with database.transaction() as session:
         source_id = await make_source(session, scope, url)
-        retraction_id = await retracting.retract(session, scope, url, "made up")
+        retraction_id = await retractions.retract(session, scope, url, "made up")
     await work_off(database)
     return RetractedPage(url, source_id, retraction_id)
 
@@ -60,7 +62,7 @@ async def advise(database: Database, agent: Agent) -> None:
     scope = Scope(agent.owner_id, agent.id)
     maker, metal, edge = (uuid4() for _ in range(3))
     async with database.transaction() as session:
-        await seed_types.ensure(session, agent.id)
+        await system_types.ensure(session, agent.id)
         session.add_all(
             [
                 GraphNodeType(
@@ -141,7 +143,7 @@ async def merged(session: AsyncSession, agent: Agent, name: str = "Battery") -> 
     """A merge of two nodes, whose names are the agent's own; its id. There is the type Thing already."""
     kept, gone = await doubled(session, agent, name, f"{name}s")
     scope = Scope(agent.owner_id, agent.id)
-    made = await merging.merge(
+    made = await entity_resolution.merge(
         session, scope, kept_id=kept, gone_id=gone, reason="One.", made_by=agent.owner_id
     )
     assert made is not None

@@ -6,14 +6,15 @@ from datetime import timedelta
 import httpx
 from sqlalchemy.exc import ProgrammingError
 
-from services.api.credential import cookie_name
+from services.api.auth.middleware import cookie_name
+from shared.accounts import credentials
+from shared.accounts.secrets import new_token
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.enums import AccessScope
 from shared.errors import TransientError
-from shared.runtime.reaching import database_of
+from shared.runtime.connections import database_of
 from shared.runtime.settings import Settings
-from shared.store import agents, tokens, users
-from shared.store.database import Database
-from shared.store.secrets import new_token
-from shared.store.words import AccessScope
 
 
 async def token_of(
@@ -27,7 +28,7 @@ async def token_of(
     try:
         if user is None:
             async with database.transaction() as session:
-                await users.ensure_owner(session, settings.owner)
+                await credentials.ensure_owner(session, settings.owner)
         return await made_token(database, user or settings.owner, scopes, lifetime)
     finally:
         await database.close()
@@ -42,7 +43,7 @@ async def made_token(
     """The same, where the database is reached already."""
     async with database.transaction() as session:
         user_id = await agents.ensure_user(session, user)
-        _, token = await tokens.create(
+        _, token = await credentials.create_token(
             session, user_id, name="test", scopes=scopes, lifetime=lifetime
         )
         return token
@@ -51,7 +52,7 @@ async def made_token(
 async def session_cookie(settings: Settings, database: Database) -> str:
     """The name of the cookie that sessions of this installation have."""
     async with database.transaction() as session:
-        return cookie_name(settings, await users.ensure_owner(session, settings.owner))
+        return cookie_name(settings, await credentials.ensure_owner(session, settings.owner))
 
 
 class SignedIn(httpx.Auth):

@@ -6,11 +6,10 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.scope import Scope
-from shared.store import conversations, dead_letters, deliveries, ids, memories
-from shared.store.database import Database
-from shared.store.iterations import Started
-from shared.store.tables import (
+from shared.agents import conversations, memories
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import (
     Agent,
     ApiToken,
     BrowserSession,
@@ -22,20 +21,17 @@ from shared.store.tables import (
     InboxItem,
     Step,
 )
-from shared.store.words import (
-    ADVICE_TYPE,
-    ANALYSIS_TYPE,
-    DeliveryStatus,
-    MemoryKind,
-    Phase,
-    StepStatus,
-)
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, DeliveryStatus, MemoryKind, Phase, StepStatus
+from shared.graph.scope import Scope
+from shared.notifications import deliveries
+from shared.workflow import dead_letters
+from shared.workflow.iterations import Started
 from tests.support.api.full import conclude_more, end, lack, spoken
 from tests.support.api.rows import advise, doubled, merged, rest_on_pages, retracted_page
 from tests.support.attacks.routes import READ_PAGE
-from tests.support.courier.rows import make_webhook
 from tests.support.graph.evidence_rows import make_source
 from tests.support.making import make_iteration, make_ready
+from tests.support.notifier.rows import make_webhook
 
 One = Callable[..., Awaitable[str]]
 

@@ -16,7 +16,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from services.api.window import app as window
+from services.api.web import app as window
 from tests.support.attacks.routes import document, routes
 from tests.support.attacks.world import Person
 from tests.support.hostile import DATES, JSON, NUMBERS, TEXTS, UNSTORABLE

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from cli.local.ports import free_port
-from cli.local.readiness import unreadiness
+from cli.local.ports import free_port, unreadiness
 from tests.support.waiting import waited_for
 
 API: Final = "from services.api.app import serve; serve()"

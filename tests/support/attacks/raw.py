@@ -9,7 +9,7 @@ from typing import Final
 import uvicorn
 from fastapi import FastAPI
 
-from shared.runtime.connections import ConnectionLimits, protocol_of
+from shared.runtime.connection_limits import ConnectionLimits, protocol_of
 
 ANSWER_SECONDS: Final = 10.0
 

@@ -12,12 +12,13 @@ from fastapi import FastAPI
 from sqlalchemy import text
 
 from services.api.app import build
+from shared.accounts import credentials
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.database.tables import Base
+from shared.enums import AccessScope
+from shared.notifications.webhooks import new_secret
 from shared.runtime.settings import Settings
-from shared.store import agents, sign_in
-from shared.store.database import Database
-from shared.store.tables import Base
-from shared.store.words import AccessScope
-from shared.webhooks.signing import new_secret
 from tests.support.api.asking import MISSION, stranger_to
 from tests.support.api.rows import row_of
 from tests.support.api.signed_in import made_token, session_cookie
@@ -130,7 +131,7 @@ async def person(database: Database, app: FastAPI, name: str, *, iterations: int
 
 async def session_of(database: Database, user: str) -> str:
     async with database.transaction() as session:
-        made = await sign_in.create_link(session, await agents.ensure_user(session, user))
-        opened = await sign_in.open_session(session, made[1], "a browser")
+        made = await credentials.create_link(session, await agents.ensure_user(session, user))
+        opened = await credentials.open_session(session, made[1], "a browser")
         assert opened is not None
         return opened

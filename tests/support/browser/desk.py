@@ -13,15 +13,17 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, edges, nodes, retracting, seed_types
-from shared.graph.grounds import Ground
-from shared.graph.refolding import work_off
+from shared.agents import agents
+from shared.database.engine import Database
+from shared.database.tables import Agent, GraphEdgeType, GraphNodeType
+from shared.graph import edges, nodes, system_types
+from shared.graph.conclusions import conclusions
+from shared.graph.provenance.evidence import Ground
+from shared.graph.provenance.sources import keep_pages
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import work_off
 from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
-from shared.store import agents
-from shared.store.database import Database
-from shared.store.tables import Agent, GraphEdgeType, GraphNodeType
 from tests.support.making import make_ready
 
 T = TypeVar("T")
@@ -115,7 +117,7 @@ async def furnish(url: str, owned_by: UUID, name: str) -> Desk:
     async with opened(url) as database:
         async with database.transaction() as session:
             desk = await _furnish(session, owned_by, name)
-            await retracting.retract(
+            await retractions.retract(
                 session, Scope(desk.owner_id, desk.agent_id), _PAGES[2]["url"], "nobody confirms it"
             )
         await work_off(database)
@@ -194,7 +196,7 @@ async def _advise(session: AsyncSession, scope: Scope, name: str, analysis_id: U
 
 
 async def _make_types(session: AsyncSession, agent_id: UUID) -> None:
-    await seed_types.ensure(session, agent_id)
+    await system_types.ensure(session, agent_id)
     session.add(
         GraphNodeType(
             agent_id=agent_id,

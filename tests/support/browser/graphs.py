@@ -10,13 +10,14 @@ from uuid import UUID
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, edges, nodes, seed_types, types
-from shared.graph.grounds import Ground
+from shared.database.engine import Database
+from shared.database.tables import GraphEdgeType, GraphNodeType, Source
+from shared.graph import edges, nodes, system_types, types
+from shared.graph.conclusions import conclusions
+from shared.graph.provenance.evidence import Ground
+from shared.graph.provenance.sources import keep_pages
 from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
-from shared.store.database import Database
-from shared.store.tables import GraphEdgeType, GraphNodeType, Source
 from shared.tools import Json
 from tests.browser.conftest import Known
 from tests.support.committing import SURE
@@ -101,7 +102,7 @@ async def _told(database: Database, name: str) -> Told:
     agent = await make_agent(database, name=name, active=False)
     scope = Scope(agent.owner_id, agent.id)
     async with database.transaction() as session:
-        await seed_types.ensure(session, agent.id)
+        await system_types.ensure(session, agent.id)
         await keep_pages(session, scope, {"results": PAGES})
         await _types(session, scope)
     async with database.transaction() as session:

@@ -1,4 +1,4 @@
-"""What is said to an agent and by it, written as a concierge would."""
+"""What is said to an agent and by it, written as an assistant would."""
 
 from datetime import timedelta
 from typing import Final
@@ -7,11 +7,11 @@ from uuid import UUID
 from sqlalchemy import func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.store import conversations
-from shared.store.iterations import clock
-from shared.store.reading.shapes import CitationView
-from shared.store.tables import Step
-from shared.store.words import StepStatus
+from shared.agents import conversations
+from shared.database.tables import Step
+from shared.enums import StepStatus
+from shared.schemas.base import CitationView
+from shared.workflow.iterations import clock
 from tests.support.browser.desk import HOSTILE, Desk, opened
 
 QUESTIONS: Final = 30
@@ -39,7 +39,7 @@ async def talk(url: str, agent_id: UUID) -> None:
 
 
 async def begin_answer(url: str, agent_id: UUID, question: str) -> UUID:
-    """As a concierge that has taken the question, and has said nothing yet; the answer's id."""
+    """As an assistant that has taken the question, and has said nothing yet; the answer's id."""
     async with opened(url) as database, database.transaction() as session:
         step = await _asked(session, agent_id, question)
         step.status, step.epoch, step.lease_owner = StepStatus.RUNNING, 1, "a test"

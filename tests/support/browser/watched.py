@@ -9,7 +9,7 @@ from playwright.sync_api import ConsoleMessage, Error, Page, Request
 
 from tests.support.paths import ROOT
 
-AXE: Final = ROOT / "services" / "api" / "window" / "vendor" / "for_tests" / "axe.min.js"
+AXE: Final = ROOT / "services" / "api" / "web" / "vendor" / "for_tests" / "axe.min.js"
 SHOTS: Final = Path("build") / "screenshots"
 WIDE: Final = {"width": 1280, "height": 800}
 NARROW: Final = {"width": 390, "height": 844}

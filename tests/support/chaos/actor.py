@@ -1,6 +1,6 @@
 """What an actor's process runs in these tests: the actor itself, or one that was broken on purpose."""
 
-from cli.local.household import run_actor
+from cli.local.members import run_actor
 
 
 def run(name: str, breakage: str | None) -> None:

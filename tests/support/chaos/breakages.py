@@ -10,16 +10,16 @@ from uuid import UUID, uuid4
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.crash_points import CrashPoint, reach
+from shared.database.tables import Call, Iteration, Step
+from shared.enums import StepStatus
 from shared.events.envelope import Event
-from shared.store.leases import Lease
-from shared.store.tables import Call, Iteration, Step
-from shared.store.words import StepStatus
+from shared.failpoints import CrashPoint, reach
+from shared.workflow.leases import Lease
 
 
 def _ledger_off() -> None:
     """Whatever was answered is forgotten, and asked again."""
-    from shared.llm.phase import PhaseRun
+    from shared.llm.phase_run import PhaseRun
 
     remembering = PhaseRun.opened
 
@@ -33,7 +33,7 @@ def _ledger_off() -> None:
 
 def _epochs_off() -> None:
     """Whoever has once held a lease may write for ever."""
-    from shared.store import leases, steps
+    from shared.workflow import leases, steps
 
     async def anybody(session: AsyncSession, lease: Lease) -> None:
         return None
@@ -59,11 +59,11 @@ def _epochs_off() -> None:
 
 def _publish_before_commit() -> None:
     """The aggregator tells what it is about to commit; it may die in between."""
-    from services.aggregator import aggregate
-    from services.aggregator.loading import Rows
-    from shared.runtime.actor import Actor
+    from services.aggregator import handler
+    from services.aggregator.transitions import Rows
+    from shared.runtime.consumer import Actor
 
-    furnish, follow = Actor.__init__, aggregate._following
+    furnish, follow = Actor.__init__, handler._following
     built: list[Actor] = []
 
     def init(self: Actor, *given: Any, **named: Any) -> None:
@@ -78,13 +78,13 @@ def _publish_before_commit() -> None:
         return events
 
     Actor.__init__ = init  # type: ignore[method-assign]
-    aggregate._following = following
+    handler._following = following
 
 
 def _join_lock_off() -> None:
     """Two that join the same iteration do not wait for each other."""
-    from shared.store import joining
-    from shared.store.joining import IterationRow
+    from shared.workflow import iterations
+    from shared.workflow.iterations import IterationRow
 
     wanted = [getattr(Iteration, name) for name in IterationRow._fields]
 
@@ -93,7 +93,7 @@ def _join_lock_off() -> None:
         row = found.one_or_none()
         return None if row is None else IterationRow(*row)
 
-    joining.locked = unlocked
+    iterations.locked = unlocked
 
 
 def _random_event_ids() -> None:

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from sqlalchemy import func, or_, select
 
-from shared.store.database import Database
-from shared.store.tables import Agent, Step
-from shared.store.words import StepKind, StepStatus
+from shared.database.engine import Database
+from shared.database.tables import Agent, Step
+from shared.enums import StepKind, StepStatus
 from tests.support.waiting import until
 
 PATIENCE_SECONDS: Final = 60.0

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 import psycopg
 
-from cli.local.engine import Engine
+from cli.local.engines import Engine
 from cli.local.ports import LOOPBACK
 from tests.support.engines import POSTGRES_IMAGE
 

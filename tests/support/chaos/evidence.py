@@ -8,13 +8,8 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.events.codec import decode, encode
-from shared.events.envelope import Event
-from shared.events.topology import STREAM
-from shared.graph.scope import Scope
-from shared.runtime.bus import Bus
-from shared.store import steps, telling
-from shared.store.tables import (
+from shared import derived_events
+from shared.database.tables import (
     Call,
     Conversation,
     DeadLetter,
@@ -24,7 +19,13 @@ from shared.store.tables import (
     Message,
     Step,
 )
-from shared.store.words import IterationStatus, StepStatus
+from shared.enums import IterationStatus, StepStatus
+from shared.events.codec import decode, encode
+from shared.events.envelope import Event
+from shared.events.topology import STREAM
+from shared.graph.scope import Scope
+from shared.runtime.bus import Bus
+from shared.workflow import steps
 from tests.support.canonical_graph import canonical_hash
 
 Told = Sequence[tuple[Event, bytes]]
@@ -140,9 +141,9 @@ async def _implied(session: AsyncSession, iteration: Iteration) -> Sequence[Even
     implied: list[Event] = []
     for step in await steps.of_iteration(session, iteration.id):
         if step.requested_at is not None:
-            implied.append(telling.request(iteration, step))
-        implied += await telling.ended(session, step)
-    return [*implied, await telling.iteration_ended(session, iteration)]
+            implied.append(derived_events.request(iteration, step))
+        implied += await derived_events.ended(session, step)
+    return [*implied, await derived_events.iteration_ended(session, iteration)]
 
 
 async def told_since(bus: Bus, since: int) -> Told:

@@ -11,17 +11,17 @@ from typing import Final
 
 import psycopg
 
-from cli.local import restarts
-from cli.local.fleet import Died, Fleet
-from cli.local.household import ACTORS, PRELOAD
-from cli.local.keeper import EngineKeeper
+from cli.local import engines
+from cli.local.engines import EngineKeeper
+from cli.local.members import ACTORS, PRELOAD
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
-from shared.crash_points import DIRECTORY, CrashPoint
+from cli.local.supervisor import Died, Fleet
+from shared.database.engine import Database
+from shared.failpoints import DIRECTORY, CrashPoint
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
-from shared.store.database import Database
 from tests.support.chaos import actor
 from tests.support.chaos.contained import ContainedPostgres
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -155,8 +155,8 @@ async def lived_in(
     `postgres` is in place of the embedded one.
     """
     # A supervisor's growing delay protects a machine from who cannot live; here they are killed all the time.
-    patient = restarts.LONGEST_SECONDS
-    restarts.LONGEST_SECONDS = restarts.FIRST_SECONDS  # type: ignore[misc]
+    patient = engines.LONGEST_SECONDS
+    engines.LONGEST_SECONDS = engines.FIRST_SECONDS  # type: ignore[misc]
     house = _built(home, sandbox_url, settings, breakages or {}, postgres)
     house.armed_together = armed_together
     house.fleet.warm_up()
@@ -175,7 +175,7 @@ async def lived_in(
             with suppress(asyncio.CancelledError):
                 await looking
     finally:
-        restarts.LONGEST_SECONDS = patient  # type: ignore[misc]
+        engines.LONGEST_SECONDS = patient  # type: ignore[misc]
         house.fleet.stop([], grace_seconds=0.0)
         house.nats.stop()
         house.postgres.stop()

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from shared.store.words import Phase
+from shared.enums import Phase
 from tests.support.chaos.mission import INSIGHTS, QUERIES, Mission, always, call
 from tests.support.levers import Sandbox
 

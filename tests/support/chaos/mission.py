@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
-from shared.store import ids
-from shared.store.words import ANALYSIS_TYPE, Phase
+from shared.database import ids
+from shared.enums import ANALYSIS_TYPE, Phase
 from tests.support.committing import COMMITTED, SURE
 from tests.support.levers import Sandbox
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from cli.local.engine import Engine
+from cli.local.engines import Engine
 from shared.errors import TransientError
 from tests.support.chaos.visit import Visitor
 

@@ -7,11 +7,12 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.crash_points import CrashPoint
+from shared import derived_events
+from shared.database.tables import Agent, Iteration
+from shared.enums import StepKind
 from shared.events.envelope import Event
-from shared.store import steps, telling
-from shared.store.tables import Agent, Iteration
-from shared.store.words import StepKind
+from shared.failpoints import CrashPoint
+from shared.workflow import steps
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.mission import INSIGHTS, QUERIES, Mission
 from tests.support.chaos.visit import Visit, Visitor
@@ -102,7 +103,7 @@ async def _word_of_the_end(session: AsyncSession, agent: Agent) -> Event:
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent.id))
     ).one()
     (advise,) = await steps.of_iteration(session, iteration.id, StepKind.ADVISE)
-    return (await telling.ended(session, advise))[-1]
+    return (await derived_events.ended(session, advise))[-1]
 
 
 async def joined_by_two(visitor: Visitor, seed: int) -> Trial:

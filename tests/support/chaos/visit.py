@@ -12,14 +12,14 @@ import psutil
 from nats.errors import Error as NatsError
 from sqlalchemy import func, select, text, update
 
-from cli.local.fleet import Died
+from cli.local.supervisor import Died
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Iteration, Step
+from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.topology import CONSUMERS, STREAM
 from shared.graph.scope import Scope
 from shared.runtime.bus import Bus
-from shared.store.database import Database
-from shared.store.tables import Agent, Call, Iteration, Step
-from shared.store.words import IterationStatus, StepKind, StepStatus
 from tests.support.chaos.evidence import Result, faults, result_of, told_since
 from tests.support.chaos.house import House
 from tests.support.chaos.mission import Mission

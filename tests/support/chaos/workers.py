@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from shared.store.words import StepKind
+from shared.enums import StepKind
 
 WORKS_ON: Final = {
     "observer": StepKind.OBSERVE,

@@ -3,7 +3,7 @@
 import os
 from datetime import UTC, datetime
 
-from cli.local.running import Running
+from cli.local.data_directory import Running
 
 
 def running(pid: int | None = None) -> Running:

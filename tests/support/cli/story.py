@@ -4,13 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
-from shared.store.reading.shapes import (
-    AnswerEvent,
-    CallTotals,
-    InteractionView,
-    IterationDetails,
-    StepView,
-)
+from shared.schemas.base import AnswerEvent, CallTotals, InteractionView, IterationDetails, StepView
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ID = UUID(int=7)

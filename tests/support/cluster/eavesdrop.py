@@ -10,8 +10,7 @@ from typing import Any
 import nats
 import psycopg
 
-from shared.runtime.credentials import credentials_of
-from shared.runtime.database_url import database_url_of
+from shared.runtime.credentials import credentials_of, database_url_of
 from shared.runtime.settings import Settings
 
 ME = "researcher"

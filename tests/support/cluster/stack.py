@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from cli.api import Api
-from cli.client import Client
+from cli.client.client import Client
+from cli.client.target import Api
 from cli.errors import CommandError
 from cli.local.ports import free_ports
-from shared.store.reading.shapes import IterationDetails
+from shared.schemas.base import IterationDetails
 from tests.support.levers import Sandbox
 from tests.support.paths import ROOT
 
@@ -26,8 +26,8 @@ ACTORS: Final = (
     "aggregator",
     "analyzer",
     "adviser",
-    "concierge",
-    "courier",
+    "assistant",
+    "notifier",
 )
 SERVICES: Final = ("nats", "postgres", *ACTORS, "api", "sandbox")
 PATIENCE_SECONDS: Final = 300.0

@@ -9,8 +9,7 @@ import nats
 import psycopg
 from nats.errors import Error as NatsError
 
-from shared.runtime.credentials import credentials_of
-from shared.runtime.database_url import database_url_of
+from shared.runtime.credentials import credentials_of, database_url_of
 from shared.runtime.settings import Settings
 
 ME = "researcher"

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any, Final
 from uuid import uuid4
 
-from shared.store.reading.shapes import AgentDetails, IterationDetails
+from shared.schemas.base import AgentDetails, IterationDetails
 from tests.support.cluster.stack import Stack, waited_for
 
 LONG_SECONDS: Final = 7 * 24 * 3600

@@ -12,11 +12,11 @@ from typing import Any
 
 from sqlalchemy import select
 
-from shared.crash_points import DIRECTORY
+from shared.database.engine import Database
+from shared.database.tables import Call, Interaction, Step
+from shared.enums import Phase, StepKind
+from shared.failpoints import DIRECTORY
 from shared.runtime.settings import Settings
-from shared.store.database import Database
-from shared.store.tables import Call, Interaction, Step
-from shared.store.words import Phase, StepKind
 
 PHASE = "conversation"
 LONG_ANSWER = " ".join(f"word{number}" for number in range(120))
@@ -35,8 +35,8 @@ def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def concierge_process(settings: Settings, crash_directory: Path) -> AsyncIterator[Process]:
-    """A concierge of its own process, killed at the end of the block where it lives then."""
+async def assistant_process(settings: Settings, crash_directory: Path) -> AsyncIterator[Process]:
+    """An assistant of its own process, killed at the end of the block where it lives then."""
     environment = {
         **os.environ,
         DIRECTORY: str(crash_directory),
@@ -51,7 +51,7 @@ async def concierge_process(settings: Settings, crash_directory: Path) -> AsyncI
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
-        "services.concierge",
+        "services.assistant",
         env=environment,
         stdout=asyncio.subprocess.DEVNULL,
     )

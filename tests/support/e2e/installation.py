@@ -13,9 +13,8 @@ from typing import Any
 
 import psutil
 
-from cli.local.datadir import DataDirectory
+from cli.local.data_directory import DataDirectory, Running
 from cli.local.ports import free_port
-from cli.local.running import Running
 from tests.support.paths import CORPUS
 from tests.support.waiting import waited_for
 

@@ -9,8 +9,8 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.type_names import RESERVED_TYPES
-from shared.store.tables import GraphNode
+from shared.database.tables import GraphNode
+from shared.graph.types import RESERVED_TYPES
 
 LETTERS: Final = "abcxyzABCéß—字 .0123456789"
 

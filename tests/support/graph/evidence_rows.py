@@ -8,10 +8,10 @@ from uuid import UUID
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.proof import seals
+from shared.database import ids
+from shared.database.tables import Evidence, Source
+from shared.graph.provenance import integrity
 from shared.graph.scope import Scope
-from shared.store import ids
-from shared.store.tables import Evidence, Source
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -20,9 +20,9 @@ async def make_source(
     session: AsyncSession, scope: Scope, url: str, text: str = "A page.", *, day: int = 0
 ) -> UUID:
     """Fetched so many days after EPOCH. The same page again is the same source."""
-    sha256, fetched_at = seals.sha256(text), EPOCH + timedelta(days=day)
+    sha256, fetched_at = integrity.sha256(text), EPOCH + timedelta(days=day)
     source_id = ids.source_id(scope.agent_id, url, sha256)
-    seal = seals.of_source(
+    seal = integrity.of_source(
         source_id=source_id,
         agent_id=scope.agent_id,
         url=url,
@@ -61,21 +61,21 @@ async def make_evidence(
     as_of = EPOCH + timedelta(days=day)
     thing_id = node_id or edge_id
     assert thing_id is not None
-    says = seals.canonical([claims, as_of, None])
+    says = integrity.canonical([claims, as_of, None])
     evidence_id = ids.evidence_id(thing_id, source_id, 0, 1, says)
     fixed: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "source_id": source_id,
         "first_byte": 0,
         "end_byte": 1,
-        "quote_sha256": seals.sha256("A"),
+        "quote_sha256": integrity.sha256("A"),
         "claims": dict(claims),
         "valid_from": as_of,
         "valid_to": None,
         "as_of": as_of,
         "learned_at": as_of,
     }
-    seal = seals.of_evidence(evidence_id=evidence_id, thing_id=thing_id, **fixed)
+    seal = integrity.of_evidence(evidence_id=evidence_id, thing_id=thing_id, **fixed)
     await session.execute(
         insert(Evidence)
         .values(id=evidence_id, node_id=node_id, edge_id=edge_id, seal=seal, **fixed)

@@ -8,12 +8,12 @@ from uuid import UUID, uuid4
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, retracting
-from shared.graph.lifting import lift
-from shared.graph.refold import refold_edge, refold_node
-from shared.graph.refolding import AT_ONCE, work_off
-from shared.store.tables import Doubt, GraphEdge, GraphNode, InboxItem
-from shared.store.words import InboxKind
+from shared.database.tables import Doubt, GraphEdge, GraphNode, InboxItem
+from shared.enums import InboxKind
+from shared.graph.conclusions import conclusions
+from shared.graph.projection import refold_edge, refold_node
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import AT_ONCE, lift, work_off
 from tests.support import canonical_graph
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.evidence_rows import make_evidence, make_source
@@ -115,11 +115,11 @@ class Library:
     async def ask_retract(self, reference: str, because: str = "made up") -> UUID:
         """Without what follows from it."""
         async with self.world.database.transaction() as session:
-            return await retracting.retract(session, self.world.scope, reference, because)
+            return await retractions.retract(session, self.world.scope, reference, because)
 
     async def ask_restore(self, retraction_id: UUID) -> None:
         async with self.world.database.transaction() as session:
-            assert await retracting.restore(session, self.world.scope, retraction_id)
+            assert await retractions.restore(session, self.world.scope, retraction_id)
 
     async def retract(self, reference: str, because: str = "made up") -> UUID:
         made = await self.ask_retract(reference, because)

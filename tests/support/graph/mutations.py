@@ -6,11 +6,11 @@ from uuid import UUID
 
 from sqlalchemy import select
 
-from shared.graph.citations import Citation, Kind, parse
-from shared.graph.proof import seals
-from shared.graph.type_names import RESERVED_TYPES
-from shared.store.tables import Evidence, GraphEdge, GraphNode, GraphNodeType, Source
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.database.tables import Evidence, GraphEdge, GraphNode, GraphNodeType, Source
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.conclusions.citations import Citation, Kind, parse
+from shared.graph.provenance import integrity
+from shared.graph.types import RESERVED_TYPES
 from tests.support.graph.chance import Chance
 
 Mutation = Callable[[Chance], Awaitable[UUID]]
@@ -47,7 +47,7 @@ async def _swap_a_page_and_its_hash(chance: Chance) -> UUID:
     """As somebody would who knows what a hash is."""
     row = await chance.one(Source)
     text = chance.edited(row.text)
-    return await chance.set(row, text=text, sha256=seals.sha256(text))
+    return await chance.set(row, text=text, sha256=integrity.sha256(text))
 
 
 async def _drop_a_quoted_page(chance: Chance) -> UUID:

@@ -8,13 +8,14 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph import conclusions, refold
-from shared.graph.citations import Kind
-from shared.graph.proof import quotes, seals
-from shared.graph.proof.rows import EvidenceRow, SourceRow
+from shared.database import ids
+from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.graph import projection
+from shared.graph.conclusions import conclusions
+from shared.graph.conclusions.citations import Kind
+from shared.graph.provenance import integrity, quotes
+from shared.graph.provenance.integrity import EvidenceRow, SourceRow
 from shared.graph.scope import Scope
-from shared.store import ids
-from shared.store.tables import Evidence, GraphEdge, GraphNode, Source
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.world import World
 
@@ -53,7 +54,7 @@ class Proven:
         async with self.world.database.transaction() as session:
             session.add(GraphNode(id=node_id, properties={}, **of))
             await session.flush()
-            await refold.refold_node(session, self.scope, node_id)
+            await projection.refold_node(session, self.scope, node_id)
         self.nodes[name] = node_id
 
     async def border(self, name: str, source: str, target: str) -> None:
@@ -63,7 +64,7 @@ class Proven:
         async with self.world.database.transaction() as session:
             session.add(GraphEdge(id=edge_id, **of, **ends))
             await session.flush()
-            await refold.refold_edge(session, self.scope, edge_id)
+            await projection.refold_edge(session, self.scope, edge_id)
         self.edges[name] = edge_id
 
     async def says(
@@ -113,7 +114,7 @@ class Proven:
             )
             session.add(row)
             await session.flush()
-            await refold.refold_edge(session, self.scope, edge_id)
+            await projection.refold_edge(session, self.scope, edge_id)
         self.edges[f"{analysis} about {node}"] = edge_id
 
     async def _conclude(self, name: str, content: str, add: Any, **given: Any) -> None:
@@ -130,12 +131,12 @@ class Proven:
         self.nodes[name] = node_id
 
     async def _refold(self, session: AsyncSession, kind: Kind, thing: UUID) -> None:
-        again = refold.refold_node if kind is Kind.NODE else refold.refold_edge
+        again = projection.refold_node if kind is Kind.NODE else projection.refold_edge
         await again(session, self.scope, thing)
 
 
 def source_of(agent_id: UUID, url: str, text: str, **columns: Any) -> Source:
-    sha256 = seals.sha256(text)
+    sha256 = integrity.sha256(text)
     row = SourceRow(
         id=ids.source_id(agent_id, url, sha256),
         url=url,
@@ -160,14 +161,14 @@ def evidence_of(
     span = quotes.find(source.text, quote)
     assert span is not None, f"{quote!r} is not in {source.text!r}"
     valid_from, valid_to = columns.get("valid_from"), columns.get("valid_to")
-    says = seals.canonical([claims, valid_from, valid_to])
+    says = integrity.canonical([claims, valid_from, valid_to])
     row = EvidenceRow(
         id=ids.evidence_id(thing, source.id, span.first, span.end, says),
         thing_id=thing,
         source_id=source.id,
         first_byte=span.first,
         end_byte=span.end,
-        quote_sha256=seals.sha256(span.of(source.text)),
+        quote_sha256=integrity.sha256(span.of(source.text)),
         claims=claims,
         valid_from=valid_from,
         valid_to=valid_to,

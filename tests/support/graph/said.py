@@ -6,11 +6,11 @@ from uuid import UUID
 
 from sqlalchemy.dialects.postgresql import insert
 
-from shared.graph.proof import seals
-from shared.graph.proof.quotes import find
-from shared.graph.refold import refold_edge, refold_node
-from shared.store import ids
-from shared.store.tables import Evidence, Source
+from shared.database import ids
+from shared.database.tables import Evidence, Source
+from shared.graph.projection import refold_edge, refold_node
+from shared.graph.provenance import integrity
+from shared.graph.provenance.quotes import find
 from tests.support.graph.world import World
 
 LEARNED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ async def said(
     **claims: Any,
 ) -> UUID:
     """The id of the evidence that the page at `url`, which is `quote` and nothing else, says that of a node or edge."""
-    agent_id, text_sha = world.scope.agent_id, seals.sha256(quote)
+    agent_id, text_sha = world.scope.agent_id, integrity.sha256(quote)
     thing = node or edge
     assert thing is not None
     source_id = ids.source_id(agent_id, url, text_sha)
@@ -36,26 +36,26 @@ async def said(
     assert span is not None
     says: dict[str, Any] = {"claims": claims, "valid_from": None, "valid_to": None}
     evidence_id = ids.evidence_id(
-        thing, source_id, span.first, span.end, seals.canonical([claims, None, None])
+        thing, source_id, span.first, span.end, integrity.canonical([claims, None, None])
     )
     of_span: dict[str, Any] = {
         "agent_id": agent_id,
         "source_id": source_id,
         "first_byte": span.first,
         "end_byte": span.end,
-        "quote_sha256": seals.sha256(span.of(quote)),
+        "quote_sha256": integrity.sha256(span.of(quote)),
         **says,
         "as_of": at,
         "learned_at": at,
     }
-    seal = seals.of_source(source_id=source_id, agent_id=agent_id, text_sha256=text_sha, **page)
+    seal = integrity.of_source(source_id=source_id, agent_id=agent_id, text_sha256=text_sha, **page)
     async with world.database.transaction() as session:
         await session.execute(
             insert(Source)
             .values(id=source_id, agent_id=agent_id, sha256=text_sha, text=quote, seal=seal, **page)
             .on_conflict_do_nothing()
         )
-        sealed = seals.of_evidence(evidence_id=evidence_id, thing_id=thing, **of_span)
+        sealed = integrity.of_evidence(evidence_id=evidence_id, thing_id=thing, **of_span)
         await session.execute(
             insert(Evidence)
             .values(id=evidence_id, node_id=node, edge_id=edge, seal=sealed, **of_span)

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
-from shared.graph.proof.seals import sha256
+from shared.graph.provenance.integrity import sha256
 from shared.graph.scope import Scope
-from shared.graph.transfer import json_lines
-from shared.graph.transfer.content import Content
-from shared.graph.transfer.importing import import_graph
-from shared.graph.transfer.reading import ExportedGraph
+from shared.graph.transfer import exporter
+from shared.graph.transfer.exporter import Content
+from shared.graph.transfer.file_reader import ExportedGraph
+from shared.graph.transfer.importer import import_graph
 from tests.support.graph.proven import Proven
 
 
-async def exported(proven: Proven, written: Callable[[Content], Any] = json_lines.written) -> bytes:
+async def exported(proven: Proven, written: Callable[[Content], Any] = exporter.written) -> bytes:
     async with proven.world.database.snapshot() as session:
         return b"".join([piece async for piece in written(Content(session, proven.scope))])
 

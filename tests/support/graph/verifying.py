@@ -8,8 +8,8 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import Scope
-from shared.graph.verify.sweep import LARGEST_PAGE_ROWS, sweep
-from shared.store.reading.proof_shapes import FoundBreak
+from shared.graph.verification.verifier import LARGEST_PAGE_ROWS, sweep
+from shared.schemas.provenance import FoundBreak
 from tests.support.graph.proven import FETCHED, Proven
 
 COUNTRIES: Final = ("Benin", "Niger", "Mali", "Chad", "Gabon", "Côte d’Ivoire")

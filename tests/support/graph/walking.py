@@ -9,12 +9,14 @@ from uuid import UUID
 
 from sqlalchemy import select
 
-from shared.graph import conclusions, edges, lifting, merging, nodes, retracting
-from shared.graph.grounds import Ground
-from shared.graph.refolding import work_off
-from shared.graph.type_names import RESERVED_TYPES
-from shared.store.tables import Base, GraphEdge, GraphNode
-from shared.store.words import ANALYSIS_TYPE
+from shared.database.tables import Base, GraphEdge, GraphNode
+from shared.enums import ANALYSIS_TYPE
+from shared.graph import edges, entity_resolution, nodes
+from shared.graph.conclusions import conclusions
+from shared.graph.provenance.evidence import Ground
+from shared.graph.retraction import propagation, retractions
+from shared.graph.retraction.propagation import work_off
+from shared.graph.types import RESERVED_TYPES
 from shared.tools import ToolRefusalError
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.world import World
@@ -49,7 +51,7 @@ class Walk:
         [way] = self.chance.choices(ways, weights)
         try:
             await way()
-        except (ToolRefusalError, merging.MergeRefusedError) as error:
+        except (ToolRefusalError, entity_resolution.MergeRefusedError) as error:
             return f"{way.__name__}, refused: {error}"
         name: str = way.__name__
         return name
@@ -103,7 +105,7 @@ class Walk:
         # An edge between them would go, and whoever cites it would cite nothing from then on.
         await self._none(GraphEdge, GraphEdge.source_id.in_(both), GraphEdge.target_id.in_(both))
         async with self.world.database.transaction() as session:
-            made = await merging.merge(
+            made = await entity_resolution.merge(
                 session,
                 self.world.scope,
                 kept_id=one.id,
@@ -118,13 +120,13 @@ class Walk:
         if self.merges:
             chosen = self.chance.choice(self.merges)
             async with self.world.database.transaction() as session:
-                await merging.undo(session, self.world.scope, chosen)
+                await entity_resolution.undo(session, self.world.scope, chosen)
             self.merges.remove(chosen)
 
     async def retract(self) -> None:
         async with self.world.database.transaction() as session:
             url = self.chance.choice(PAGES)
-            made = await retracting.retract(session, self.world.scope, url, "made up")
+            made = await retractions.retract(session, self.world.scope, url, "made up")
         if made not in self.retractions:
             self.retractions.append(made)
         await self.work_off()
@@ -133,14 +135,14 @@ class Walk:
         if self.retractions:
             chosen = self.retractions.pop(self.chance.randrange(len(self.retractions)))
             async with self.world.database.transaction() as session:
-                await retracting.restore(session, self.world.scope, chosen)
+                await retractions.restore(session, self.world.scope, chosen)
             await self.work_off()
 
     async def work_off(self) -> None:
         await work_off(self.world.database, at_once=self.chance.randint(1, 9))
 
     async def lift(self) -> None:
-        await lifting.lift(self.world.database)
+        await propagation.lift(self.world.database)
 
     async def analyse(self) -> None:
         [node] = await self._some(GraphNode, 1)

@@ -7,16 +7,18 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import update
 
-from shared.graph import edges, nodes, seed_types, types
-from shared.graph.grounds import Ground
+from shared.agents import agents
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import GraphNode, Iteration, Step
+from shared.enums import IterationStatus, Stage, StepKind, StepStatus
+from shared.graph import edges, nodes, system_types, types
+from shared.graph.provenance.evidence import Ground
+from shared.graph.provenance.sources import keep_pages
 from shared.graph.scope import Scope
-from shared.graph.sources import keep_pages
 from shared.graph.validation import Validators
-from shared.store import agents, ids, investigations
-from shared.store.database import Database
-from shared.store.tables import GraphNode, Iteration, Step
-from shared.store.words import IterationStatus, Stage, StepKind, StepStatus
 from shared.tools import Json
+from shared.workflow import investigations
 from tests.support.making import MISSION, make_owner, make_ready
 
 COUNTRY_SCHEMA = {
@@ -177,7 +179,7 @@ async def make_world(database: Database, name: str = "watcher") -> World:
             session, owner_id, name=name, mission=MISSION, interval_seconds=3_600
         )
         await make_ready(session, agent)
-        await seed_types.ensure(session, agent.id)
+        await system_types.ensure(session, agent.id)
     scope = Scope(owner_id, agent.id)
     world = World(database, scope, Validators())
     await world.read()

@@ -7,14 +7,17 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import select, text
 
-from shared.graph import conclusions, seed_types, types
+from shared.agents import configuration
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import Agent, GraphEdge, GraphNode, Interaction, Step
+from shared.enums import Phase, PromptMaker, StepKind, StepStatus
+from shared.graph import system_types, types
+from shared.graph.conclusions import conclusions
 from shared.graph.scope import Scope
 from shared.graph.validation import Validators
-from shared.store import ids, leases, prompts
-from shared.store.database import Database
-from shared.store.leases import Claimed, Lease
-from shared.store.tables import Agent, GraphEdge, GraphNode, Interaction, Step
-from shared.store.words import Phase, PromptMaker, StepKind, StepStatus
+from shared.workflow import leases
+from shared.workflow.leases import Claimed, Lease
 from tests.support.committing import SURE
 from tests.support.graph.world import COUNTRY_SCHEMA
 from tests.support.making import PROMPTS, make_agent, make_iteration
@@ -101,8 +104,8 @@ async def make_victim(database: Database) -> Victim:
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)
         told = {phase: prompt_of(phase) for phase in PROMPTS}
-        await prompts.write(session, attached, told, PromptMaker.OWNER)
-        await seed_types.ensure(session, agent.id)
+        await configuration.write(session, attached, told, PromptMaker.OWNER)
+        await system_types.ensure(session, agent.id)
         await types.create_node_type(
             session,
             scope,

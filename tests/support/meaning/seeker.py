@@ -7,18 +7,18 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import func, select
 
+from services.researcher.construction import embed_nodes
+from shared.database.tables import Agent, Call, NodeEmbedding, Step
+from shared.enums import Phase, StepKind, StepStatus
 from shared.graph.tools import query_graph
-from shared.llm.embedding import Embeddings
-from shared.llm.phase import Model, PhaseRun
+from shared.llm.embeddings import Embeddings
+from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.embedding import embed_nodes
-from shared.runtime.model import meaning_of, model_of
+from shared.runtime.providers import meaning_of, model_of
 from shared.runtime.settings import Settings
-from shared.store import leases
-from shared.store.leases import Claimed, Lease
-from shared.store.tables import Agent, Call, NodeEmbedding, Step
-from shared.store.words import Phase, StepKind, StepStatus
 from shared.tools import Json
+from shared.workflow import leases
+from shared.workflow.leases import Claimed, Lease
 from tests.support.graph.world import World
 from tests.support.levers import Sandbox
 from tests.support.making import make_iteration

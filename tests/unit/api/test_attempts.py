@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.api.attempts import WINDOW_SECONDS, Attempts
-from shared.runtime.connections import counted_as
+from services.api.auth.middleware import WINDOW_SECONDS, Attempts
+from shared.runtime.connection_limits import counted_as
 
 
 class Clock:

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from services.api.following import AnswerState, BadPlaceError, Place, after, pieces
-from shared.store.reading.conversation_shapes import LookView, Restart, TextPiece
+from services.api.streaming.answer_stream import AnswerState, BadPlaceError, Place, after, pieces
+from shared.schemas.conversation import LookView, Restart, TextPiece
 
 LOOK = LookView(tool="queryGraph", about="lithium")
 

@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from services.api.guard import Guard
+from services.api.http.host_guard import Guard
 from shared.runtime.settings import Settings
 
 IN_COMPOSE = ("0.0.0.0", "api", "192.168.1.5", "Vigil.example", "[fe80::1]")

@@ -4,9 +4,8 @@ from itertools import islice
 
 import pytest
 
-from services.api.command import NewAgent
-from services.api.naming import name_for
-from shared.store.names import NAME_CHARACTERS, names_after
+from services.api.commands.agents import NewAgent, name_for
+from shared.agents.agents import NAME_CHARACTERS, names_after
 
 MISSION = "Watch the lithium supply of European battery makers"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.api.events import window as module
-from services.api.events.window import Cursor, Gap, Heard, Window, chunk
+from services.api.streaming import event_window as module
+from services.api.streaming.event_window import Cursor, Gap, Heard, Window, chunk
 from tests.support.seeds import repeatable
 
 OWNER, AGENT = UUID(int=1), UUID(int=2)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.address import Address
-from cli.api import Api, given_token
+from cli.client.target import Address, Api, given_token
+from cli.config.discovery import api_url
+from cli.config.profiles import Profile, Profiles, profiles_file
 from cli.errors import BadInputError, CommandError, NothingRunsError
-from cli.installation import api_url
-from cli.local.datadir import DataDirectory
-from cli.profiles import Profile, Profiles, profiles_file
-from shared.store.secrets import new_token
+from cli.local.data_directory import DataDirectory
+from shared.accounts.secrets import new_token
 from tests.support.cli.running import running
 
 THERE = "https://vigil.example"

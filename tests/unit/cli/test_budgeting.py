@@ -9,20 +9,14 @@ import pytest
 from rich.console import Console
 
 from cli.budgeting import Wish
-from cli.days import day_of
+from cli.config.durations import day_of
 from cli.demo.account import Account
 from cli.errors import BadInputError
-from cli.show.account import show_account
-from cli.show.console import THEME
-from cli.show.costs import show_budget, show_costs
-from shared.store.reading.cost_shapes import (
-    AllowanceView,
-    BudgetView,
-    CostGroup,
-    CostsView,
-    CostTotals,
-)
-from shared.store.reading.shapes import CallTotals, CountsView, GraphView
+from cli.render.account import show_account
+from cli.render.console import THEME
+from cli.render.costs import show_budget, show_costs
+from shared.schemas.base import CallTotals, CountsView, GraphView
+from shared.schemas.costs import AllowanceView, BudgetView, CostGroup, CostsView, CostTotals
 
 ALLOWANCE = AllowanceView(
     day=date(2026, 1, 31),

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cli.certificates import ALL, read_certificates
+from cli.cluster.keys import ALL, Keys, read_certificates
 from cli.errors import BadInputError
-from cli.keys import Keys
 from cli.main import build_app
 from tests.support.certificates import authority, certified
 

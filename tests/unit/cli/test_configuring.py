@@ -7,26 +7,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cli.api import Api
-from cli.client import Client
+from cli.client.client import Client
+from cli.client.target import Api
 from cli.errors import AwayError, CommandError
-from cli.show.agents import show_agent, show_agents, show_created
-from cli.show.configuring import configuring, show_history, show_prompts, show_types
-from cli.show.console import THEME
+from cli.render.agents import (
+    configuring,
+    show_agent,
+    show_agents,
+    show_created,
+    show_history,
+    show_prompts,
+    show_types,
+)
+from cli.render.console import THEME
 from cli.watching.configuring import tell_made, until_configured
-from shared.store.reading.configuring_shapes import (
-    ConfigurationDetails,
-    PromptView,
-    TypesView,
-)
-from shared.store.reading.graph_shapes import EdgeTypeDetails, NodeTypeDetails
-from shared.store.reading.shapes import (
-    AgentDetails,
-    AnswerEvent,
-    CallTotals,
-    CountsView,
-    InteractionView,
-)
+from shared.schemas.agents import ConfigurationDetails, PromptView, TypesView
+from shared.schemas.base import AgentDetails, AnswerEvent, CallTotals, CountsView, InteractionView
+from shared.schemas.graph import EdgeTypeDetails, NodeTypeDetails
 from tests.support.cli.story import ID, START
 
 

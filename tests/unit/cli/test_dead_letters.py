@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 from rich.console import Console
 
-from cli.show.console import THEME
-from cli.show.dead_letters import readable, show_letter, show_letters
-from shared.store.reading.letter_shapes import DeadLetterDetails, LetterStepView
+from cli.render.console import THEME
+from cli.render.operations import readable, show_letter, show_letters
+from shared.schemas.operations import DeadLetterDetails, LetterStepView
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 KEPT = datetime(2026, 1, 31, 12, tzinfo=UTC)

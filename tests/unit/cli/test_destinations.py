@@ -8,9 +8,9 @@ from uuid import UUID
 
 from rich.console import Console
 
-from cli.show import destinations as show
-from cli.show.console import THEME
-from shared.store.reading.destination_shapes import (
+from cli.render import notifications as show
+from cli.render.console import THEME
+from shared.schemas.notifications import (
     CreatedDestination,
     DeliveryView,
     DestinationDetails,
@@ -107,4 +107,4 @@ def test_the_outcome_of_a_test_is_told() -> None:
     assert "delivered (204)" in shown(show.show_outcome, delivery())
     failed = delivery(status="failed", error="the receiver answered 500")
     assert "failed: the receiver answered 500" in shown(show.show_outcome, failed)
-    assert "courier" in shown(show.show_outcome, delivery(status="pending"))
+    assert "notifier" in shown(show.show_outcome, delivery(status="pending"))

@@ -11,24 +11,15 @@ from uuid import uuid4
 import pytest
 from rich.console import Console
 
-from cli.show.conclusions import show_conclusions
-from cli.show.console import THEME, SafeConsole
-from cli.show.graph import show_edges, show_nodes
-from cli.show.harmless import harmless, harmless_json
-from cli.show.inbox import show_inbox
-from cli.show.json import print_json
-from cli.show.memory import show_memories
-from cli.show.sources import show_retractions, show_sources
-from shared.store.reading.conversation_shapes import MemoryView
-from shared.store.reading.evidence_shapes import SourceView
-from shared.store.reading.retraction_shapes import RetractionView
-from shared.store.reading.shapes import (
-    CitationView,
-    ConclusionView,
-    EdgeView,
-    InboxItemView,
-    NodeView,
-)
+from cli.render.agents import show_memories
+from cli.render.console import THEME, SafeConsole, harmless, harmless_json, print_json
+from cli.render.graph import show_edges, show_nodes
+from cli.render.iterations import show_conclusions
+from cli.render.notifications import show_inbox
+from cli.render.provenance import show_retractions, show_sources
+from shared.schemas.base import CitationView, ConclusionView, EdgeView, InboxItemView, NodeView
+from shared.schemas.conversation import MemoryView
+from shared.schemas.provenance import RetractionView, SourceView
 from tests.support.injection.corpus import pages
 
 THEN: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)

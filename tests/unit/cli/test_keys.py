@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from cli.cluster.keys import Keys
 from cli.errors import BadInputError
-from cli.keys import Keys
+from shared.accounts.secrets import is_token
 from shared.runtime.identity import SERVICES
-from shared.store.secrets import is_token
 
 
 def make(home: Path, *routes: str) -> int:

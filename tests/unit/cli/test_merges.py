@@ -8,9 +8,9 @@ from uuid import UUID
 
 from rich.console import Console
 
-from cli.show.console import THEME
-from cli.show.merges import show_doubles, show_made, show_merges, show_undone
-from shared.store.reading.merge_shapes import DoubleView, MergeView, NodeRef
+from cli.render.console import THEME
+from cli.render.graph import show_doubles, show_made, show_merges, show_undone
+from shared.schemas.graph import DoubleView, MergeView, NodeRef
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 OTHER = UUID("a1b2c3d4-0000-4000-8000-000000000002")

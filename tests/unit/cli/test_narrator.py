@@ -8,17 +8,10 @@ from uuid import UUID
 import pytest
 from rich.console import Console
 
-from cli.show.console import THEME
-from cli.show.iterations import show_iteration
-from cli.show.work import doing
+from cli.render.console import THEME
+from cli.render.iterations import doing, show_iteration
 from cli.watching.narrator import Narrator
-from shared.store.reading.shapes import (
-    CitationView,
-    ConclusionView,
-    CountsView,
-    RunningCall,
-    StepView,
-)
+from shared.schemas.base import CitationView, ConclusionView, CountsView, RunningCall, StepView
 from tests.support.cli.story import iteration, run_of, step
 
 ANALYSIS = UUID(int=11)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from cli.config.providers import Outside, read_settings
 from cli.errors import BadInputError
-from cli.outside import Outside, read_settings
 from shared.runtime.settings import Settings
 
 SANDBOX = "http://127.0.0.1:18080"

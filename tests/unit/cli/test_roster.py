@@ -5,9 +5,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from cli.local.household import ACTORS, API, SANDBOX
+from cli.local.members import ACTORS, API, DEMO_PORTS, NATS, SANDBOX, demo_ports, taken, usual_ports
 from cli.local.ports import free_port
-from cli.local.roster import DEMO_PORTS, NATS, demo_ports, taken, usual_ports
 
 
 def test_everybody_has_a_port_of_its_own() -> None:
@@ -36,7 +35,7 @@ def test_the_port_that_a_person_asks_for_is_used() -> None:
 
 def test_installations_of_two_processes_do_not_choose_the_same_ports() -> None:
     """What only the supervisor asks: else it would take another installation's services for its own."""
-    code = "from cli.local.roster import *; print(*(usual_ports(0)[name] for name in ACTORS))"
+    code = "from cli.local.members import *; print(*(usual_ports(0)[name] for name in ACTORS))"
     with ThreadPoolExecutor() as pool:
         chosen = pool.map(subprocess.check_output, [[sys.executable, "-c", code]] * 2)
         first, second = ({*map(int, ports.split())} for ports in chosen)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.signals import STOPPING, StopSignals
+from cli.local.signals import STOPPING, StopSignals
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli.errors import BadInputError
-from cli.show.events import line_of, summary
+from cli.render.iterations import line_of, summary
 from cli.tailing import subject_pattern
 from shared.events.envelope import Event
-from shared.events.tail import Told
+from shared.events.stream_reader import Told
 from tests.support.contracts.samples import samples
 
 

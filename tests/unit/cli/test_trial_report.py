@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from cli.errors import BadInputError
-from cli.show.console import THEME
-from cli.show.trial import show_comparison, show_report
+from cli.render.console import THEME
+from cli.render.trial import show_comparison, show_report
 from cli.trial import report as reports
 from cli.trial.facts import FactCheck
 from cli.trial.preflight import Preflight, Probe, Server
@@ -32,10 +32,9 @@ from cli.trial.report import (
 from cli.trial.run import MISSION, _without_secrets
 from cli.verifying import AgentVerified
 from sandbox.corpus.factbook import Country, StatedFact
-from shared.llm.prices import ModelPrice, read_prices
-from shared.store.reading.configuring_shapes import ConfigurationDetails
-from shared.store.reading.proof_shapes import CheckedView
-from shared.store.reading.shapes import (
+from shared.llm.pricing import ModelPrice, read_prices
+from shared.schemas.agents import ConfigurationDetails
+from shared.schemas.base import (
     AnswerEvent,
     EdgeView,
     InteractionEvent,
@@ -46,7 +45,8 @@ from shared.store.reading.shapes import (
     ToolCall,
     ToolResultEvent,
 )
-from shared.store.reading.work_shapes import CallView
+from shared.schemas.iterations import CallView
+from shared.schemas.provenance import CheckedView
 from tests.support.cli.story import ID, START, iteration, step
 
 CHECK = FactCheck(

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 from rich.console import Console
 
+from cli.config.providers import Outside
 from cli.doctor import outside as outside_module
 from cli.doctor.outside import unreached
-from cli.outside import Outside
-from cli.show.console import THEME
-from cli.show.starting import Activity, show_unreached
+from cli.render.console import THEME
+from cli.render.operations import Activity, show_unreached
 from shared.runtime.settings import Settings
 
 
@@ -69,7 +69,7 @@ def test_the_sandbox_is_not_asked() -> None:
 
 def test_what_takes_long_is_told_without_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("cli.show.starting.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("cli.render.operations.time.monotonic", lambda: clock[0])
     written = io.StringIO()
     with Activity(Console(file=written, width=200, theme=THEME)) as activity:
         for seconds in (0, 5, 11, 20, 42):

@@ -7,14 +7,14 @@ from uuid import UUID
 
 from rich.console import Console
 
-from cli.api import Api
-from cli.client import Client
+from cli.client.client import Client
+from cli.client.target import Api
 from cli.errors import AwayError
-from cli.show.console import THEME
+from cli.render.console import THEME
 from cli.watching.narrator import Narrator
 from cli.watching.nudges import Nudges
 from cli.watching.watch import Watch
-from shared.store.reading.shapes import CountsView, GraphView, IterationDetails, IterationView
+from shared.schemas.base import CountsView, GraphView, IterationDetails, IterationView
 from tests.support.cli.story import ID, iteration, step
 
 

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from cli.durations import seconds_of
+from cli.config.durations import seconds_of
 from cli.errors import BadInputError
-from cli.show.words import ago, cited, clip, counted, duration, interval
-from shared.store.reading.shapes import CitationView
+from cli.render.console import ago, cited, clip, counted, duration, interval
+from shared.schemas.base import CitationView
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 GHANA = UUID(int=1)

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph import answering
-from shared.graph.lines import shortened
+from shared.graph.prompt_format import shortened
+from shared.graph.retrieval import query
 from shared.tools import Json
 
 _texts = st.builds(
@@ -33,18 +33,16 @@ def _brief(thing: Json) -> Json:
 def test_as_much_is_shown_as_there_is_room_for_nodes_first(
     nodes: list[Json], edges: list[Json]
 ) -> None:
-    answer = answering.bounded(nodes, edges, [])
+    answer = query.bounded(nodes, edges, [])
     shown: list[Any] = [*answer["nodes"], *answer["edges"]]
     things = [*nodes, *edges]
-    assert _bytes(answer) <= answering.MAX_BYTES
+    assert _bytes(answer) <= query.MAX_BYTES
     assert all(
         each in (whole, _brief(whole)) for each, whole in zip(shown, things, strict=False)
     ), "a prefix of all, each in full or in short"
     if len(shown) < len(things):
         brief = [_brief(each) for each in things[: len(shown) + 1]]
-        assert _bytes(brief) > answering.MAX_BYTES - 500, (
-            "even in short there is no room for the next"
-        )
+        assert _bytes(brief) > query.MAX_BYTES - 500, "even in short there is no room for the next"
         assert f"{len(things) - len(shown)} nodes or edges are left out" in answer["cut"]
     shortened_things = sum(each != whole for each, whole in zip(shown, things, strict=False))
     if shortened_things:
@@ -55,7 +53,7 @@ def test_as_much_is_shown_as_there_is_room_for_nodes_first(
 
 def test_what_is_shortened_is_as_little_as_can_be() -> None:
     long = {"properties": {"summary": "x" * 6_000}}
-    answer = answering.bounded([long, long, long, long], [], ["So it is."])
+    answer = query.bounded([long, long, long, long], [], ["So it is."])
     assert answer["nodes"][:3] == [long, long, long]
     assert len(answer["nodes"][3]["properties"]["summary"]) < 300
     assert "0 nodes or edges are left out and 1 are shortened" in answer["cut"]
@@ -66,8 +64,8 @@ def test_what_is_shortened_is_as_little_as_can_be() -> None:
 def test_edges_for_which_there_is_no_room_need_not_be_read(
     nodes: list[Json], edges: list[Json]
 ) -> None:
-    read = answering.bounded(nodes, edges, [])
-    if answering.has_room_behind(nodes):
+    read = query.bounded(nodes, edges, [])
+    if query.has_room_behind(nodes):
         assert len(read["nodes"]) == len(nodes)
     else:
-        assert answering.bounded(nodes, [], [], unread=len(edges)) == read
+        assert query.bounded(nodes, [], [], unread=len(edges)) == read

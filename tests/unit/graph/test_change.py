@@ -6,9 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from shared.graph.grounds import Ground, claims_of
-from shared.graph.proof.change import Held, change
-from shared.graph.proof.fold import Claim
+from shared.graph.provenance.claims import Claim, Held, change
+from shared.graph.provenance.evidence import Ground, claims_of
 from shared.tools import ToolRefusalError
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.citations import (
+from shared.graph.conclusions.citations import (
     Citation,
     Found,
     Kind,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.graph import commitments
+from shared.graph.conclusions import commitments
 from shared.tools import ToolRefusalError
 
 TODAY = date(2026, 1, 31)
@@ -28,7 +28,7 @@ TODAY = date(2026, 1, 31)
     ],
 )
 def test_a_horizon_is_a_date_or_a_time_from_today_on(text: str, until: date) -> None:
-    assert commitments.horizon(text, TODAY) == until
+    assert commitments.checked_horizon(text, TODAY) == until
 
 
 @pytest.mark.parametrize(
@@ -47,17 +47,17 @@ def test_a_horizon_is_a_date_or_a_time_from_today_on(text: str, until: date) -> 
 )
 def test_what_is_none_is_refused_with_what_to_do(text: str, told: str) -> None:
     with pytest.raises(ToolRefusalError, match=told):
-        commitments.horizon(text, TODAY)
+        commitments.checked_horizon(text, TODAY)
 
 
 @pytest.mark.parametrize(
     ("read", "given", "told"),
     [
-        (commitments.confidence, -0.1, "not from 0 to 1"),
-        (commitments.confidence, 80, "not from 0 to 1"),
-        (commitments.confidence, float("nan"), "not from 0 to 1"),
-        (commitments.invalidation, "Prices fall.", "12 characters; say in 20 to 600"),
-        (commitments.invalidation, "x" * 601, "601 characters"),
+        (commitments.checked_confidence, -0.1, "not from 0 to 1"),
+        (commitments.checked_confidence, 80, "not from 0 to 1"),
+        (commitments.checked_confidence, float("nan"), "not from 0 to 1"),
+        (commitments.checked_invalidation, "Prices fall.", "12 characters; say in 20 to 600"),
+        (commitments.checked_invalidation, "x" * 601, "601 characters"),
     ],
 )
 def test_commitments_that_say_nothing_are_refused(
@@ -68,5 +68,8 @@ def test_commitments_that_say_nothing_are_refused(
 
 
 def test_what_holds_is_kept() -> None:
-    assert commitments.confidence(1) == 1
-    assert commitments.invalidation(" Output\nfalls below 10 GWh. ") == "Output falls below 10 GWh."
+    assert commitments.checked_confidence(1) == 1
+    assert (
+        commitments.checked_invalidation(" Output\nfalls below 10 GWh. ")
+        == "Output falls below 10 GWh."
+    )

@@ -5,7 +5,7 @@ from itertools import permutations
 from typing import Any
 from uuid import UUID
 
-from shared.graph.proof.fold import Claim, folded, standing
+from shared.graph.provenance.claims import Claim, folded, standing
 
 DAY_0 = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.layout import CHARACTERS_PER_TOKEN, Section, fit, within
+from shared.graph.prompt_format import CHARACTERS_PER_TOKEN, Section, fit, within
 
 
 def _section(title: str, rank: int, count: int, keep: int = 2) -> Section:

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.likeness import alike, likeness
-from shared.graph.naming import marks
+from shared.graph.entity_resolution.candidates import alike, likeness
+from shared.graph.entity_resolution.normalization import marks
 
 _KEYS = st.lists(st.text("abé1", min_size=1, max_size=9), min_size=1, max_size=4).map(" ".join)
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from shared.graph.lines import ago, edge_line, node_line, shortened, utc
+from shared.graph.prompt_format import ago, edge_line, node_line, shortened, utc
 
 ID = UUID(int=7)
 

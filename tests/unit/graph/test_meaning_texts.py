@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.meaning.texts import MOST_CHARACTERS, text_of
+from shared.graph.retrieval.embedding_backlog import MOST_CHARACTERS, text_of
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.graph.proof.moments import beginning, end, published
+from shared.graph.provenance.claims import beginning, end, published
 
 
 def _at(*parts: int) -> datetime:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.graph.naming import key, marks, read
+from shared.graph.entity_resolution.normalization import key, marks, read
 
 ALIKE = [
     ("NVIDIA Corporation", "nvidia"),

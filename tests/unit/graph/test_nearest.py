@@ -1,6 +1,6 @@
 """The sentence of a page that a quote was probably meant to be."""
 
-from shared.graph.proof.nearest import nearest
+from shared.graph.provenance.quotes import nearest
 
 PAGE = (
     "Output rose. The price of lithium fell 18% in 2025.\nA strike stopped the port! It ended soon."

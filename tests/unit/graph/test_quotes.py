@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.graph.proof.quotes import find
+from shared.graph.provenance.quotes import find
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.graph.type_names import folded
+from shared.graph.types import folded
 
 
 @pytest.mark.parametrize(

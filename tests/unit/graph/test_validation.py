@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.graph.seed_types import NODE_TYPES
-from shared.graph.validation import Validators, refuse_bad_schema
-from shared.graph.values import normal_name
+from shared.graph.system_types import NODE_TYPES
+from shared.graph.validation import Validators, normal_name, refuse_bad_schema
 from shared.tools import ToolRefusalError
 from tests.support.seeds import repeatable
 

@@ -7,14 +7,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from shared.graph.citations import Found
-from shared.graph.proof.rows import EdgeRow, EvidenceRow, NodeRow
-from shared.graph.proof.seals import canonical, sha256
-from shared.graph.verify import checks
-from shared.graph.verify.chain import not_holding
-from shared.graph.verify.checks import Spanned, Support
-from shared.store import ids
-from shared.store.words import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.database import ids
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.conclusions.citations import Found
+from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, canonical, sha256
+from shared.graph.verification import checks
+from shared.graph.verification.checks import Spanned, Support, not_holding
 from tests.support.unordered import UnorderedHash
 
 AGENT = uuid4()

@@ -15,7 +15,7 @@ from services.observer.prompts import (
     read_plan,
 )
 from shared.llm.repair import Repairs, UnreadableError, read_json
-from shared.llm.structured import response_format
+from shared.llm.structured_output import response_format
 from tests.support.mutating import broken_text, damaged
 from tests.support.seeds import first_seed, repeatable, seed_count
 

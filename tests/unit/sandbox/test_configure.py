@@ -10,9 +10,8 @@ from sandbox.reader import ChatRequest, read
 from sandbox.reader.configure import PROMPTS_SCHEMA, TYPES_SCHEMA
 from sandbox.reader.configure.foreseen import Search, nowhere, searching
 from sandbox.search.library import build_index
-from services.concierge.agent_types import AgentTypes
-from services.concierge.answers import AgentConfiguration
-from services.concierge.configure import CONFIGURATION, TYPES
+from services.assistant.agent_schema import AgentConfiguration, AgentTypes
+from services.assistant.configure_agent import CONFIGURATION, TYPES
 from tests.support.sandbox import makers
 from tests.support.sandbox.asking import request
 

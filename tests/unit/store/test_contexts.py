@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import pytest
 
-from shared.store import contexts
+from shared.llm import phase_run_store
 
 CONTEXT = "2 nodes\n- [node:1] “Ghana”"
 
@@ -24,15 +24,15 @@ def request_of(content: str) -> dict[str, object]:
 )
 def test_what_was_taken_apart_is_put_together_again(content: str) -> None:
     request = request_of(content)
-    short, digest = contexts.apart(request, CONTEXT)
+    short, digest = phase_run_store.apart(request, CONTEXT)
     assert digest == sha256(CONTEXT.encode()).digest()
-    assert contexts.is_apart(short)
+    assert phase_run_store.is_apart(short)
     assert "messages" not in short, "an older reader would ask the model without them"
-    assert contexts.whole(short, CONTEXT) == request
+    assert phase_run_store.whole(short, CONTEXT) == request
 
 
 @pytest.mark.parametrize("context", ["", CONTEXT.replace("Ghana", "Togo")])
 def test_what_does_not_hold_the_words_is_left_whole(context: str) -> None:
     request = request_of(f"Mission\n{CONTEXT}\nTask")
-    assert contexts.apart(request, context) == (request, None)
-    assert not contexts.is_apart(request)
+    assert phase_run_store.apart(request, context) == (request, None)
+    assert not phase_run_store.is_apart(request)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.store.reading import cursors
-from shared.store.reading.cursors import BadCursorError
+from shared.database import pagination
+from shared.database.pagination import BadCursorError
 
 KINDS = (datetime, UUID, int, str)
 MOMENT = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
@@ -23,8 +23,8 @@ def packed(*values: Any) -> str:
 
 
 def test_a_place_comes_back_to_the_microsecond() -> None:
-    cursor = cursors.written("moods", PLACE)
-    assert cursors.read("moods", KINDS, cursor) == PLACE
+    cursor = pagination.written("moods", PLACE)
+    assert pagination.read("moods", KINDS, cursor) == PLACE
     assert cursor.isascii()
     assert not set("+/=&?#% ") & set(cursor)
 
@@ -39,7 +39,7 @@ def test_a_place_comes_back_to_the_microsecond() -> None:
     )
 )
 def test_any_place_comes_back(place: tuple[datetime, UUID, int, str]) -> None:
-    assert cursors.read("moods", KINDS, cursors.written("moods", place)) == place
+    assert pagination.read("moods", KINDS, pagination.written("moods", place)) == place
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_any_place_comes_back(place: tuple[datetime, UUID, int, str]) -> None:
 )
 def test_what_is_no_cursor_of_this_list_is_refused(cursor: str) -> None:
     with pytest.raises(BadCursorError, match="no cursor of this list"):
-        cursors.read("moods", (datetime,), cursor)
+        pagination.read("moods", (datetime,), cursor)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_what_is_no_cursor_of_this_list_is_refused(cursor: str) -> None:
 )
 def test_what_postgres_could_not_compare_is_refused(kind: type, value: Any) -> None:
     with pytest.raises(BadCursorError):
-        cursors.read("moods", (kind,), packed(1, "moods", value))
+        pagination.read("moods", (kind,), packed(1, "moods", value))
 
 
 @given(st.text())
 def test_nothing_breaks_it(cursor: str) -> None:
     with pytest.raises(BadCursorError):
-        cursors.read("moods", KINDS, cursor)
+        pagination.read("moods", KINDS, cursor)

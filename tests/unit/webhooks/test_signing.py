@@ -2,7 +2,7 @@
 
 import base64
 
-from shared.webhooks.signing import new_secret, signed
+from shared.notifications.webhooks import new_secret, signed
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -7,12 +7,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from services.courier.parcel import message_of
-from services.courier.patience import JITTER, RESTS_SECONDS, rest_seconds
-from services.courier.send_mail import subject, text
-from services.courier.send_webhook import judged
-from services.courier.verdict import Never, NotNow, Taken
-from shared.store.tables import InboxItem
+from services.notifier.channels import judged, subject, text
+from services.notifier.delivery import Never, NotNow, Taken
+from services.notifier.payload import message_of
+from services.notifier.retry_schedule import JITTER, RESTS_SECONDS, rest_seconds
+from shared.database.tables import InboxItem
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])

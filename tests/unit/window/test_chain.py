@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-from services.api.window.chain import LARGE_LINKS, MOST_QUOTES, Branch, chain_of
-from shared.store.reading.proof_shapes import (
+from services.api.web.presenters.provenance import LARGE_LINKS, MOST_QUOTES, Branch, chain_of
+from shared.schemas.provenance import (
     BreakView,
     ConclusionLink,
     EvidenceLink,

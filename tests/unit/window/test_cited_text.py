@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from services.api.window.cited_text import cited, cited_line
-from shared.store.reading.shapes import CitationView
+from services.api.web.text import cited, cited_line
+from shared.schemas.base import CitationView
 
 AGENT = UUID("00000000-0000-4000-8000-000000000001")
 NODE = UUID("00000000-0000-4000-8000-000000000002")

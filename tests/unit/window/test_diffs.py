@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.api.window.diffs import Change, Run, changes
+from services.api.web.text import Change, Run, changes
 
 LINES = [f"line {number}\n" for number in range(1, 21)]
 

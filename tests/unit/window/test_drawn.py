@@ -4,8 +4,8 @@ import json
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from services.api.window.drawn import drawn
-from shared.store.reading.drawing_shapes import DrawingView, DrawnEdge, DrawnNode
+from services.api.web.presenters.graph import drawn
+from shared.schemas.graph import DrawingView, DrawnEdge, DrawnNode
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 

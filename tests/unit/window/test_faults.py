@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from services.api.faults import Seen, faults
-from services.api.loads import Load, Loads
-from shared.events.queues import Queue
-from shared.store.reading.crew import Crew, Leases
-from shared.store.reading.state import State
+from services.api.diagnostics import Load, Loads, Seen, faults
+from services.api.queries.operations import Crew, Leases, State
+from shared.events.stream_admin import Queue
 
 WELL = Load("analyzer", 1, Queue("analyzer", 0, 0, 2, 7), None, Leases())
 SEEN = Seen([WELL], None, State({}, 0, 0), 1, 100, scripts_are_there=True)

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from services.api.window.flow import Flow, flow_of
-from shared.store.reading.progress_shapes import PhaseRunView, ProgressView
-from shared.store.reading.shapes import CallTotals, IterationView, StepView
+from services.api.web.presenters.iterations import Flow, flow_of
+from shared.schemas.base import CallTotals, IterationView, StepView
+from shared.schemas.iterations import PhaseRunView, ProgressView
 
 BEGAN = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.api.window import formats
+from services.api.web import filters
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from services.api.window import formats
     ],
 )
 def test_a_span_has_at_most_two_units(seconds: float | timedelta | None, told: str) -> None:
-    assert formats.span(seconds) == told
+    assert filters.span(seconds) == told
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_a_span_has_at_most_two_units(seconds: float | timedelta | None, told: s
     [(0, "$0.00"), (0.0004, "$0.0004"), (0.44, "$0.44"), (1234.5, "$1,234.50"), (None, "–")],
 )
 def test_small_amounts_keep_what_says_something(amount: float | None, told: str) -> None:
-    assert formats.usd(amount) == told
+    assert filters.usd(amount) == told
 
 
 def test_a_moment_can_be_put_into_any_zone() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     assert (
-        formats.moment(at)
+        filters.moment(at)
         == '<time datetime="2026-01-02T03:04:05.678Z">2026-01-02 03:04 UTC</time>'
     )
 
@@ -58,14 +58,14 @@ def test_a_moment_can_be_put_into_any_zone() -> None:
     ],
 )
 def test_what_would_run_is_no_link(url: str) -> None:
-    assert formats.safe_link(url) is None
+    assert filters.safe_link(url) is None
 
 
 @pytest.mark.parametrize(("count", "told"), [(1, "1 query"), (3, "3 queries"), (0, "0 queries")])
 def test_one_is_not_many(count: int, told: str) -> None:
-    assert formats.plural(count, "query", "queries") == told
+    assert filters.plural(count, "query", "queries") == told
 
 
 @pytest.mark.parametrize(("size", "told"), [(5, "5 B"), (2048, "2 KiB"), (3 << 30, "3.0 GiB")])
 def test_sizes_have_units(size: int, told: str) -> None:
-    assert formats.bytes_of(size) == told
+    assert filters.bytes_of(size) == told

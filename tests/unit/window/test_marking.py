@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from services.api.window.marking import Piece, pieces
-from shared.store.reading.mark_shapes import MarkView
+from services.api.web.presenters.provenance import Piece, pieces
+from shared.schemas.provenance import MarkView
 
 TEXT = "Über ½ of it"
 

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from services.api.window.rich_text import rich
+from services.api.web.text import rich
 
 HOSTILE = (
     "<script>alert(1)</script>",

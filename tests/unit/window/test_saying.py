@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from services.api.window.saying import sayings
-from shared.store.reading.evidence_shapes import ClaimView, EvidenceView
+from services.api.web.presenters.provenance import sayings
+from shared.schemas.provenance import ClaimView, EvidenceView
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

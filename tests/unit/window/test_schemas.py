@@ -1,6 +1,6 @@
 """JSON Schemas as rows that people read."""
 
-from services.api.window.schemas import PropertyRow, rows
+from services.api.web.presenters.graph import PropertyRow, rows
 
 
 def test_each_property_is_a_row() -> None:

@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from services.api.window import texts
-from services.api.window.step_by_step import Bar, StepTold, told
-from shared.store.reading.iteration_shapes import IterationOutline, IterationSums
-from shared.store.reading.shapes import StepView
+from services.api.web import filters
+from services.api.web.presenters.iterations import Bar, StepTold, told
+from shared.schemas.base import StepView
+from shared.schemas.iterations import IterationOutline, IterationSums
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -79,11 +79,11 @@ def test_steps_are_named_as_people_count_them() -> None:
 
 
 def test_json_is_laid_out_and_what_is_none_stands_as_it_was() -> None:
-    assert texts.unpacked('{"a": [1]}') == '{\n  "a": [\n    1\n  ]\n}'
-    assert texts.unpacked('{"a": ') == '{"a": '
-    assert texts.unpacked("[" * 100_000) == "[" * 100_000
+    assert filters.unpacked('{"a": [1]}') == '{\n  "a": [\n    1\n  ]\n}'
+    assert filters.unpacked('{"a": ') == '{"a": '
+    assert filters.unpacked("[" * 100_000) == "[" * 100_000
 
 
 def test_what_is_cut_says_how_much_is_left_out() -> None:
-    assert texts.cut("x" * texts.LONGEST_CHARACTERS) == "x" * texts.LONGEST_CHARACTERS
-    assert texts.cut("x" * 21_500).endswith("x\n… 1,500 characters more")
+    assert filters.cut("x" * filters.LONGEST_CHARACTERS) == "x" * filters.LONGEST_CHARACTERS
+    assert filters.cut("x" * 21_500).endswith("x\n… 1,500 characters more")

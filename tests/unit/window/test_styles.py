@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.api.window.assets import STATIC
+from services.api.web.rendering import STATIC
 
 STYLES = STATIC / "styles"
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)

@@ -1,0 +1,310 @@
+"""Passwords, certificates and NATS users of an installation, as files that only their users can read."""
+
+import json
+import os
+import secrets
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+from urllib.parse import quote
+
+from cli.config.providers import USED_BY, read_given
+from cli.errors import BadInputError
+from shared.accounts.secrets import new_token
+from shared.database.grants import role_of
+from shared.events.permissions import OPERATOR, PERMISSIONS
+from shared.runtime.identity import (
+    DATABASE_PASSWORD_FILE,
+    KEYS_GROUP,
+    MIGRATE,
+    NATS_PASSWORD_FILE,
+    SERVICES,
+    TOKEN_FILE,
+)
+
+CA: Final = "ca.pem"
+NATS: Final = ("nats.pem", "nats.key")
+POSTGRES: Final = ("postgres.pem", "postgres.key")
+ALL: Final = (CA, *NATS, *POSTGRES)
+
+
+def read_certificates(directory: Path) -> dict[str, str]:
+    """By the file's name; empty where there is none of them.
+
+    Raises BadInputError where only some are there, or clients that trust the CA would refuse a server.
+    """
+    missing = [name for name in ALL if not (directory / name).is_file()]
+    if len(missing) == len(ALL):
+        return {}
+    if missing:
+        raise BadInputError(
+            f"{directory}: {', '.join(missing)} is missing; TLS takes {', '.join(ALL)}"
+        )
+    for pair in (NATS, POSTGRES):
+        _try_out(directory, *pair)
+    return {name: (directory / name).read_text() for name in ALL}
+
+
+def _try_out(directory: Path, certificate: str, key: str) -> None:
+    """A handshake without a network, between a server of that name and a client that trusts the CA alone."""
+    name = Path(certificate).stem
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        showing = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        showing.load_cert_chain(directory / certificate, directory / key, password=lambda: "")
+        trusting = ssl.create_default_context(cafile=directory / CA)
+        sides = (
+            trusting.wrap_bio(to_client, to_server, server_hostname=name),
+            showing.wrap_bio(to_server, to_client, server_side=True),
+        )
+        for side in (*sides, *sides):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except OSError as error:  # ssl's own errors too
+        raise BadInputError(
+            f"{directory / certificate}, with {key} and {CA}, is no use to a server that is called {name!r}: {error}"
+        ) from error
+
+
+CLUSTER: Final = "vigil"
+ROUTES_USER: Final = "routes"
+ROUTES_PORT: Final = 6222
+TLS_TIMEOUT_SECONDS: Final = 10
+SEEN_BY_NATS: Final = PurePosixPath("/etc/nats/keys")
+"""Where NATS finds the folder in which this configuration stands; its paths of certificates start nowhere else."""
+
+_HEAD: Final = "# Written by `vigil keys` from Vigil's own table of permissions; changes are lost at its next run.\n"
+
+
+def render(
+    passwords: Mapping[str, str],
+    routes: Sequence[str] = (),
+    routes_password: str | None = None,
+    *,
+    tls: bool = False,
+) -> str:
+    """`passwords` by user. `routes` are the nodes of a cluster (host:port), each node's own too.
+
+    With `tls` clients have to speak it from the first byte; nodes go on in plain text among themselves.
+    """
+    users = [
+        {"user": user, "password": passwords[user], "permissions": permissions.as_nats()}
+        for user, permissions in PERMISSIONS.items()
+    ]
+    parts: dict[str, Any] = {"authorization": {"users": users}}
+    if routes:
+        parts["cluster"] = _cluster(routes, routes_password or "")
+    if tls:
+        certificate, key = (str(SEEN_BY_NATS / name) for name in NATS)
+        parts["tls"] = {
+            "cert_file": certificate,
+            "key_file": key,
+            # Not "auto": to a client that is slow to begin, NATS would greet in plain text after all.
+            "handshake_first": True,
+            "timeout": TLS_TIMEOUT_SECONDS,
+        }
+    lines = [f"{key}: {json.dumps(part, indent=2)}\n" for key, part in parts.items()]
+    return _HEAD + "".join(lines)
+
+
+def _cluster(routes: Sequence[str], password: str) -> dict[str, Any]:
+    login = f"{ROUTES_USER}:{quote(password, safe='')}"
+    return {
+        "name": CLUSTER,
+        "listen": f"0.0.0.0:{ROUTES_PORT}",
+        "authorization": {"user": ROUTES_USER, "password": password},
+        "routes": [f"nats-route://{login}@{route}" for route in routes],
+    }
+
+
+PASSWORD_BYTES: Final = 32
+ROOT: Final = 0
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+ROUTES_PASSWORD_FILE: Final = "routes_password"
+
+
+_SERVICES: Final = {service.name: service for service in SERVICES}
+
+
+def _random() -> str:
+    return secrets.token_urlsafe(PASSWORD_BYTES)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Kept in `directory`, a folder a service."""
+
+    directory: Path
+    private: bool = False
+    """All of it belongs to the user of this process and is closed to all other users, groups too: for an installation
+    whose services are all run by that user. Otherwise each service's folder belongs to the service's own uid."""
+
+    def make(
+        self,
+        *,
+        postgres_password_file: Path | None,
+        routes: Sequence[str],
+        certificates: Mapping[str, str] | None = None,
+    ) -> int:
+        """What is missing; returns how many passwords that were. users.conf is always written anew.
+
+        `certificates` by the names of their files; those of earlier that are given no more are taken away.
+        Raises BadInputError where a password that was put there cannot be used, or nothing can be written there.
+        """
+        try:
+            return self._make(postgres_password_file, routes, certificates or {})
+        except OSError as error:
+            remedy = "change its owner" if self.private else "run as root"
+            raise BadInputError(
+                f"{error.filename}: {error.strerror}; {remedy}, or choose a directory of your own"
+            ) from error
+
+    def login_of(self, name: str) -> dict[str, str]:
+        """The settings by which the service `name` logs in to PostgreSQL and NATS, where it has a login there.
+
+        Raises BadInputError where its files cannot be read.
+        """
+        folder, login = self.directory / name, dict[str, str]()
+        service = _SERVICES[name]
+        if service.has_database_role:
+            login["database_user"] = role_of(name)
+            login["database_password"] = _required(folder / DATABASE_PASSWORD_FILE)
+        if service.has_nats_user:
+            login["nats_user"] = name
+            login["nats_password"] = _required(folder / NATS_PASSWORD_FILE)
+        return login
+
+    @property
+    def nats_users(self) -> Path:
+        """What NATS's configuration includes."""
+        return self.directory / "nats" / "users.conf"
+
+    def hand_on(self, given: Path) -> list[str]:
+        """The model's and the search service's keys that lie in `given`, which are told by name.
+
+        One that is given no more is taken away. After `make`, which makes the folders.
+        """
+        uids = {service.name: service.uid for service in SERVICES}
+        keys = read_given(given)
+        for name, users in USED_BY.items():
+            for user in users:
+                file = self.directory / user / name
+                if name in keys:
+                    self._write(file, keys[name], uids[user], KEYS_GROUP, 0o440)
+                else:
+                    file.unlink(missing_ok=True)
+        return sorted(keys)
+
+    def _make(
+        self,
+        postgres_password_file: Path | None,
+        routes: Sequence[str],
+        certificates: Mapping[str, str],
+    ) -> int:
+        made = 0
+        self._folder(self.directory, ROOT, ROOT, 0o755)
+        if postgres_password_file is not None:
+            made += self._superuser(postgres_password_file)
+            self._lay(certificates, dict.fromkeys(POSTGRES, postgres_password_file.parent))
+        self._lay(certificates, {CA: self.directory} | dict.fromkeys(NATS, self.directory / "nats"))
+        for service in SERVICES:
+            folder = self.directory / service.name
+            self._folder(folder, service.uid, KEYS_GROUP, 0o750)
+            if service.has_nats_user:
+                made += self._password(folder / NATS_PASSWORD_FILE, service.uid)
+            if service.has_database_role:
+                made += self._password(folder / DATABASE_PASSWORD_FILE, service.uid)
+            if service.name == OPERATOR and not self.private:
+                made += self._password(folder / TOKEN_FILE, service.uid, new_token)
+        return made + self._nats(routes, tls=bool(certificates))
+
+    def _superuser(self, file: Path) -> int:
+        """The one password that two know: PostgreSQL, from a place that only it and `migrate` see, and `migrate`."""
+        own = self.directory / MIGRATE / DATABASE_PASSWORD_FILE
+        self._folder(own.parent, SERVICES[0].uid, KEYS_GROUP, 0o750)
+        known = _read(file) or _read(own)
+        password = known or _random()
+        # PostgreSQL's image reads it as a user whose number differs from image to image.
+        self._write(file, password, ROOT, ROOT, 0o444)
+        self._write(own, password, SERVICES[0].uid, KEYS_GROUP, 0o440)
+        return 0 if known else 1
+
+    def _password(self, file: Path, uid: int, make: Callable[[], str] = _random) -> int:
+        known = _read(file)
+        self._write(file, known or make(), uid, KEYS_GROUP, 0o440)
+        return 0 if known else 1
+
+    def _nats(self, routes: Sequence[str], *, tls: bool) -> int:
+        folder = self.directory / "nats"
+        self._folder(folder, ROOT, ROOT, 0o700)
+        made, routes_password = 0, None
+        if routes:
+            file = folder / ROUTES_PASSWORD_FILE
+            routes_password = _read(file)
+            if routes_password is None:
+                made, routes_password = 1, _random()
+            self._write(file, routes_password, ROOT, ROOT, 0o400)
+        passwords = {
+            service.name: _read(self.directory / service.name / NATS_PASSWORD_FILE) or ""
+            for service in SERVICES
+            if service.has_nats_user
+        }
+        users = render(passwords, routes, routes_password, tls=tls)
+        self._write(self.nats_users, users, ROOT, ROOT, 0o400)
+        return made
+
+    def _folder(self, folder: Path, uid: int, gid: int, mode: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._own(folder, uid, gid)
+        folder.chmod(PRIVATE_FOLDER if self.private else mode)
+
+    def _write(self, file: Path, text: str, uid: int, gid: int, mode: int) -> None:
+        """Whole or not at all, and at no moment readable by others."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside = file.with_name(f".{file.name}.new")
+        beside.unlink(missing_ok=True)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w") as new:
+            new.write(text)
+        self._own(beside, uid, gid)
+        beside.chmod(PRIVATE_FILE if self.private else mode)
+        beside.replace(file)
+
+    def _lay(self, certificates: Mapping[str, str], folders: Mapping[str, Path]) -> None:
+        """Each into its folder, by name: the CA's for everybody to read, a server's for root."""
+        for name, folder in folders.items():
+            if name in certificates:
+                mode = 0o444 if name == CA else 0o400
+                self._write(folder / name, certificates[name], ROOT, ROOT, mode)
+            else:
+                (folder / name).unlink(missing_ok=True)
+
+    def _own(self, path: Path, uid: int, gid: int) -> None:
+        """Where nobody but root may give files away, they stay this user's."""
+        if os.geteuid() == ROOT and not self.private:
+            os.chown(path, uid, gid)
+
+
+def _read(file: Path) -> str | None:
+    """None where there is none yet; one that was put there empty counts as none."""
+    with suppress(FileNotFoundError):
+        password = file.read_text().strip()
+        if any(character in password for character in "\n\r\0"):
+            raise BadInputError(f"{file} has more than one line: a password has one")
+        return password or None
+    return None
+
+
+def _required(file: Path) -> str:
+    try:
+        password = _read(file)
+    except OSError as error:
+        raise BadInputError(
+            f"{file} cannot be read ({error.strerror}): run the command as the user that runs `vigil up`"
+        ) from error
+    if password is None:
+        raise BadInputError(f"{file} is missing or empty: `vigil up` makes it at its next start")
+    return password

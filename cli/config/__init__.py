@@ -1,0 +1,1 @@
+"""Which installation the command speaks to, and how that is configured."""

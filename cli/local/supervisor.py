@@ -1,0 +1,490 @@
+"""The supervisor of a local installation: starts, watches and stops engines and services."""
+
+import multiprocessing
+import os
+import resource
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from multiprocessing import forkserver
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Final
+
+from cli.client.target import Api
+from cli.cluster.keys import Keys
+from cli.config.providers import Outside, corpus_cache
+from cli.local.actor import ActorProcess
+from cli.local.data_directory import DataDirectory, Running
+from cli.local.engines import Engine, EngineKeeper, RestartDelay, require_local_extra
+from cli.local.errors import LocalError
+from cli.local.members import (
+    ACTORS,
+    API,
+    NATS,
+    PRELOAD,
+    SANDBOX,
+    run_actor,
+    run_api,
+    run_provision,
+    run_sandbox,
+)
+from cli.local.nats import EmbeddedNats
+from cli.local.ports import LOOPBACK, unreadiness
+from cli.local.postgres import EmbeddedPostgres
+from cli.local.processes import tail
+from cli.local.signals import StopSignals
+from shared.events.credentials import Credentials
+from shared.events.permissions import OPERATOR
+from shared.runtime.identity import MIGRATE
+from shared.runtime.settings import SANDBOX_KEY
+
+LONGEST_TEMPORARY_DIRECTORY: Final = 70
+"""In bytes: what is left to a socket's path, which has 107 on Linux and 103 on macOS, without what Python appends."""
+
+
+@dataclass(frozen=True)
+class Died:
+    """An actor ended though nobody stopped it. A negative `exit_code` is a signal's number."""
+
+    name: str
+    pid: int
+    exit_code: int
+    uptime_seconds: float
+    restart_in_seconds: float
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """An actor that had died runs again."""
+
+    name: str
+    pid: int
+
+
+@dataclass
+class _Member:
+    actor: ActorProcess
+    process: BaseProcess
+    started: float
+    delay: RestartDelay = field(default_factory=RestartDelay)
+    restart_at: float | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None  # it has been started
+        return self.process.pid
+
+
+@contextmanager
+def _short_paths() -> Iterator[None]:
+    """The forkserver makes its socket in the directory for temporary files, and the path of a socket has a limit."""
+    usual = tempfile.gettempdir()
+    if len(os.fsencode(usual)) > LONGEST_TEMPORARY_DIRECTORY:
+        tempfile.tempdir = "/tmp"
+    try:
+        yield
+    finally:
+        tempfile.tempdir = usual
+
+
+class Fleet:
+    """Actors as children of a forkserver, which has imported `preload` once for all of them.
+
+    Actors see the environment of the moment the forkserver started, and their own on top. A program
+    has one forkserver: the first Fleet's `preload` counts. Python imports the program's main module
+    in each child, so `preload` should name what that imports too. A stopped fleet stays stopped.
+    """
+
+    def __init__(self, log_directory: Path, preload: Sequence[str]) -> None:
+        self._log_directory = log_directory.absolute()
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(
+            ["cli.local.preload_first", *preload, "cli.local.preload_last"]
+        )
+        self._members: dict[str, _Member] = {}
+        self._stopping = False
+
+    def warm_up(self) -> None:
+        """Start the forkserver and do not wait: it imports while the engines start.
+
+        `spawn` does it where nobody did.
+        """
+        with _short_paths():
+            forkserver.ensure_running()
+
+    def spawn(
+        self,
+        name: str,
+        target: Callable[..., object],
+        args: tuple[Any, ...],
+        environment: dict[str, str],
+    ) -> None:
+        """Start an actor that calls `target(*args)`, its output in `<log_directory>/<name>.log`.
+
+        `target` must be a function of a module. Waits until the forkserver has imported what it
+        should. Raises LocalError where the name is taken.
+        """
+        if name in self._members:
+            raise LocalError(f"an actor named {name!r} already runs: give this one another name")
+        log = self._log_directory / f"{name}.log"
+        actor = ActorProcess(name, target, args, environment, log)
+        self._members[name] = _Member(actor, self._start(actor), time.monotonic())
+
+    def poll(self, kept_down: Collection[str] = ()) -> list[Died | Restarted]:
+        """Notice who died, start again whose delay is over, and say both. Does not wait.
+
+        Who is named in `kept_down` is not started again for now.
+        """
+        if self._stopping:
+            return []
+        happened = [
+            self._look_after(member, may_start=name not in kept_down)
+            for name, member in self._members.items()
+        ]
+        return [each for each in happened if each is not None]
+
+    def stop(self, order: Iterable[Iterable[str]], grace_seconds: float) -> list[str]:
+        """SIGTERM group by group; each has `grace_seconds`, then what remains of it is killed.
+
+        Actors that `order` does not name are the last group. Returns who had to be killed.
+        """
+        self._stopping = True
+        groups = [
+            [self._members[name] for name in names if name in self._members] for names in order
+        ]
+        named = {member.actor.name for group in groups for member in group}
+        rest = [member for name, member in self._members.items() if name not in named]
+        return [name for group in [*groups, rest] for name in _stop_group(group, grace_seconds)]
+
+    def pids(self) -> dict[str, int]:
+        """Of the actors that run at this moment."""
+        return {
+            name: member.pid for name, member in self._members.items() if member.process.is_alive()
+        }
+
+    def _start(self, actor: ActorProcess) -> BaseProcess:
+        # daemon: where an exception ends the supervisor, Python ends the actors and does not wait.
+        process = self._context.Process(target=actor.run, name=actor.name, daemon=True)
+        process.start()
+        return process
+
+    def _look_after(self, member: _Member, *, may_start: bool) -> Died | Restarted | None:
+        now = time.monotonic()
+        if member.restart_at is None:
+            return self._bury(member, now)
+        if now < member.restart_at or not may_start:
+            return None
+        member.process.close()
+        member.process = self._start(member.actor)
+        member.started, member.restart_at = now, None
+        return Restarted(member.actor.name, member.pid)
+
+    def _bury(self, member: _Member, now: float) -> Died | None:
+        exit_code = member.process.exitcode
+        if exit_code is None:
+            return None
+        uptime_seconds = now - member.started
+        delay_seconds = member.delay.after(uptime_seconds)
+        member.restart_at = now + delay_seconds
+        return Died(member.actor.name, member.pid, exit_code, uptime_seconds, delay_seconds)
+
+
+def _stop_group(group: Sequence[_Member], grace_seconds: float) -> list[str]:
+    deadline = time.monotonic() + grace_seconds
+    for member in group:
+        member.process.terminate()
+    for member in group:
+        member.process.join(max(0.0, deadline - time.monotonic()))
+    late = [member for member in group if member.process.is_alive()]
+    for member in late:
+        member.process.kill()
+        member.process.join()
+    return [member.actor.name for member in late]
+
+
+READY_SECONDS: Final = 60.0
+DRAIN_SECONDS: Final = 5.0
+KILL_AFTER_SECONDS: Final = DRAIN_SECONDS + 5.0
+"""What an actor may take to end: its drain, and closing what it holds."""
+DATABASE: Final = "vigil"
+SANDBOX_KEY_BYTES: Final = 32
+
+_POLL_SECONDS: Final = 0.02
+_DEATHS_ENOUGH: Final = 3
+"""An actor that died so often while starting will not start."""
+
+
+class StackError(LocalError):
+    """The installation, or a part of it, could not be started."""
+
+
+class Stack:
+    """One supervisor's children. To be used by the main thread, while `data` is locked."""
+
+    def __init__(
+        self,
+        data: DataDirectory,
+        outside: Outside,
+        ports: Mapping[str, int],
+        corpus_cache: Path,
+        uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        """`uninterrupted` holds signals back: a child asked for and not recorded would be nobody's."""
+        self._data = data
+        self._outside = outside
+        self._ports = dict(ports)
+        self._corpus_cache = corpus_cache
+        self._uninterrupted = uninterrupted
+        self._fleet = Fleet(data.logs, PRELOAD)
+        self._keys = Keys(data.keys, private=True)
+        self._nats = EmbeddedNats(
+            data.nats, ports[NATS], data.logs / "nats.log", include=self._keys.nats_users
+        )
+        self._postgres = EmbeddedPostgres(data.postgres, data.logs / "postgres.log")
+        self._sandbox_key = f"{SANDBOX_KEY}-{secrets.token_urlsafe(SANDBOX_KEY_BYTES)}"
+        self._keepers: list[EngineKeeper] = []
+        self._started_at = datetime.now(UTC)
+        self._token = data.renew_token()
+
+    @property
+    def members(self) -> list[str]:
+        """The processes of ours, engines left out."""
+        return [*([SANDBOX] if self._outside.needs_sandbox else []), *ACTORS, API]
+
+    @property
+    def running(self) -> Running:
+        """How others find it."""
+        ports = self._ports
+        if not self._outside.needs_sandbox:
+            ports = {name: port for name, port in ports.items() if name != SANDBOX}
+        return Running(
+            pid=multiprocessing.current_process().pid or 0,
+            api_url=f"http://{LOOPBACK}:{self._ports[API]}",
+            nats_url=self._nats.url,
+            database_url=self._postgres.url(DATABASE),
+            ports=ports,
+            started_at=self._started_at,
+        )
+
+    @property
+    def sandbox_model(self) -> tuple[str, str]:
+        """Where the sandbox answers in place of a model server, and to which key."""
+        environment = self._environment(API)
+        return environment["OPENAI_BASE_URL"], environment["OPENAI_API_KEY"]
+
+    @property
+    def api(self) -> Api:
+        """How its owner speaks to it."""
+        return Api(self.running.api_url, self._token)
+
+    @property
+    def nats(self) -> tuple[str, Credentials]:
+        """Where its NATS is, and its owner's credentials there."""
+        login = self._keys.login_of(OPERATOR)
+        return self._nats.url, Credentials(login["nats_user"], login["nats_password"])
+
+    def start(self, say: Callable[[str], None]) -> None:
+        """Returns when everybody is ready; `say` hears what is being done. Raises LocalError."""
+        say("starting PostgreSQL and NATS")
+        self._fleet.warm_up()
+        self._keys.make(postgres_password_file=None, routes=[])
+        with self._uninterrupted():
+            self._nats.launch()
+            self._postgres.launch()
+        for engine in (self._nats, self._postgres):
+            engine.wait_until_ready()
+            self._keepers.append(EngineKeeper(engine))
+        if self._outside.needs_sandbox:
+            self._spawn_sandbox()
+        say("preparing tables and stream")
+        self._provision()
+        say("starting the actors")
+        for actor in ACTORS:
+            self._spawn(actor, run_actor, (actor,))
+        self._spawn(API, run_api, ())
+        self._wait_until_ready(say)
+
+    def look_after(self) -> list[str]:
+        """Starts again whoever died; says what happened, a line each. Does not wait long."""
+        with self._uninterrupted():
+            return [
+                *(line for keeper in self._keepers if (line := keeper.look_after())),
+                *(_told(each) for each in self._fleet.poll()),
+            ]
+
+    def stop(self) -> list[str]:
+        """Drains and ends everybody, actors first and engines last; returns who had to be killed."""
+        killed = self._fleet.stop([[*ACTORS, API], [SANDBOX]], KILL_AFTER_SECONDS)
+        self._nats.stop()
+        self._postgres.stop()
+        return killed
+
+    def slowest(self) -> list[int]:
+        """The processes that `stop` waits for at this moment."""
+        engines: tuple[Engine, ...] = (self._nats, self._postgres)
+        actors = list(self._fleet.pids().values())
+        return actors or [engine.pid for engine in engines if engine.alive()]
+
+    def _spawn_sandbox(self) -> None:
+        port, corpus = self._ports[SANDBOX], self._outside.corpus
+        cache = str(self._corpus_cache)
+        self._spawn(SANDBOX, run_sandbox, (port, corpus, cache, self._sandbox_key))
+
+    def _spawn(self, name: str, target: Callable[..., None], args: tuple[object, ...]) -> None:
+        with self._uninterrupted():
+            self._fleet.spawn(name, target, args, self._environment(name))
+
+    def _provision(self) -> None:
+        log = self._data.logs / "provision.log"
+        environment = {
+            **self._environment(MIGRATE),
+            "VIGIL_OWNER_TOKEN": self._token,
+            "VIGIL_KEYS_DIR": str(self._data.keys),
+        }
+        context = multiprocessing.get_context("forkserver")
+        refusals, sender = context.Pipe(duplex=False)
+        job = ActorProcess("provision", run_provision, (sender,), environment, log)
+        start = log.stat().st_size if log.exists() else 0
+        process = context.Process(target=job.run, daemon=True)
+        with self._uninterrupted():
+            process.start()
+        process.join(READY_SECONDS)
+        if process.exitcode != 0:
+            process.kill()
+            if refusals.poll():
+                raise StackError(refusals.recv())
+            raise StackError(
+                "tables and stream could not be prepared "
+                f"({_how(process.exitcode)}); {log} says:\n{tail(log, since=start)}"
+            )
+
+    def _environment(self, member: str) -> dict[str, str]:
+        """What `member` is to find in its environment, on top of the supervisor's."""
+        login = {"database_user": "", "database_password": "", **self._keys.login_of(member)}
+        return {
+            "VIGIL_DATABASE_URL": self._postgres.url(DATABASE),
+            "VIGIL_NATS_URL": self._nats.url,
+            # All of it, so that nothing is used that the shell names for another installation.
+            **{f"VIGIL_{name.upper()}": value for name, value in login.items()},
+            "VIGIL_HOST": LOOPBACK,
+            "VIGIL_PORT": str(self._ports.get(member, 0)),
+            "VIGIL_DRAIN_SECONDS": str(DRAIN_SECONDS),
+            **self._outside.also,
+            "VIGIL_PUBLIC_URL": os.environ.get("VIGIL_PUBLIC_URL") or self.running.api_url,
+            **self._outside.environment(
+                f"http://{LOOPBACK}:{self._ports[SANDBOX]}", self._sandbox_key
+            ),
+        }
+
+    def _wait_until_ready(self, say: Callable[[str], None]) -> None:
+        waiting: dict[str, str | None] = dict.fromkeys(self.members)
+        deaths: dict[str, int] = {}
+        deadline = time.monotonic() + READY_SECONDS
+        while waiting:
+            for each in self._fleet.poll():
+                if isinstance(each, Died):
+                    deaths[each.name] = deaths.get(each.name, 0) + 1
+                    self._give_up_on(each, deaths[each.name])
+            asked = {name: self._unreadiness(name) for name in waiting}
+            waiting = {name: why for name, why in asked.items() if why is not None}
+            if waiting and time.monotonic() > deadline:
+                raise StackError(self._not_ready(waiting))
+            if waiting:
+                say(f"waiting for {', '.join(waiting)}")
+                time.sleep(_POLL_SECONDS)
+
+    def _unreadiness(self, name: str) -> str | None:
+        return unreadiness(self._ports[name], "/health" if name == SANDBOX else "/health/ready")
+
+    def _give_up_on(self, died: Died, deaths: int) -> None:
+        if deaths >= _DEATHS_ENOUGH:
+            log = self._data.logs / f"{died.name}.log"
+            raise StackError(
+                f"the {died.name} does not start ({_how(died.exit_code)}); {log} says:\n{tail(log)}"
+            )
+
+    def _not_ready(self, waiting: Mapping[str, str | None]) -> str:
+        reasons = "\n".join(
+            f"  {name}: {why}; see {self._data.logs / f'{name}.log'}"
+            for name, why in waiting.items()
+        )
+        return f"not ready after {READY_SECONDS:.0f} s:\n{reasons}"
+
+
+def _told(happened: object) -> str:
+    if isinstance(happened, Died):
+        return (
+            f"the {happened.name} died ({_how(happened.exit_code)}), "
+            f"starting it again in {happened.restart_in_seconds:.1f} s"
+        )
+    return f"the {getattr(happened, 'name', happened)} runs again"
+
+
+def _how(exit_code: int | None) -> str:
+    """How a process ended, in words."""
+    if exit_code is None:
+        return f"it did not end within {READY_SECONDS:.0f} s"
+    return f"killed by signal {-exit_code}" if exit_code < 0 else f"exit status {exit_code}"
+
+
+OPEN_FILES: Final = 65_536
+"""The limit that every process is given where the machine allows it: each connection is an open file. The usual soft
+limit of 1,024 comes from programs that use select()."""
+_OPEN_FILES_OF_MACOS: Final = 10_240
+"""What macOS allows where it calls the hard limit infinite."""
+
+
+@contextmanager
+def installation(
+    data: DataDirectory,
+    outside: Outside,
+    choose_ports: Callable[[], Mapping[str, int]],
+    say: Callable[[str], None],
+) -> Iterator[Stack]:
+    """Started when the block begins, ended in order however the block ends. Raises LocalError.
+
+    A stopping signal raises KeyboardInterrupt in the block; another one while it ends kills what is slow.
+    """
+    require_local_extra()
+    raise_open_files()
+    with _closed_to_others():
+        data.create()
+        with data.locked(), StopSignals() as signals:
+            stack = Stack(data, outside, choose_ports(), corpus_cache(), signals.held_back)
+            try:
+                stack.start(say)
+                with data.announced(stack.running):
+                    yield stack
+            finally:
+                say(
+                    "ending: the actors first, then NATS and PostgreSQL (Ctrl-C again to wait for nothing)"
+                )
+                signals.end_with(stack.slowest, say)
+                stack.stop()
+
+
+def raise_open_files() -> None:
+    """Raise this process's soft limit of open files, which its children inherit, to the hard one or OPEN_FILES."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (OPEN_FILES, _OPEN_FILES_OF_MACOS):
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        if soft == resource.RLIM_INFINITY or soft >= allowed:
+            return
+        with suppress(ValueError):  # macOS has a lower limit than the hard one that it tells
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+            return
+
+
+@contextmanager
+def _closed_to_others() -> Iterator[None]:
+    """Within, whatever this process and its children write or listen on in the file system is their user's alone."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -1,0 +1,303 @@
+"""Agents, their configuration and memories in a terminal."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from cli.render.console import ago, between, clip, counted, interval
+from cli.render.costs import usd
+from cli.render.iterations import LONG_CALL_SECONDS, age_seconds, growth, waiting
+from shared.schemas.agents import ConfigurationDetails, PromptView, TypesView
+from shared.schemas.base import (
+    AgentDetails,
+    AgentView,
+    CallTotals,
+    CountsView,
+    IterationView,
+    Json,
+    Trouble,
+)
+from shared.schemas.conversation import MemoryView
+from shared.schemas.graph import EdgeTypeDetails, TypeDetails
+
+_STYLES = {"completed": "good", "failed": "bad", "running": "agent"}
+
+
+def show_agents(console: Console, agents: Sequence[AgentView]) -> None:
+    if not agents:
+        console.print(
+            'There is no agent yet: vigil agent create "what to watch, and to what end"',
+            soft_wrap=True,
+        )
+        return
+    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
+    for column in ("Agent", "Every", "Next", "Last iteration", "Mission"):
+        table.add_column(column)
+    for agent in agents:
+        table.add_row(
+            f"[agent]{escape(agent.name)}[/]",
+            interval(agent.interval_seconds),
+            _next(agent),
+            _last(agent),
+            f"[quiet]{escape(clip(agent.mission, 60))}[/]",
+        )
+    console.print(table)
+
+
+def show_agent(
+    console: Console, agent: AgentDetails, counts: CountsView, calls: CallTotals
+) -> None:
+    console.print(f"[agent]{escape(agent.name)}[/]  [quiet]{agent.id}[/]", soft_wrap=True)
+    console.print(f"  {escape(agent.mission)}\n")
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="quiet", no_wrap=True)
+    table.add_row("  Runs", f"every {interval(agent.interval_seconds)}, next {_next(agent)}")
+    if agent.feedback_rounds:
+        rounds = counted(agent.feedback_rounds, "round")
+        table.add_row("  Feedback", f"{rounds} an iteration, of what its Analyzers lack")
+    for phase, model in agent.models.items():
+        table.add_row("  Model", f"{escape(model)} for {phase}")
+    table.add_row("  Budget", _budget(agent))
+    table.add_row("  Knows", _knows(counts))
+    table.add_row("  Asked", _asked(calls))
+    table.add_row("  Last", _last(agent))
+    console.print(table)
+    if agent.fault:
+        console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
+    elif (last := agent.configuration) and last.ended_at is None and last.error:
+        told = f"configured again: {last.error}"
+        if last.waiting_since is not None:
+            told = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
+        console.print(f"  [warn]![/] It is {escape(told)}", soft_wrap=True)
+    if agent.last_iteration:
+        _errors(console, agent.last_iteration)
+    for trouble in agent.trouble:
+        console.print(f"  [warn]![/] {_in_trouble(trouble)}", soft_wrap=True)
+    for call in agent.running_calls:
+        if age_seconds(call) >= LONG_CALL_SECONDS:
+            model = f" [quiet]({escape(call.model)})[/]" if call.model else ""
+            console.print(f"  [agent]…[/] {call.phase}: {growth(call)}{model}", soft_wrap=True)
+
+
+def _budget(agent: AgentView) -> str:
+    caps = []
+    if agent.budget_usd_per_day is not None:
+        caps.append(usd(agent.budget_usd_per_day))
+    if agent.budget_calls_per_day is not None:
+        caps.append(counted(agent.budget_calls_per_day, "call"))
+    return f"{' and '.join(caps)} a day (UTC)" if caps else "no cap"
+
+
+def _knows(counts: CountsView) -> str:
+    kinds = ((counts.nodes, "node"), (counts.edges, "edge"), (counts.analyses, "analysis"))
+    told = [counted(number, noun) for number, noun in kinds]
+    whole = ", ".join([*told, counted(counts.advice, "advice")])
+    return f"at least {whole}" if counts.has_more else whole
+
+
+def _asked(calls: CallTotals) -> str:
+    tokens = calls.input_tokens + calls.output_tokens
+    searches = counted(calls.search_calls, "search")
+    cost = f", {calls.cost_usd:.4f} USD" if calls.cost_usd else ""
+    unknown = (
+        f" and {calls.unpriced_calls} of unknown price" if cost and calls.unpriced_calls else ""
+    )
+    return f"the model {calls.llm_calls} times ({tokens:,} tokens), {searches}{cost}{unknown}"
+
+
+def _next(agent: AgentView) -> str:
+    if agent.status == "configuring":
+        return "[agent]configuring[/]"
+    if agent.status == "failed":
+        return "[bad]not configured[/]"
+    if agent.resting_until is not None and agent.resting_until > datetime.now(UTC):
+        return f"[warn]{ago(agent.resting_until)}: it rests, for a budget is used up[/]"
+    if agent.run_requested_at is not None:
+        return "now, as asked"
+    if not agent.active:
+        return "[warn]paused[/]"
+    told = ago(agent.next_run_at)
+    return told if told.startswith("in ") else "now"
+
+
+def _last(agent: AgentView) -> str:
+    last = agent.last_iteration
+    if last is None:
+        return "[quiet]none yet[/]"
+    style = _STYLES.get(last.status, "quiet")
+    if last.ended_at is None:
+        told = f"[{style}]#{last.number} {last.stage}[/] [quiet]for {between(last.started_at, None)}[/]"
+        return f"{told} [warn]in trouble[/]" if agent.trouble else told
+    return f"[{style}]#{last.number} {last.status}[/] [quiet]{ago(last.ended_at)}[/]"
+
+
+def _errors(console: Console, iteration: IterationView) -> None:
+    for error in iteration.errors:
+        console.print(f"  [bad]✗[/] {escape(error)}", soft_wrap=True)
+
+
+def _in_trouble(trouble: Trouble) -> str:
+    if trouble.waiting_since is not None:
+        told = waiting(trouble.error, trouble.waiting_since, trouble.retry_at)
+        return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(told)}"
+    retry = "" if trouble.retry_at is None else f", next try {ago(trouble.retry_at)}"
+    retry = retry if "in " in retry else ""
+    return (
+        f"{trouble.step} of iteration {trouble.iteration_number} is tried again "
+        f"({counted(trouble.attempts, 'attempt')} failed{retry}): {escape(trouble.error)}"
+    )
+
+
+def show_created(console: Console, agent: AgentDetails, types: TypesView) -> None:
+    name = escape(agent.name)
+    runs = "it runs now, and every" if agent.active else "it is paused; resumed, it runs every"
+    console.print(
+        f"[good]●[/] [agent]{name}[/] keeps watch: {runs} {interval(agent.interval_seconds)}.",
+        soft_wrap=True,
+    )
+    console.print(f"  It has {_made(agent, types)}.", soft_wrap=True)
+    _show_cap(console, agent)
+    for command in ("tail --agent", "agent show", "agent prompts", "agent types"):
+        console.print(f"  [quiet]vigil {command}[/] {_quoted(name)}", soft_wrap=True)
+
+
+def _show_cap(console: Console, agent: AgentView) -> None:
+    budget = f"vigil budget {_quoted(escape(agent.name))}"
+    if agent.budget_usd_per_day is None and agent.budget_calls_per_day is None:
+        told = f"Its spending has no cap; [quiet]{budget} --usd N[/] sets one."
+    else:
+        told = (
+            f"It may spend {_budget(agent)}, then it rests until the next day; "
+            f"[quiet]{budget} --usd N[/] changes that."
+        )
+    console.print(f"  {told}", soft_wrap=True)
+
+
+def show_made(console: Console, agent: AgentDetails, types: TypesView) -> None:
+    """In the course of something else."""
+    last = agent.configuration
+    took = between(last.requested_at, last.ended_at) if last else ""
+    console.print(
+        f"  [good]✓[/] [agent]{escape(agent.name)}[/] is made of it: {_made(agent, types)} [quiet]{took}[/]",
+        soft_wrap=True,
+    )
+
+
+def _made(agent: AgentDetails, types: TypesView) -> str:
+    kinds = (
+        (len(agent.prompts), "prompt"),
+        (len(types.node_types), "node type"),
+        (len(types.edge_types), "edge type"),
+    )
+    return ", ".join(counted(number, noun) for number, noun in kinds)
+
+
+def show_ordered(console: Console, agent: AgentDetails) -> None:
+    name = escape(agent.name)
+    console.print(f"[good]●[/] [agent]{name}[/] is being configured.", soft_wrap=True)
+    _show_cap(console, agent)
+    console.print(f"  [quiet]vigil agent show[/] {agent.id}", soft_wrap=True)
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if " " in name else name
+
+
+def configuring(name: str, found: ConfigurationDetails) -> str:
+    """What is being done, in a line."""
+    if found.error and found.waiting_since is not None:
+        return f"configuring {name}: {waiting(found.error, found.waiting_since, found.retry_at)}"
+    if found.error:
+        retry = "" if found.retry_at is None else f", next try {ago(found.retry_at)}"
+        return f"{name} is in trouble{retry if 'in ' in retry else ''}: {found.error}"
+    if found.interaction is None:
+        return f"{name} waits to be configured"
+    answered = sum(event.type == "answer" for event in found.interaction.events)
+    told = f"configuring {name}: {'its types' if answered else 'its name and prompts'}"
+    calls = found.running_calls
+    if calls and age_seconds(calls[0]) >= LONG_CALL_SECONDS:
+        return f"{told}: {growth(calls[0])}"
+    return told
+
+
+def show_prompts(console: Console, prompts: Sequence[PromptView]) -> None:
+    for each in prompts:
+        _show_prompt(console, each)
+
+
+def show_history(console: Console, versions: Sequence[PromptView]) -> None:
+    if not versions:
+        console.print("The prompts were never changed.")
+    for each in versions:
+        _show_prompt(console, each)
+
+
+def _show_prompt(console: Console, prompt: PromptView) -> None:
+    told = "" if prompt.created_at is None else f", {ago(prompt.created_at)} by {prompt.made_by}"
+    console.print(f"[title]{prompt.phase}[/] [quiet]version {prompt.version}{told}[/]\n")
+    console.print(Padding(escape(prompt.prompt), (0, 0, 1, 2), expand=False))
+
+
+def show_types(console: Console, types: TypesView) -> None:
+    console.print(f"[title]{counted(len(types.node_types), 'node type')}[/]")
+    for node in types.node_types:
+        _show_type(console, f"[agent]{escape(node.name)}[/]", node)
+    console.print(f"\n[title]{counted(len(types.edge_types), 'edge type')}[/]")
+    for edge in types.edge_types:
+        _show_type(console, f"[agent]{escape(edge.name)}[/]  {_ends(edge)}", edge)
+
+
+def _show_type(console: Console, head: str, of: TypeDetails) -> None:
+    maker = "" if of.created_by == "configuration" else f" [quiet](by {escape(of.created_by)})[/]"
+    console.print(f"\n  {head}{maker}", soft_wrap=True)
+    console.print(f"  {escape(of.description)}", soft_wrap=True)
+    properties = of.properties_schema.get("properties", {})
+    if properties:
+        required = of.properties_schema.get("required", [])
+        console.print(Padding(_properties(properties, required), (0, 0, 0, 4), expand=False))
+    if of.example_properties:
+        example = json.dumps(of.example_properties, ensure_ascii=False)
+        console.print(f"    [quiet]for example[/] {escape(example)}", soft_wrap=True)
+
+
+def _properties(properties: Json, required: Sequence[str]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, style="quiet")
+    table.add_column(overflow="fold", style="quiet")
+    for name, schema in properties.items():
+        mark = "*" if name in required else ""
+        table.add_row(
+            f"{escape(name)}{mark}", escape(_kind(schema)), escape(schema.get("description", ""))
+        )
+    return table
+
+
+def _kind(schema: Json) -> str:
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"])
+    return str(schema.get("format") or schema.get("type", ""))
+
+
+def _ends(edge: EdgeTypeDetails) -> str:
+    sources, targets = (
+        " or ".join(names) or "any" for names in (edge.source_types, edge.target_types)
+    )
+    return f"[quiet]{escape(sources)} → {escape(targets)}[/]"
+
+
+def show_memories(console: Console, memories: Sequence[MemoryView], *, forgotten: bool) -> None:
+    if not memories:
+        told = "Nothing was forgotten." if forgotten else "Nothing is remembered yet."
+        console.print(f"{told} [quiet]Tell it something: vigil memory add, or vigil chat.[/]")
+    for memory in memories:
+        when = ago(memory.forgotten_at or memory.created_at)
+        console.print(
+            f"[title]{memory.kind}[/] {escape(memory.content)}  [quiet]{when}  {memory.id}[/]",
+            soft_wrap=True,
+        )

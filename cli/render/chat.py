@@ -1,0 +1,123 @@
+"""A conversation in a terminal, or as JSON for programs."""
+
+import json
+from typing import Final, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+
+from cli.render.console import ago, cited, harmless_json, print_json
+from shared.schemas.conversation import LookView, MessageView
+
+_TOOLS: Final = {
+    "queryGraph": "looks into the graph",
+    "tavilySearch": "searches the web",
+    "remember": "remembers",
+}
+
+
+class Show(Protocol):
+    """How a conversation is shown."""
+
+    def said(self, text: str) -> None:
+        """More of the answer."""
+
+    def restarted(self) -> None:
+        """The answer begins anew: what was shown of it is void."""
+
+    def looked(self, look: LookView) -> None: ...
+
+    def ended(self, message: MessageView) -> None:
+        """The answer is complete, or has failed."""
+
+    def message(self, message: MessageView) -> None:
+        """One of the past."""
+
+    def hint(self, text: str) -> None:
+        """Something beside the conversation."""
+
+
+def for_people(out: Console, beside: Console, name: str) -> Show:
+    return _ForPeople(out, beside, name)
+
+
+def for_programs() -> Show:
+    return _ForPrograms()
+
+
+class _ForPeople:
+    def __init__(self, out: Console, beside: Console, name: str) -> None:
+        self._out = out
+        self._beside = beside
+        self._name = name
+        self._is_in_line = False
+
+    def said(self, text: str) -> None:
+        self._is_in_line = True
+        self._print(text)
+
+    def restarted(self) -> None:
+        self._end_line()
+        self.hint("the answer begins anew")
+
+    def looked(self, look: LookView) -> None:
+        self._end_line()
+        about = f": {look.about}" if look.about else ""
+        self.hint(f"{self._name} {_TOOLS.get(look.tool, look.tool)}{about}")
+
+    def ended(self, message: MessageView) -> None:
+        self._end_line()
+        if message.status == "failed":
+            self._beside.print(f"[bad]no answer:[/] {escape(message.error or '')}", soft_wrap=True)
+            self.hint(f"try again: vigil chat {_quoted(self._name)} --retry {message.id}")
+        self._sources(message)
+
+    def message(self, message: MessageView) -> None:
+        who = "You" if message.role == "user" else self._name
+        told = f"[title]{escape(who)}[/] [quiet]{ago(message.created_at)}"
+        if message.status != "complete":
+            told += f", {message.status}: vigil chat {_quoted(self._name)} --follow {message.id}"
+        self._out.print(f"{told}[/]", soft_wrap=True)
+        self._out.print(escape(cited(message.content, message.citations)), soft_wrap=True)
+        self._out.print()
+
+    def hint(self, text: str) -> None:
+        self._beside.print(f"[quiet]{escape(text)}[/]", soft_wrap=True)
+
+    def _sources(self, message: MessageView) -> None:
+        """Behind the answer, what its ids mean; which of them do not exist."""
+        for each in message.citations:
+            if each.name is None:
+                self.hint(f"[{each.kind}:{each.id}] does not exist: the model made it up")
+            else:
+                self.hint(f"[{each.kind}:{each.id}] {each.type} {each.name}")
+
+    def _print(self, text: str) -> None:
+        self._out.print(text, end="", markup=False, soft_wrap=True)
+
+    def _end_line(self) -> None:
+        if self._is_in_line:
+            self._out.print()
+            self._is_in_line = False
+
+
+class _ForPrograms:
+    """The message at the end; of the past, a line for each."""
+
+    def said(self, text: str) -> None: ...
+
+    def restarted(self) -> None: ...
+
+    def looked(self, look: LookView) -> None: ...
+
+    def ended(self, message: MessageView) -> None:
+        print_json(message)
+
+    def message(self, message: MessageView) -> None:
+        print(harmless_json(json.dumps(message.model_dump(mode="json"), ensure_ascii=False)))
+
+    def hint(self, text: str) -> None: ...
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if " " in name else name

@@ -1,0 +1,240 @@
+"""Dead letters, findings of the doctor and the start of an installation in a terminal."""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from types import TracebackType
+from typing import Final, Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.status import Status
+from rich.table import Table
+
+from cli.doctor.finding import Finding, Verdict
+from cli.local.data_directory import DataDirectory, Running
+from cli.render.console import ago, between, clip, counted, printable
+from shared.schemas.accounts import SignInLinkView
+from shared.schemas.operations import DeadLetterDetails, DeadLetterView
+
+ID_CHARACTERS: Final = 8
+TEXT_CHARACTERS: Final = 4000
+BYTES_SHOWN: Final = 256
+BYTES_A_LINE: Final = 16
+
+
+def show_letters(console: Console, letters: Sequence[DeadLetterView], *, limit: int) -> None:
+    if not letters:
+        console.print("There are no dead letters: everything could be handled.", soft_wrap=True)
+        return
+    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
+    for column in ("Id", "When", "Actor", "Message", "About", "Error"):
+        table.add_column(column, no_wrap=column != "Error")
+    for letter in letters:
+        table.add_row(
+            str(letter.id)[:ID_CHARACTERS],
+            f"[quiet]{ago(letter.kept_at)}[/]",
+            escape(letter.actor),
+            escape(letter.subject),
+            escape(clip(_about(letter), 32)),
+            f"{_waits(letter)}[bad]{letter.code}[/] {escape(clip(letter.error, 70))}",
+        )
+    console.print(table)
+    if len(letters) == limit:
+        console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
+
+
+def show_letter(console: Console, letter: DeadLetterDetails) -> None:
+    console.print(f"[title]{escape(letter.subject)}[/]  [quiet]{letter.id}[/]", soft_wrap=True)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="quiet", no_wrap=True)
+    table.add_row("  Error", f"[bad]{letter.code}[/] {escape(letter.error)}")
+    table.add_row("  Actor", f"{escape(letter.actor)}, after {counted(letter.attempts, 'attempt')}")
+    table.add_row("  When", _when(letter))
+    table.add_row("  About", escape(_about(letter)) or "[quiet]no step[/]")
+    table.add_row("  Now", _what_to_do(letter))
+    console.print(table)
+    console.print(f"\n[quiet]  What it says ({len(letter.payload):,} bytes):[/]")
+    console.print(Padding(escape(readable(letter)), (0, 0, 0, 2), expand=False))
+
+
+def readable(letter: DeadLetterDetails) -> str:
+    """JSON with its lines, text as it is, and of anything else the first bytes in hex; cut where it is long."""
+    if letter.text is None:
+        shown = letter.payload[:BYTES_SHOWN]
+        lines = [shown[at : at + BYTES_A_LINE] for at in range(0, len(shown), BYTES_A_LINE)]
+        return _cut("\n".join(map(_hex, lines)), len(letter.payload) > BYTES_SHOWN)
+    text = _pretty(letter.text)
+    return _cut(printable(text[:TEXT_CHARACTERS]), len(text) > TEXT_CHARACTERS)
+
+
+def _pretty(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text or "nothing"
+
+
+def _hex(line: bytes) -> str:
+    letters = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in line)
+    return f"{line.hex(' '):<{3 * BYTES_A_LINE}} {letters}"
+
+
+def _cut(text: str, is_cut: bool) -> str:
+    return f"{text}\n… cut here; all of it with --json" if is_cut else text
+
+
+def _about(letter: DeadLetterView) -> str:
+    step = letter.step
+    if step is None:
+        return ""
+    return f"{step.kind} {step.index + 1} of {step.agent_name} #{step.iteration_number}"
+
+
+def _waits(letter: DeadLetterView) -> str:
+    return "[warn]retry asked[/] " if letter.retry_requested_at else ""
+
+
+def _when(letter: DeadLetterView) -> str:
+    last = f"{letter.kept_at.astimezone():%Y-%m-%d %H:%M:%S} [quiet]({ago(letter.kept_at)})[/]"
+    again = letter.kept_at != letter.created_at
+    return f"{last}, first {ago(letter.created_at)}" if again else last
+
+
+def _what_to_do(letter: DeadLetterView) -> str:
+    short = str(letter.id)[:ID_CHARACTERS]
+    discard = f"[link]vigil dead-letters discard {short}[/]"
+    if letter.retry_requested_at is not None:
+        return f"its retry was asked for {ago(letter.retry_requested_at)}, and waits for the scheduler and NATS"
+    if letter.refusal is not None:
+        return f"{escape(letter.refusal)}; or {discard}"
+    return f"[link]vigil dead-letters retry {short}[/], or {discard}"
+
+
+_MARKS: Final = {
+    Verdict.GOOD: "[good]✓[/]",
+    Verdict.NOTE: "[quiet]·[/]",
+    Verdict.BAD: "[bad]✗[/]",
+}
+
+
+def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+    table = Table.grid(padding=(0, 1))
+    table.add_column()
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        mend = f"\n[quiet]→ {escape(finding.mend)}[/]" if finding.mend else ""
+        told = (
+            f"[bad]{escape(finding.told)}[/]" if finding.verdict == "bad" else escape(finding.told)
+        )
+        table.add_row(_MARKS[finding.verdict], finding.name, f"{told}{mend}")
+    console.print(table)
+    wrong = sum(finding.verdict == Verdict.BAD for finding in findings)
+    told = f"[bad]{counted(wrong, 'thing')} to mend.[/]" if wrong else "[good]Nothing is wrong.[/]"
+    console.print(f"\n{told}")
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
+
+
+FIRST_LINE_SECONDS: Final = 10.0
+LINE_SECONDS: Final = 30.0
+"""Without a terminal: when the first line is printed about what takes long, and how often then."""
+
+
+class Activity:
+    """A line that tells what is being done and leaves nothing behind; without a terminal, a line now and then where it
+    takes long.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status = console.status("", spinner="dots", spinner_style="quiet")
+        self._next_line_at: float | None = None
+        """A reading of the monotonic clock; None while nothing is being done."""
+
+    def say(self, what: str) -> None:
+        if self._console.is_terminal:
+            self._status.update(f"[quiet]{escape(what)} …[/]")
+            self._status.start()
+            return
+        now = time.monotonic()
+        if self._next_line_at is None:
+            self._next_line_at = now + FIRST_LINE_SECONDS
+        elif now >= self._next_line_at:
+            self._next_line_at = now + LINE_SECONDS
+            self._console.print(f"  [quiet]{escape(what)} …[/]", soft_wrap=True)
+
+    def rest(self) -> None:
+        """Nothing is being done, until something is said again."""
+        self._next_line_at = None
+        self._status.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.rest()
+
+
+def show_ready(
+    console: Console, running: Running, data: DataDirectory, sentence: str, taken: Iterable[int]
+) -> None:
+    """`taken` are the ports that it would have used, had they been free."""
+    took = between(running.started_at, None)
+    console.print(f"[good]●[/] [title]Vigil is up[/] [quiet]after {took}[/]")
+    console.print(f"  {escape(sentence)}\n", soft_wrap=True)
+    console.print(_addresses(running, data), soft_wrap=True)
+    if others := ", ".join(map(str, taken)):
+        console.print(f"\n  [warn]![/] Others listen on {others}, so free ports were taken.")
+    console.print(
+        '\n  [quiet]Now, in another terminal:[/] vigil agent create "what to watch, and to what end"'
+        "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
+    )
+    console.print("  [quiet]Ctrl-C ends all of it; the data stays.[/]\n")
+
+
+def show_unreached(console: Console, findings: Iterable[Finding]) -> None:
+    """What does not answer outside, and that the work waits for it."""
+    for finding in findings:
+        console.print(
+            f"  [warn]![/] The {finding.name} at {escape(finding.told)}; {escape(finding.mend)}",
+            soft_wrap=True,
+        )
+        console.print(
+            "    [quiet]Steps that need it wait, use up no attempts, and go on by themselves when it answers.[/]",
+            soft_wrap=True,
+        )
+
+
+def show_sign_in(console: Console, link: SignInLinkView) -> None:
+    console.print(f"  [quiet]In a browser:[/] [link]{escape(link.url)}[/]", soft_wrap=True)
+    console.print("  [quiet]Once, within 15 minutes; vigil sign-in-link prints another.[/]\n")
+
+
+def show_happened(console: Console, lines: Iterable[str]) -> None:
+    """What the supervisor saw: who died, and who runs again."""
+    for line in lines:
+        console.print(f"  [warn]![/] {escape(line)}", soft_wrap=True)
+
+
+def _addresses(running: Running, data: DataDirectory) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for name, where in (
+        ("API", running.api_url),
+        ("NATS", running.nats_url),
+        ("PostgreSQL", running.database_url),
+        ("Data", str(data.root)),
+        ("Logs", str(data.logs)),
+    ):
+        table.add_row(f"  [quiet]{name}[/]", escape(where))
+    return table

@@ -1,0 +1,301 @@
+"""Sources, quotes, retractions and verification in a terminal."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from cli.render.console import ago, clip, counted, printable
+from shared.schemas.provenance import (
+    BreakView,
+    CheckedView,
+    ClaimView,
+    ConclusionLink,
+    DoubtView,
+    EvidenceLink,
+    EvidenceView,
+    LinkView,
+    RetractionView,
+    SourceDetails,
+    SourceLink,
+    SourceView,
+    ThingLink,
+    VerificationView,
+)
+
+_QUOTE_CHARACTERS = 300
+_VALUE_CHARACTERS = 80
+
+
+def show_sources(console: Console, sources: Sequence[SourceView], *, limit: int) -> None:
+    if not sources:
+        console.print("No such page has been read.")
+        return
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="quiet", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(style="quiet", no_wrap=True)
+    for each in sources:
+        title = f"{escape(clip(each.title, 60))}  " if each.title else ""
+        table.add_row(str(each.id), f"{title}[link]{escape(each.url)}[/]{_fate(each)}", _when(each))
+    console.print(table)
+    if len(sources) == limit:
+        console.print(f"[quiet]The {limit} fetched last; more with --limit.[/]")
+
+
+def show_source(console: Console, source: SourceDetails) -> None:
+    if source.title:
+        console.print(f"[title]{escape(source.title)}[/]", soft_wrap=True)
+    console.print(f"[link]{escape(source.url)}[/]{_fate(source)}", soft_wrap=True)
+    if source.retracted_because:
+        console.print(f"[bad]{escape(source.retracted_because)}[/]", soft_wrap=True)
+    console.print(f"[quiet]{_when(source)}  sha256 {source.sha256}[/]\n", soft_wrap=True)
+    console.print(escape(source.text), soft_wrap=True)
+
+
+def show_evidence(console: Console, evidence: Sequence[EvidenceView], *, is_all: bool) -> None:
+    """Each quote with where it stands, and what it bears out."""
+    if not evidence:
+        console.print("[quiet]It rests on no page.[/]")
+    for each in evidence:
+        fate = "  [bad]retracted[/]" if each.retracted_at else ""
+        console.print(f"  “{escape(clip(each.quote, _QUOTE_CHARACTERS))}”", soft_wrap=True)
+        console.print(
+            f"    [link]{escape(each.url)}[/]  [quiet]{_time(each)}[/]{fate}", soft_wrap=True
+        )
+        for claim in each.claims:
+            console.print(f"    {_claim(claim)}", soft_wrap=True)
+    if not is_all:
+        console.print("  [quiet]There is more, which --json and the api tell.[/]")
+
+
+def show_retractions(console: Console, found: Sequence[RetractionView]) -> None:
+    if not found:
+        console.print("Nothing was retracted.")
+    for each in found:
+        state = "[good]restored[/]" if each.restored_at else "[warn]retracted[/]"
+        when = ago(each.restored_at or each.created_at)
+        console.print(
+            f"{state} [link]{escape(each.url)}[/]  [quiet]{when}, {each.id}[/]", soft_wrap=True
+        )
+        versions = "one version" if each.source_id else counted(each.sources, "version")
+        console.print(f"  {versions}: {escape(each.because)}", soft_wrap=True)
+        console.print(f"  {_doubted(each)}", soft_wrap=True)
+
+
+def _claim(claim: ClaimView) -> str:
+    said = f"{escape(claim.property)}: {escape(clip(str(claim.value), _VALUE_CHARACTERS))}"
+    return said if claim.holds else f"[quiet]{said} (superseded)[/]"
+
+
+def _time(evidence: EvidenceView) -> str:
+    if evidence.valid_from is None and evidence.valid_to is None:
+        return f"as of {evidence.as_of:%Y-%m-%d}"
+    first = f"from {evidence.valid_from:%Y-%m-%d}" if evidence.valid_from else ""
+    last = f"until {evidence.valid_to:%Y-%m-%d}" if evidence.valid_to else ""
+    return f"{first} {last}".strip()
+
+
+def _when(source: SourceView) -> str:
+    published = f"published {source.published:%Y-%m-%d}, " if source.published else ""
+    return f"{published}fetched {ago(source.fetched_at)}"
+
+
+def _fate(source: SourceView) -> str:
+    if source.retracted_at is None:
+        return ""
+    return f"  [bad]retracted {ago(source.retracted_at)}[/]"
+
+
+def _doubted(retraction: RetractionView) -> str:
+    if retraction.is_pending:
+        return "[quiet]What rests on it is being gone through.[/]"
+    if not retraction.analyses and not retraction.advice:
+        return "[quiet]Nothing is in doubt because of it.[/]"
+    analyses, advice = (
+        counted(retraction.analyses, "analysis"),
+        counted(retraction.advice, "advice"),
+    )
+    return f"[warn]In doubt because of it: {analyses} and {advice}.[/]"
+
+
+if TYPE_CHECKING:
+    from cli.verifying import AgentVerified
+
+QUOTE_CHARACTERS: Final = 160
+VALUE_CHARACTERS: Final = 60
+GOOD: Final = "[good]✓[/]"
+BAD: Final = "[bad]✗[/]"
+
+AnyLink = ConclusionLink | ThingLink | EvidenceLink | SourceLink
+
+
+def show_chain(console: Console, found: VerificationView) -> None:
+    console.print(_Chain(found).tree(), soft_wrap=True)
+
+
+def show_summary(console: Console, found: VerificationView) -> None:
+    links: Sequence[LinkView] = [
+        *found.conclusions,
+        *found.things,
+        *found.evidence,
+        *found.sources,
+    ]
+    broken = sum(len(link.breaks) for link in links)
+    edges = sum(each.link == "edge" for each in found.things)
+    checked = CheckedView(
+        sources=len(found.sources),
+        evidence=len(found.evidence),
+        nodes=len(found.conclusions) + len(found.things) - edges,
+        edges=edges,
+    )
+    told = counted_in_words(checked)
+    console.print(f"\n{_verdict(broken)} [quiet]{told} checked[/]", soft_wrap=True)
+    asked = next((each for each in found.conclusions if each.id == found.id), None)
+    for each in asked.doubts if asked else ():
+        console.print(_doubt(each), soft_wrap=True)
+
+
+def show_breaks(console: Console, found: "AgentVerified") -> None:
+    """What is broken of all that an agent knows, and which of its conclusions are in doubt."""
+    for each in found.breaks:
+        where = f"{each.link} {_data(each.name)} [quiet]{each.id}[/]"
+        console.print(f"{BAD} {where}: [bad]{_data(each.told)}[/]", soft_wrap=True)
+    if (more := found.broken - len(found.breaks)) > 0:
+        console.print(f"[bad]… and {more:,} more[/]")
+    for doubt in found.doubts:
+        where = f"{doubt.link} {_data(doubt.name)} [quiet]{doubt.id}[/]"
+        console.print(f"{where}: {_doubt(doubt)}", soft_wrap=True)
+    doubted = f", [warn]{found.in_doubt:,} in doubt[/]" if found.in_doubt else ""
+    console.print(
+        f"{_verdict(found.broken)} [agent]{_data(found.name)}[/]: "
+        f"[quiet]{counted_in_words(found.checked)} checked[/]{doubted}",
+        soft_wrap=True,
+    )
+
+
+def counted_in_words(checked: CheckedView) -> str:
+    parts = {"page": checked.sources, "quote": checked.evidence}
+    parts |= {"node": checked.nodes, "edge": checked.edges}
+    return ", ".join(counted(number, noun) for noun, number in parts.items())
+
+
+class _Chain:
+    """Each link is told in full where it is met first, and named where it is met again."""
+
+    def __init__(self, found: VerificationView) -> None:
+        self._root = found.id
+        links: Iterable[AnyLink] = (
+            *found.conclusions,
+            *found.things,
+            *found.evidence,
+            *found.sources,
+        )
+        self._links = {link.id: link for link in links}
+        self._met: set[UUID] = set()
+
+    def tree(self) -> Tree:
+        return self._branch(Tree, self._root)
+
+    def _branch(self, add: Callable[[str], Tree], link_id: UUID) -> Tree:
+        link = self._links[link_id]
+        is_known = link_id in self._met
+        self._met.add(link_id)
+        again = " [quiet](as above)[/]" if is_known and not isinstance(link, SourceLink) else ""
+        branch = add(f"{GOOD if link.holds else BAD} {_line(link)}{again}")
+        if is_known:
+            return branch
+        for each in link.breaks:
+            branch.add(_break(each))
+        for doubt in link.doubts if isinstance(link, ConclusionLink) else ():
+            branch.add(_doubt(doubt))
+        for below in self._below(link):
+            self._branch(branch.add, below)
+        if hidden := self._superseded(link):
+            branch.add(f"[quiet]{counted(hidden, 'quote')} of superseded values, checked too[/]")
+        return branch
+
+    def _below(self, link: AnyLink) -> Iterator[UUID]:
+        """Not all that was checked: what a value rests on, and what is broken."""
+        for each in self._rests_on(link):
+            below = self._links.get(each)
+            if below is None:
+                continue
+            if isinstance(link, ThingLink) and isinstance(below, ThingLink) and below.holds:
+                continue  # an edge's end
+            if not _is_superseded(below):
+                yield each
+
+    def _rests_on(self, link: AnyLink) -> Sequence[UUID]:
+        match link:
+            case EvidenceLink():
+                return [link.source_id]
+            case SourceLink():
+                return []
+            case _:
+                return link.rests_on
+
+    def _superseded(self, link: AnyLink) -> int:
+        below = (self._links.get(each) for each in self._rests_on(link))
+        return sum(each is not None and _is_superseded(each) for each in below)
+
+
+def _is_superseded(link: AnyLink) -> bool:
+    """It says values, and none of them holds; where something is wrong with it, that is told all the same."""
+    return isinstance(link, EvidenceLink) and link.holds and bool(link.claims) and not link.stands
+
+
+def _line(link: AnyLink) -> str:
+    match link:
+        case ConclusionLink():
+            return f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{link.id}[/]"
+        case ThingLink():
+            told = ", ".join(f"{_data(name)} = {_value(v)}" for name, v in link.properties.items())
+            return f"[agent]{_data(link.type)}[/] {_data(link.name)}" + (
+                f" ({told})" if told else ""
+            )
+        case EvidenceLink():
+            stands = f"[quiet]{_data(', '.join(link.stands))}:[/] " if link.stands else ""
+            return f"{stands}“{_data(clip(link.quote, QUOTE_CHARACTERS))}”"
+        case SourceLink():
+            return _page(link)
+
+
+def _page(link: SourceLink) -> str:
+    title = f"{_data(clip(link.title, VALUE_CHARACTERS))}, " if link.title else ""
+    when = (
+        f"fetched {link.fetched_at:%Y-%m-%d}"
+        if link.published is None
+        else f"published {link.published:%Y-%m-%d}"
+    )
+    gone = ", [warn]retracted[/]" if link.retracted_at else ""
+    return f"{title}[link]{_data(link.url)}[/], {when}{gone}"
+
+
+def _break(told: BreakView) -> str:
+    return f"[bad]{told.broken}: {_data(told.told)}[/]"
+
+
+def _doubt(doubt: DoubtView) -> str:
+    page = f"[link]{_data(doubt.url)}[/] was retracted ({_data(doubt.because)})"
+    return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
+
+
+def _verdict(broken: int) -> str:
+    return (
+        f"{GOOD} everything holds." if not broken else f"{BAD} [bad]{counted(broken, 'break')}.[/]"
+    )
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _data(clip(text, VALUE_CHARACTERS))
+
+
+def _data(text: str) -> str:
+    return escape(printable(text))

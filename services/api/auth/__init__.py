@@ -1,0 +1,1 @@
+"""Who asks: credentials, sessions, sign-in links, and what they may do."""

@@ -1,0 +1,1 @@
+"""What people order, whether through the API or the window."""

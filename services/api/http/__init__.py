@@ -1,0 +1,1 @@
+"""What every request has in common: problem details, limits, ETags, idempotency, metrics."""

@@ -1,0 +1,347 @@
+"""Agents, their configurations and their current state."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Date, Select, and_, bindparam, cast, exists, func, or_, select
+from sqlalchemy.dialects.postgresql import distinct_on
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from services.api.queries import costs, transcripts
+from shared.agents import agents, configuration
+from shared.agents.configuration import Wanted as WantedConfiguration
+from shared.agents.configuration import newest_id
+from shared.database.pagination import Keyset, slice_of
+from shared.database.tables import Agent, BudgetDay, InboxItem, Iteration, PromptVersion, Step
+from shared.enums import IterationStatus, Phase, StepStatus
+from shared.schemas.agents import ConfigurationDetails, PromptedPhase, PromptsView, PromptView
+from shared.schemas.base import (
+    AgentDetails,
+    AgentView,
+    ConfigurationView,
+    IterationView,
+    Page,
+    Trouble,
+    Wanted,
+)
+from shared.schemas.base import Wanted as WantedPage
+
+
+@dataclass(frozen=True)
+class Desk:
+    unread: int = 0
+    """Advice and notices."""
+    spent_usd: float = 0.0
+    """Of this day (UTC)."""
+
+
+async def of_agents(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, Desk]:
+    """Each of them. The caller has seen to it that they are the owner's."""
+    ids = {"agents": list(agent_ids)}
+    unread: dict[UUID, int] = dict((await session.execute(_UNREAD, ids)).all())
+    spent = {agent: float(usd) for agent, usd in await session.execute(_SPENT, ids)}
+    return {each: Desk(unread.get(each, 0), spent.get(each, 0.0)) for each in agent_ids}
+
+
+_UNREAD: Final = (
+    select(InboxItem.agent_id, func.count())
+    .where(InboxItem.agent_id.in_(bindparam("agents", expanding=True)), InboxItem.read_at.is_(None))
+    .group_by(InboxItem.agent_id)
+)
+_TODAY: Final = cast(func.timezone("UTC", func.statement_timestamp()), Date)
+_SPENT: Final = select(BudgetDay.scope, BudgetDay.spent_usd).where(
+    BudgetDay.scope.in_(bindparam("agents", expanding=True)), BudgetDay.day == _TODAY
+)
+
+
+_HISTORY = Keyset("prompt_versions", (PromptVersion.version, PromptVersion.phase))
+
+
+async def newest_configuration(session: AsyncSession, agent: Agent) -> ConfigurationView | None:
+    step = await _newest_step(session, agent)
+    return None if step is None else _configuration_view(step)
+
+
+async def newest_details(session: AsyncSession, agent_id: UUID) -> ConfigurationDetails | None:
+    """With what was said to the model."""
+    step = await _newest_step(session, await session.get_one(Agent, agent_id))
+    if step is None:
+        return None
+    wanted = WantedConfiguration.model_validate(step.input)
+    told = await transcripts.of_step(session, step.id)
+    return ConfigurationDetails(
+        **dict(_configuration_view(step)),
+        mission=wanted.mission,
+        keep=[phase.value for phase in wanted.keep],
+        interaction=told[0] if told else None,
+        running_calls=await costs.running_of_step(session, step.id),
+    )
+
+
+async def current_prompts(session: AsyncSession, agent_id: UUID) -> PromptsView:
+    """In the order of the phases."""
+    agent = await session.get_one(Agent, agent_id, populate_existing=True)
+    rows = await session.scalars(
+        select(PromptVersion)
+        .where(PromptVersion.agent_id == agent_id)
+        .order_by(PromptVersion.phase, PromptVersion.version.desc())
+        .ext(distinct_on(PromptVersion.phase))
+    )
+    known = {Phase(row.phase): row for row in rows}
+    items = [
+        _prompt(known[phase]) if phase in known else _unrecorded(phase, prompt)
+        for phase, prompt in configuration.of_agent(agent).items()
+    ]
+    return PromptsView(version=agent.prompts_version, items=items)
+
+
+async def history(
+    session: AsyncSession, agent_id: UUID, phase: PromptedPhase | None, wanted: WantedPage
+) -> Page[PromptView]:
+    """The newest version first; of one phase, where it is named."""
+    rows = select(PromptVersion).where(PromptVersion.agent_id == agent_id)
+    if phase is not None:
+        rows = rows.where(PromptVersion.phase == phase)
+    return (await slice_of(session, rows, _HISTORY, wanted)).page(_prompt)
+
+
+async def _newest_step(session: AsyncSession, agent: Agent) -> Step | None:
+    step_id = newest_id(agent)
+    return None if step_id is None else await session.get(Step, step_id, populate_existing=True)
+
+
+def _configuration_view(step: Step) -> ConfigurationView:
+    return ConfigurationView(
+        step_id=step.id,
+        status=step.status,
+        error=step.error,
+        attempts=step.attempts,
+        retry_at=step.retry_at,
+        waiting_since=step.waiting_since,
+        requested_at=step.first_requested_at,
+        ended_at=step.ended_at,
+    )
+
+
+def _prompt(row: PromptVersion) -> PromptView:
+    return PromptView.model_validate(row)
+
+
+def _unrecorded(phase: Phase, prompt: str) -> PromptView:
+    return PromptView(phase=phase.value, version=0, made_by=None, created_at=None, prompt=prompt)
+
+
+_BEING_TRIED = (StepStatus.PENDING, StepStatus.RUNNING)
+_BY_NAME = Keyset("agents", (func.lower(Agent.name),), descending=False)
+
+
+@dataclass(frozen=True)
+class AgentRef:
+    """Which agent it is, and nothing more: what most requests need of it."""
+
+    id: UUID
+    name: str
+
+
+class AgentState(StrEnum):
+    """What an agent is doing, for finding it among many."""
+
+    RUNNING = "running"
+    """An iteration runs."""
+    WAITING = "waiting"
+    """For its next run; not paused."""
+    PAUSED = "paused"
+    """No iteration is started by the clock; one may still run."""
+
+
+async def of_owner(
+    session: AsyncSession,
+    owner_id: UUID,
+    wanted: Wanted,
+    *,
+    state: AgentState | None = None,
+    search: str | None = None,
+) -> Page[AgentView]:
+    """By name; in that state, and with all of these words in the name, where they are given."""
+    statement = _selected(owner_id)
+    if state is not None:
+        statement = statement.where(_IN_STATE[state])
+    for word in (search or "").split():
+        statement = statement.where(Agent.name.icontains(word, autoescape=True))
+    found = await slice_of(session, statement, _BY_NAME, wanted)
+    return Page(items=await _views(session, found.rows), next=found.next)
+
+
+async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDetails | None:
+    """The owner's agent of that id or name, in whatever case; None where there is none."""
+    statement = _selected(owner_id).where(is_named(reference)).order_by(func.lower(Agent.name))
+    rows = await session.execute(statement.limit(1))
+    found = await _views(session, [(agent, iteration) for agent, iteration in rows])
+    if not found:
+        return None
+    row = await agents.get(session, found[0].id)
+    return AgentDetails(
+        **dict(found[0]),
+        prompts={phase.value: prompt for phase, prompt in configuration.of_agent(row).items()},
+        prompts_version=row.prompts_version,
+        configuration=await newest_configuration(session, row),
+        running_calls=await costs.running_of_agent(session, row.id),
+    )
+
+
+_RUNS = (
+    exists()
+    .where(Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING)
+    .correlate(Agent)
+)
+_IN_STATE = {
+    AgentState.RUNNING: _RUNS,
+    AgentState.WAITING: and_(Agent.active, ~_RUNS),
+    AgentState.PAUSED: ~Agent.active,
+}
+
+
+async def owners(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Agent to owner, of those that exist."""
+    rows = await session.execute(select(Agent.id, Agent.owner_id).where(Agent.id.in_(agent_ids)))
+    return {row.id: row.owner_id for row in rows}
+
+
+async def named(session: AsyncSession, owner_id: UUID, reference: str) -> AgentRef | None:
+    """Which agent of the owner's that is, by id or name; None where there is none."""
+    wanted = {"owner_id": owner_id, "name": reference.strip().lower(), "id": _id_in(reference)}
+    found = (await session.execute(_NAMED, wanted)).first()
+    return None if found is None else AgentRef(found.id, found.name)
+
+
+def is_named(reference: str) -> ColumnElement[bool]:
+    """Whether an agent's id or name is `reference`."""
+    by_name = func.lower(Agent.name) == reference.strip().lower()
+    agent_id = _id_in(reference)
+    return by_name if agent_id is None else or_(Agent.id == agent_id, by_name)
+
+
+def _id_in(reference: str) -> UUID | None:
+    try:
+        return UUID(reference)
+    except ValueError:
+        return None
+
+
+_NAMED: Final = (
+    select(Agent.id, Agent.name)
+    .where(
+        Agent.owner_id == bindparam("owner_id"),
+        or_(Agent.id == bindparam("id"), func.lower(Agent.name) == bindparam("name")),
+    )
+    .order_by(func.lower(Agent.name))
+    .limit(1)
+)
+"""Nearly every request asks this: to make it takes longer than to ask it."""
+
+
+def _selected(owner_id: UUID) -> Select[Agent, Iteration]:
+    """Agents, each with its newest iteration or None."""
+    newest = and_(Iteration.agent_id == Agent.id, Iteration.number == Agent.iterations_started)
+    return (
+        select(Agent, Iteration)
+        .outerjoin(Iteration, newest)
+        .where(Agent.owner_id == owner_id)
+        .execution_options(populate_existing=True)
+    )
+
+
+async def _views(
+    session: AsyncSession, found: Sequence[tuple[Agent, Iteration | None]]
+) -> list[AgentView]:
+    troubles = await _troubles(session, [agent.id for agent, _ in found])
+    return [_view(agent, iteration, troubles[agent.id]) for agent, iteration in found]
+
+
+async def _troubles(
+    session: AsyncSession, agent_ids: Iterable[UUID]
+) -> defaultdict[UUID, list[Trouble]]:
+    rows = await session.execute(
+        select(Step, Iteration.number)
+        .join(Iteration, Iteration.id == Step.iteration_id)
+        .where(
+            Step.agent_id.in_(agent_ids),
+            Step.status.in_(_BEING_TRIED),
+            Step.error.is_not(None),
+            Iteration.status == IterationStatus.RUNNING,
+        )
+        .order_by(Iteration.number, Step.kind, Step.index)
+        .execution_options(populate_existing=True)
+    )
+    troubles: defaultdict[UUID, list[Trouble]] = defaultdict(list)
+    for step, number in rows:
+        troubles[step.agent_id].append(
+            Trouble(
+                iteration_number=number,
+                step=step.kind,
+                index=step.index,
+                attempts=step.attempts,
+                error=step.error,
+                retry_at=step.retry_at,
+                waiting_since=step.waiting_since,
+            )
+        )
+    return troubles
+
+
+def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> AgentView:
+    return AgentView(
+        id=agent.id,
+        name=agent.name,
+        mission=agent.mission,
+        status=agent.status,
+        fault=agent.fault,
+        interval_seconds=agent.interval_seconds,
+        feedback_rounds=agent.feedback_rounds,
+        active=agent.active,
+        models=agent.models,
+        next_run_at=agent.next_run_at,
+        run_requested_at=agent.run_requested_at,
+        resting_until=agent.resting_until,
+        iterations_started=agent.iterations_started,
+        created_at=agent.created_at,
+        updated_at=agent.updated_at,
+        budget_usd_per_day=_number(agent.budget_usd_per_day),
+        budget_calls_per_day=agent.budget_calls_per_day,
+        last_iteration=None if iteration is None else IterationView.model_validate(iteration),
+        trouble=trouble,
+    )
+
+
+def _number(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)
+
+
+MOST: Final = 500
+"""More than that nobody chooses from a list."""
+
+
+async def agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentRef]:
+    """By name, the first `MOST`."""
+    rows = await session.execute(
+        select(Agent.id, Agent.name)
+        .where(Agent.owner_id == owner_id)
+        .order_by(func.lower(Agent.name))
+        .limit(MOST)
+    )
+    return [AgentRef(row.id, row.name) for row in rows]
+
+
+async def names_of(
+    session: AsyncSession, owner_id: UUID, agent_ids: Collection[UUID]
+) -> dict[UUID, str]:
+    """By their ids, of those that exist and are the owner's."""
+    rows = await session.execute(
+        select(Agent.id, Agent.name).where(Agent.owner_id == owner_id, Agent.id.in_(agent_ids))
+    )
+    return {row.id: row.name for row in rows}

@@ -1,0 +1,93 @@
+"""What iterations came to, counted: for many of them at once, each by an index of its own ids."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.tables import Call, GraphEdge, GraphNode, Step
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, StepKind, StepStatus
+from shared.schemas.iterations import Gained, IterationSums, Spent
+
+SPENT: Final = (
+    func.count().label("calls"),
+    func.coalesce(func.sum(Call.input_tokens), 0).label("input_tokens"),
+    func.coalesce(func.sum(Call.output_tokens), 0).label("output_tokens"),
+    func.coalesce(func.sum(Call.cost_usd), 0).label("cost_usd"),
+    func.coalesce(func.sum(Call.presumed_usd), 0).label("presumed_usd"),
+    func.count().filter(and_(Call.kind == CallKind.LLM, Call.cost_usd.is_(None))).label("unpriced"),
+)
+
+
+async def of_iterations(
+    session: AsyncSession, iteration_ids: Sequence[UUID]
+) -> dict[UUID, IterationSums]:
+    """Of each of them. The caller has seen to it that they are the owner's."""
+    steps = await _counted(session, _steps(iteration_ids))
+    spent = await _counted(session, _calls(iteration_ids))
+    nodes = await _counted(session, _nodes(iteration_ids))
+    edges = await _counted(session, _edges(iteration_ids))
+    return {
+        each: IterationSums(
+            **steps.get(each, {}),
+            spent=Spent.model_validate(spent.get(each, {})),
+            gained=Gained(**nodes.get(each, {}), **edges.get(each, {})),
+        )
+        for each in iteration_ids
+    }
+
+
+async def _counted(
+    session: AsyncSession, statement: Select[*tuple[Any, ...]]
+) -> Mapping[UUID, Mapping[str, Any]]:
+    """Per iteration, which the statement selects first, the rest of the row."""
+    rows = (await session.execute(statement)).mappings()
+    return {row["iteration_id"]: {k: row[k] for k in row if k != "iteration_id"} for row in rows}
+
+
+def _steps(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(
+            Step.iteration_id,
+            _where(Step.kind == StepKind.QUERY).label("queries"),
+            _where(Step.kind == StepKind.INSIGHT).label("insights"),
+            _where(Step.status == StepStatus.FAILED).label("failed"),
+        )
+        .where(Step.iteration_id.in_(iteration_ids))
+        .group_by(Step.iteration_id)
+    )
+
+
+def _calls(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(Call.iteration_id, *SPENT)
+        .where(Call.iteration_id.in_(iteration_ids))
+        .group_by(Call.iteration_id)
+    )
+
+
+def _nodes(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(
+            GraphNode.iteration_id,
+            _where(GraphNode.type.not_in((ANALYSIS_TYPE, ADVICE_TYPE))).label("nodes"),
+            _where(GraphNode.type == ANALYSIS_TYPE).label("analyses"),
+            _where(GraphNode.type == ADVICE_TYPE).label("advice"),
+        )
+        .where(GraphNode.iteration_id.in_(iteration_ids))
+        .group_by(GraphNode.iteration_id)
+    )
+
+
+def _edges(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
+    return (
+        select(GraphEdge.iteration_id, func.count().label("edges"))
+        .where(GraphEdge.iteration_id.in_(iteration_ids))
+        .group_by(GraphEdge.iteration_id)
+    )
+
+
+def _where(condition: ColumnElement[bool]) -> ColumnElement[int]:
+    return func.count().filter(condition)

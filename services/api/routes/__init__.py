@@ -1,1 +1,0 @@
-"""The routes, a file for each topic. They translate; the work stands beside them, or in `shared.store.reading`."""

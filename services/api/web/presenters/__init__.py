@@ -1,0 +1,1 @@
+"""What a page shows, computed from what was read."""

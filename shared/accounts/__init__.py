@@ -1,0 +1,1 @@
+"""Users and their credentials: tokens, sessions, sign-in links."""

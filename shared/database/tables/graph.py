@@ -1,0 +1,269 @@
+"""Tables: types, nodes, edges, names, merges, embeddings."""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import (
+    REAL,
+    CheckConstraint,
+    ColumnElement,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    Text,
+    UniqueConstraint,
+    literal_column,
+    text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.orm import Mapped, mapped_column
+
+from shared.database.tables.base import Base, Created, Id, Json
+
+NAME_WORDS: Final[ColumnElement[str]] = literal_column("to_tsvector('simple'::regconfig, name)")
+"""A node's name as the words that it is searched by; written as in its index, which would not be used otherwise."""
+PROPERTY_WORDS: Final[ColumnElement[str]] = literal_column(
+    "jsonb_to_tsvector('simple'::regconfig, properties, '[\"string\", \"numeric\"]'::jsonb)"
+)
+"""The words and figures of a node's properties, likewise."""
+NAME_IN_SMALL: Final[ColumnElement[str]] = literal_column("lower(name)")
+
+
+class GraphNodeType(Base):
+    __tablename__ = "graph_node_types"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(primary_key=True)
+    description: Mapped[str]
+    properties_schema: Mapped[Json]
+    example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    created_by: Mapped[str]
+    """`system`, or the phase that made it."""
+    justification: Mapped[str | None]
+    """Why no type that there was fits; None of what nobody was asked to justify."""
+    created_at: Mapped[Created]
+
+
+class GraphEdgeType(Base):
+    __tablename__ = "graph_edge_types"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    name: Mapped[str] = mapped_column(primary_key=True)
+    description: Mapped[str]
+    properties_schema: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    source_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
+    """Node types an edge may start from; empty means any."""
+    target_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
+    example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    created_by: Mapped[str]
+    justification: Mapped[str | None]
+    created_at: Mapped[Created]
+
+
+class GraphNode(Base):
+    __tablename__ = "graph_nodes"
+    __table_args__ = (
+        UniqueConstraint("agent_id", "type", "name"),
+        ForeignKeyConstraint(
+            ["agent_id", "type"], ["graph_node_types.agent_id", "graph_node_types.name"]
+        ),
+        Index("graph_nodes_agent_updated_idx", "agent_id", "updated_at"),
+        Index("graph_nodes_agent_type_updated_idx", "agent_id", "type", "updated_at"),
+        Index("graph_nodes_agent_name_idx", "agent_id", NAME_IN_SMALL),
+        # Whose node it is and of which type stand in it too, so that others' words cost nothing. Rows are entered
+        # some fifty at a time, which writes half as much to PostgreSQL's log as each at once: the list in which they wait
+        # is gone through by every search, and so is kept at 64 kB.
+        Index(
+            "graph_nodes_search_idx",
+            "agent_id",
+            "type",
+            NAME_WORDS,
+            "name",
+            PROPERTY_WORDS,
+            postgresql_using="gin",
+            postgresql_ops={"name": "gin_trgm_ops"},
+            postgresql_with={"fastupdate": "on", "gin_pending_list_limit": "64"},
+        ),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    type: Mapped[str]
+    name: Mapped[str]
+    properties: Mapped[Json]
+    seal: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """See `shared.graph.provenance.integrity`; None of what was written before evidence was kept."""
+    unsupported_since: Mapped[datetime | None]
+    """Since when all of its evidence is of retracted sources; None also where there is none."""
+    iteration_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("iterations.id", ondelete="SET NULL"), index=True
+    )
+    """The iteration that made it."""
+    step_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("steps.id", ondelete="SET NULL"), index=True
+    )
+    created_at: Mapped[Created]
+    updated_at: Mapped[Created]
+
+
+class GraphEdge(Base):
+    __tablename__ = "graph_edges"
+    __table_args__ = (
+        UniqueConstraint("agent_id", "type", "source_id", "target_id"),
+        ForeignKeyConstraint(
+            ["agent_id", "type"], ["graph_edge_types.agent_id", "graph_edge_types.name"]
+        ),
+        Index("graph_edges_agent_updated_idx", "agent_id", "updated_at"),
+        Index("graph_edges_agent_type_updated_idx", "agent_id", "type", "updated_at"),
+        Index("graph_edges_source_updated_idx", "source_id", "updated_at"),
+        Index("graph_edges_target_updated_idx", "target_id", "updated_at"),
+        Index("graph_edges_ends_idx", "source_id", "target_id"),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    type: Mapped[str]
+    source_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
+    target_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
+    properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
+    seal: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """As a node's."""
+    unsupported_since: Mapped[datetime | None]
+    """As a node's."""
+    iteration_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("iterations.id", ondelete="SET NULL"), index=True
+    )
+    step_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("steps.id", ondelete="SET NULL"), index=True
+    )
+    created_at: Mapped[Created]
+    updated_at: Mapped[Created]
+
+
+DIMENSIONS: Final = 256
+"""Of every vector, whatever model made it."""
+AS_VECTOR: Final = f"meaning::vector({DIMENSIONS})"
+"""As pgvector compares it; written as in its index, which would not be used otherwise."""
+
+
+class NodeEmbedding(Base):
+    """A node's vector: what a model made of its text. Numbers alone, so that a server without pgvector has the table too."""
+
+    __tablename__ = "node_embeddings"
+    __table_args__ = (
+        CheckConstraint(f"cardinality(meaning) = {DIMENSIONS}", name="dimensions"),
+        Index("node_embeddings_agent_model_idx", "agent_id", "model"),
+        # Where pgvector is, by `shared.database.pgvector`.
+        Index(
+            "node_embeddings_near_idx",
+            literal_column(f"({AS_VECTOR})").label("near"),
+            postgresql_using="hnsw",
+            postgresql_ops={"near": "vector_cosine_ops"},
+        ),
+    )
+
+    node_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE"), primary_key=True
+    )
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    model: Mapped[str]
+    text_sha256: Mapped[bytes] = mapped_column(LargeBinary)
+    """Of the text that the vector was made of: the node's may be another by now."""
+    meaning: Mapped[list[float]] = mapped_column(ARRAY(REAL, dimensions=1))
+    updated_at: Mapped[Created]
+
+
+class EmbeddingSweep(Base):
+    """How far an agent's nodes were gone through for such as have no vector, in the order of their `updated_at` and id."""
+
+    __tablename__ = "embedding_sweeps"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    model: Mapped[str]
+    """With another all begins anew."""
+    through_at: Mapped[datetime]
+    through_id: Mapped[UUID] = mapped_column(server_default=text(f"'{UUID(int=0)}'"))
+    """The last node of those that were: its `updated_at` and id."""
+
+
+_BY_BYTES = Text(collation="C")
+"""Names are looked for beside each other, in an order that is the same on every machine."""
+
+
+class GraphName(Base):
+    """A name of a node, by its key: whoever holds it is the one node of that name and type."""
+
+    __tablename__ = "graph_names"
+    __table_args__ = (
+        Index("graph_names_backwards_idx", "agent_id", "type", "backwards"),
+        Index("graph_names_by_length_idx", "agent_id", "type", "by_length"),
+    )
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    type: Mapped[str] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(_BY_BYTES, primary_key=True)
+    """See `shared.graph.entity_resolution.normalization`."""
+    backwards: Mapped[str] = mapped_column(_BY_BYTES)
+    """The key from its end to its beginning: beside it stand names that end alike."""
+    by_length: Mapped[str] = mapped_column(_BY_BYTES)
+    """The key's words, the longest first: beside it stand names of the same words in another order."""
+    name: Mapped[str]
+    """As it was written."""
+    # Names are taken before the node is written, so that two who write it at once meet here.
+    node_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED"),
+        index=True,
+    )
+    step_id: Mapped[UUID | None] = mapped_column(
+        ForeignKey("steps.id", ondelete="SET NULL"), index=True
+    )
+    created_at: Mapped[Created]
+
+
+class GraphMerge(Base):
+    """One node was found to be another: what was moved, so that it can be undone."""
+
+    __tablename__ = "graph_merges"
+    __table_args__ = (Index("graph_merges_agent_made_idx", "agent_id", "made_at"),)
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    kept_id: Mapped[UUID] = mapped_column(index=True)
+    gone_id: Mapped[UUID] = mapped_column(index=True)
+    reason: Mapped[str]
+    gone: Mapped[Json]
+    """The row of the node that is gone."""
+    moved: Mapped[Json]
+    """See `shared.graph.entity_resolution.journal`."""
+    made_by: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    made_at: Mapped[Created]
+    undone_at: Mapped[datetime | None]
+
+
+class GraphMove(Base):
+    """Under which id a node or edge is found since a merge; gone again when that is undone."""
+
+    __tablename__ = "graph_moves"
+    __table_args__ = (
+        CheckConstraint("gone_id <> kept_id", name="elsewhere"),
+        Index("graph_moves_merge_idx", "merge_id"),
+        Index("graph_moves_kept_idx", "agent_id", "kept_id"),
+    )
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    gone_id: Mapped[UUID] = mapped_column(primary_key=True)
+    kept_id: Mapped[UUID]
+    """Which may have been moved itself since."""
+    merge_id: Mapped[UUID] = mapped_column(ForeignKey("graph_merges.id", ondelete="CASCADE"))

@@ -1,0 +1,105 @@
+"""The events as an AsyncAPI 3 document: one channel a subject, one operation for each actor that sends or hears it.
+
+`python -m shared.events.asyncapi FILE` writes it; with `--check` it fails where FILE is not what the code says.
+FastStream's own generator makes a channel for each subscription, which would show slots instead of subjects.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic.json_schema import models_json_schema
+
+from shared.events.envelope import Event
+from shared.events.models import EVENTS
+from shared.events.topology import CONSUMERS, PUBLISHES, STREAM
+
+Document = dict[str, Any]
+
+
+def document() -> Document:
+    _, definitions = models_json_schema(
+        [(event, "serialization") for event in EVENTS],
+        ref_template="#/components/schemas/{model}",
+    )
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "Vigil events",
+            "version": "1",
+            "description": f"What Vigil's actors say to each other, on the JetStream stream {STREAM}.",
+        },
+        "defaultContentType": "application/json",
+        "channels": {_key(event): _channel(event) for event in EVENTS},
+        "operations": _operations(),
+        "components": {
+            "messages": {event.__name__: _message(event) for event in EVENTS},
+            "schemas": definitions["$defs"],
+        },
+    }
+
+
+def _key(event: type[Event]) -> str:
+    return event.subject.replace(".", "_")
+
+
+def _channel(event: type[Event]) -> Document:
+    return {
+        "address": event.subject,
+        "messages": {event.__name__: {"$ref": f"#/components/messages/{event.__name__}"}},
+    }
+
+
+def _message(event: type[Event]) -> Document:
+    return {
+        "name": event.wire_type,
+        "title": event.__name__,
+        "summary": event.__doc__,
+        "contentType": "application/json",
+        "headers": {
+            "type": "object",
+            "properties": {"Nats-Msg-Id": {"type": "string"}, "traceparent": {"type": "string"}},
+        },
+        "payload": {"$ref": f"#/components/schemas/{event.__name__}"},
+    }
+
+
+def _operations() -> Document:
+    sends = {
+        f"{actor}_sends_{_key(event)}": _operation("send", event)
+        for actor, events in PUBLISHES.items()
+        for event in events
+    }
+    hears = {
+        f"{actor}_hears_{_key(event)}": _operation("receive", event)
+        for actor, consumer in CONSUMERS.items()
+        for event in consumer.hears
+    }
+    return sends | hears
+
+
+def _operation(action: str, event: type[Event]) -> Document:
+    channel = f"#/channels/{_key(event)}"
+    return {
+        "action": action,
+        "channel": {"$ref": channel},
+        "messages": [{"$ref": f"{channel}/messages/{event.__name__}"}],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Writes or checks the AsyncAPI document.")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--check", action="store_true", help="fail where the file has drifted")
+    chosen = parser.parse_args()
+    wanted = yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=100)
+    if not chosen.check:
+        chosen.file.write_text(wanted, encoding="utf-8")
+    elif not chosen.file.exists() or chosen.file.read_text(encoding="utf-8") != wanted:
+        sys.exit(f"{chosen.file} is not what the events say; write it anew with `make asyncapi`")
+
+
+if __name__ == "__main__":
+    main()

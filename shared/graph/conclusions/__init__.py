@@ -1,0 +1,1 @@
+"""Analyses and advice: their citations, their commitments, and how they are found."""

@@ -1,0 +1,115 @@
+"""The types that every agent has: its conclusions, and what ties an analysis to what it is about."""
+
+import json
+from typing import Final, get_args
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.statements import Direct
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.conclusions.conclusions import Action, AnalysisKind
+from shared.graph.types import SYSTEM
+from shared.tools import Json
+
+ABOUT = "about"
+
+_EXAMPLE_ID = "00000000-0000-0000-0000-000000000000"
+_GENERATED_AT = "2026-01-31T12:00:00Z"
+
+
+def _conclusion_schema(kind: str, words: tuple[str, ...], meaning: str, **others: Json) -> Json:
+    """Of all that there are, the older ones too; `shared.graph.conclusions` demands more of new ones."""
+    return {
+        "type": "object",
+        "properties": {
+            kind: {"enum": list(words), "description": meaning},
+            "summary": {"type": "string", "minLength": 1, "description": "One sentence."},
+            "content": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The reasoning in Markdown, with its citations.",
+            },
+            "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+            "horizon": {
+                "type": "string",
+                "format": "date",
+                "description": "The last day on which it holds.",
+            },
+            "generated_at": {"type": "string", "format": "date-time", "description": "UTC."},
+            **others,
+        },
+        "required": [kind, "summary", "content", "generated_at"],
+        "additionalProperties": False,
+    }
+
+
+NODE_TYPES: tuple[Json, ...] = (
+    {
+        "name": ADVICE_TYPE,
+        "description": "A recommendation to the owner, standing on analyses. Written by the Adviser only.",
+        "properties_schema": _conclusion_schema(
+            "action",
+            get_args(Action),
+            "What the owner should do.",
+            invalidation={"type": "string", "description": "What would prove it wrong."},
+        ),
+        "example_properties": {
+            "action": "HOLD",
+            "summary": "Demand holds, so there is no reason to sell.",
+            "content": f"Orders grew for three quarters [node:{_EXAMPLE_ID}].",
+            "confidence": 0.6,
+            "horizon": "2026-04-30",
+            "invalidation": "Orders of the next quarter that are more than a tenth below those of this one.",
+            "generated_at": _GENERATED_AT,
+        },
+    },
+    {
+        "name": ANALYSIS_TYPE,
+        "description": "A conclusion drawn from cited nodes and edges. Written by the Analyzer only.",
+        "properties_schema": _conclusion_schema(
+            "type",
+            get_args(AnalysisKind),
+            "One noteworthy fact, or something that repeats across several.",
+        ),
+        "example_properties": {
+            "type": "pattern",
+            "summary": "Orders have grown for three quarters.",
+            "content": f"Each report names more orders than the last [node:{_EXAMPLE_ID}].",
+            "confidence": 0.8,
+            "generated_at": _GENERATED_AT,
+        },
+    },
+)
+
+
+_ABOUT: Json = {
+    "name": ABOUT,
+    "description": "the analysis is about this node",
+    "source_types": [ANALYSIS_TYPE],
+    "target_types": [],
+}
+_ENSURE: Final = Direct(f"""
+with about as (
+  insert into graph_edge_types
+    (agent_id, name, description, source_types, target_types, created_by)
+  select :of_agent, name, description, source_types, target_types, '{SYSTEM}'
+  from jsonb_to_record(cast(:edge_type as jsonb)) as given
+    (name text, description text, source_types jsonb, target_types jsonb)
+  on conflict do nothing
+)
+insert into graph_node_types as known
+  (agent_id, name, description, properties_schema, example_properties, created_by)
+select :of_agent, name, description, properties_schema, example_properties, '{SYSTEM}'
+from jsonb_to_recordset(cast(:node_types as jsonb)) as given
+  (name text, description text, properties_schema jsonb, example_properties jsonb)
+on conflict (agent_id, name) do update
+set properties_schema = excluded.properties_schema, example_properties = excluded.example_properties
+where known.created_by = '{SYSTEM}' and known.properties_schema <> excluded.properties_schema
+""")
+_GIVEN: Final = {"node_types": json.dumps(NODE_TYPES), "edge_type": json.dumps(_ABOUT)}
+
+
+async def ensure(session: AsyncSession, agent_id: UUID) -> None:
+    """Gives the agent the system's types, and those that an older version gave it what has been added to them since."""
+    await _ENSURE.run(session, {"of_agent": agent_id, **_GIVEN})

@@ -1,0 +1,139 @@
+"""Tools that write conclusions: analyses, and advice that stands on them."""
+
+from pydantic import Field
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.graph.conclusions import conclusions
+from shared.graph.conclusions.conclusions import Action, AnalysisKind
+from shared.graph.scope import Scope
+from shared.graph.validation import refuse_unstorable
+from shared.tools import Arguments, Json, StateTool, ToolRefusalError
+from shared.workflow import investigations
+
+_CONFIDENCE = "How sure you are, from 0 to 1, as what it rests on allows."
+_HORIZON = "a date (YYYY-MM-DD), or a time from today on, as in '3 months'."
+
+
+class AddAgentAnalysisNode(Arguments):
+    name: str = Field(description="A short title of its own, unlike that of any analysis there is.")
+    type: AnalysisKind = Field(
+        description="observation: one noteworthy fact or change; pattern: what repeats or connects across several."
+    )
+    summary: str = Field(description="The conclusion in one sentence.")
+    content: str = Field(
+        description="The reasoning in Markdown. Behind each statement, cite the existing node or edge it rests on: "
+        "[node:uuid] or [edge:uuid], one id to a pair of brackets."
+    )
+    confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
+    horizon: str | None = Field(
+        None, description=f"Until when it holds, where that can be said: {_HORIZON}"
+    )
+
+
+class AddAgentAdviceNode(Arguments):
+    name: str = Field(description="A short title of its own, unlike that of any advice there is.")
+    action: Action = Field(description="What the owner should do.")
+    summary: str = Field(description="The advice in one sentence, for the owner's inbox.")
+    content: str = Field(
+        description="The reasoning in Markdown. Cite each AgentAnalysis it rests on as [node:uuid]; cite nothing else."
+    )
+    confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
+    horizon: str = Field(description=f"Until when the advice holds: {_HORIZON}")
+    invalidation: str = Field(
+        description="What could be seen that would prove the advice wrong, of whom and by how much; 20 to 600 "
+        "characters."
+    )
+
+
+def add_agent_analysis_node(scope: Scope) -> StateTool[AddAgentAnalysisNode]:
+    async def run(session: AsyncSession, given: AddAgentAnalysisNode) -> Json:
+        analysis_id = await conclusions.add_analysis(
+            session,
+            scope,
+            name=given.name,
+            kind=given.type,
+            summary=given.summary,
+            content=given.content,
+            confidence=given.confidence,
+            horizon=given.horizon,
+        )
+        return {"nodeId": str(analysis_id)}
+
+    return StateTool(
+        "addAgentAnalysisNode",
+        "Records a conclusion that the graph supports. Refused unless its content cites at least one node or edge, "
+        "and only such as exist. Where the data does not support a conclusion, record none.",
+        AddAgentAnalysisNode,
+        run,
+    )
+
+
+def add_agent_advice_node(scope: Scope) -> StateTool[AddAgentAdviceNode]:
+    async def run(session: AsyncSession, given: AddAgentAdviceNode) -> Json:
+        advice_id = await conclusions.add_advice(
+            session,
+            scope,
+            name=given.name,
+            action=given.action,
+            summary=given.summary,
+            content=given.content,
+            confidence=given.confidence,
+            horizon=given.horizon,
+            invalidation=given.invalidation,
+        )
+        return {"nodeId": str(advice_id), "action": given.action}
+
+    return StateTool(
+        "addAgentAdviceNode",
+        "Advises the owner, who is told at once. Refused unless its content cites at least one AgentAnalysis and "
+        "nothing else. Mostly there is nothing to advise: then do not call it.",
+        AddAgentAdviceNode,
+        run,
+    )
+
+
+OBJECTIVE_CHARACTERS = (15, 300)
+MOST_OF_A_STEP = 5
+
+
+class RequestInvestigation(Arguments):
+    objective: str = Field(
+        description="One thing to find out, specific enough to be searched for: what, of whom, for when."
+    )
+    reasoning: str = Field(
+        max_length=600, description="What cannot be concluded while it is not known."
+    )
+    search_hints: list[str] = Field(
+        max_length=5, description="Searches to begin with, as one would type them."
+    )
+
+
+def request_investigation(scope: Scope) -> StateTool[RequestInvestigation]:
+    async def run(session: AsyncSession, given: RequestInvestigation) -> Json:
+        refuse_unstorable(given.model_dump(), "the request")
+        objective = " ".join(given.objective.split())
+        shortest, longest = OBJECTIVE_CHARACTERS
+        if not shortest <= len(objective) <= longest:
+            raise ToolRefusalError(
+                f"objective: {len(objective)} characters; say in {shortest} to {longest} what, of whom and for when, "
+                "and ask for one thing at a time."
+            )
+        assert scope.iteration_id is not None, "only steps of an iteration analyze"
+        assert scope.step_id is not None, "only steps of an iteration analyze"
+        if await investigations.count_of_step(session, scope.step_id) >= MOST_OF_A_STEP:
+            raise ToolRefusalError(
+                f"{MOST_OF_A_STEP} requests are made already; that is all for one insight. End now."
+            )
+        wanted = investigations.Wanted(objective, given.reasoning, tuple(given.search_hints))
+        request_id = await investigations.make(
+            session, scope.agent_id, scope.iteration_id, scope.step_id, wanted
+        )
+        return {"requestId": str(request_id), "objective": objective}
+
+    return StateTool(
+        "requestInvestigation",
+        "Asks for data that the graph lacks and a conclusion needs: somebody searches for it, in this iteration or a "
+        "later one. One specific thing at a time. Look in the graph first.",
+        RequestInvestigation,
+        run,
+    )

@@ -1,1 +1,0 @@
-"""Webhooks as the Standard Webhooks specification has them: where one may go, and how it is signed."""

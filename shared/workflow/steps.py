@@ -1,0 +1,226 @@
+"""Steps: asked for, ended, failed, given back."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, cast
+from uuid import UUID
+
+from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.billing import reservations
+from shared.database.statements import Direct
+from shared.database.tables import Iteration, Step
+from shared.database.text import error_text
+from shared.enums import StepKind, StepStatus
+from shared.errors import RetrySoonError
+from shared.workflow.iterations import IterationRow, StepRow
+from shared.workflow.leases import Lease, LeaseLostError
+
+_ITERATIONS: Final = cast(Table, Iteration.__table__)
+_STEPS: Final = cast(Table, Step.__table__)
+_OF_ITERATION: Final = select(*(_ITERATIONS.c[name] for name in IterationRow._fields)).where(
+    _ITERATIONS.c.id == bindparam("of_iteration")
+)
+_ITERATION: Final = Direct(_OF_ITERATION)
+_WITH_STEPS: Final = Direct(
+    _OF_ITERATION.join(_STEPS, _STEPS.c.iteration_id == _ITERATIONS.c.id)
+    .add_columns(*(_STEPS.c[name] for name in StepRow._fields))
+    .order_by(_STEPS.c.kind, _STEPS.c.index)
+)
+_END: Final = Direct(
+    update(_STEPS)
+    .where(
+        _STEPS.c.id == bindparam("of_step"),
+        _STEPS.c.epoch == bindparam("of_epoch"),
+        _STEPS.c.status == StepStatus.RUNNING,
+    )
+    .values(
+        lease_owner=None,
+        lease_until=None,
+        status=StepStatus.COMPLETED,
+        error=None,
+        waiting_since=None,
+        ended_at=func.clock_timestamp(),
+    )
+    .returning(_STEPS),
+    columns=["result"],
+)
+_WAIT: Final = Direct(f"""
+update steps
+set status = '{StepStatus.PENDING}', lease_owner = null, lease_until = null, error = :error,
+  waits = waits + 1, waiting_since = coalesce(waiting_since, now.at),
+  retry_at = now.at + make_interval(secs => greatest(
+    least(:first + coalesce(extract(epoch from now.at - waiting_since), 0), :longest)
+      * (1 - :jitter * random()),
+    :least))
+from (select clock_timestamp() as at) as now
+where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+returning extract(epoch from retry_at - now.at)
+""")
+_END_WAIT: Final = Direct("""
+update steps set waiting_since = null, error = null, retry_at = null
+where id = :of_step and epoch = :of_epoch and waiting_since is not null
+""")
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """How long a step waits between two looks at a provider that is away: doubled from `first_seconds` up to
+    `longest_seconds`, each up to `jitter` (a part of it) shorter, so that not all steps ask at once.
+    """
+
+    first_seconds: float = 2.0
+    longest_seconds: float = 300.0
+    jitter: float = 0.2
+
+
+async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
+    """Completes the step with `result`, last in its transaction. Raises LeaseLostError."""
+    given = {"of_step": lease.step_id, "of_epoch": lease.epoch, "result": result}
+    ended = await _END.row(session, given)
+    if ended is None:
+        raise LeaseLostError(lease)
+    await _close_books(session, lease)
+    return Step(**ended._asdict())
+
+
+async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> Step:
+    """Fails the step for good, last in its transaction. Raises LeaseLostError."""
+    ended = await _release(
+        session,
+        lease,
+        status=StepStatus.FAILED,
+        error=error_text(error),
+        attempts=attempts,
+        waiting_since=None,
+        ended_at=func.clock_timestamp(),
+    )
+    await _close_books(session, lease)
+    return ended
+
+
+async def give_back(
+    session: AsyncSession,
+    lease: Lease,
+    error: str,
+    *,
+    attempts: int,
+    rest_seconds: float,
+    keeps_waiting: bool = False,
+) -> Step:
+    """Lets the step be claimed again by anybody, after a rest. Raises LeaseLostError.
+
+    With `keeps_waiting` a wait for a provider goes on, where there is one.
+
+    What is reserved for its calls stays so: whoever sends one again, or ends the step, settles it.
+    """
+    return await _release(
+        session,
+        lease,
+        status=StepStatus.PENDING,
+        error=error_text(error),
+        attempts=attempts,
+        retry_at=func.clock_timestamp() + timedelta(seconds=rest_seconds),
+        waiting_since=Step.waiting_since if keeps_waiting else None,
+    )
+
+
+async def wait(
+    session: AsyncSession,
+    lease: Lease,
+    error: str,
+    *,
+    pauses: Pauses,
+    least_seconds: float = 0.0,
+) -> float:
+    """Gives the step back until the provider is to be asked again; returns the pause in seconds, at least
+    `least_seconds`. Raises LeaseLostError.
+
+    The pause grows with the time since the provider was first found away, which is in the row: it goes on growing
+    whichever worker asks, and over restarts.
+    """
+    given = {
+        "of_step": lease.step_id,
+        "of_epoch": lease.epoch,
+        "error": error_text(error),
+        "first": pauses.first_seconds,
+        "longest": pauses.longest_seconds,
+        "jitter": pauses.jitter,
+        "least": least_seconds,
+    }
+    seconds = await _WAIT.value(session, given)
+    if seconds is None:
+        raise LeaseLostError(lease)
+    return float(seconds)
+
+
+async def end_wait(session: AsyncSession, lease: Lease) -> None:
+    """The provider that the step waited for has answered: it waits no more."""
+    await _END_WAIT.run(session, {"of_step": lease.step_id, "of_epoch": lease.epoch})
+
+
+async def _close_books(session: AsyncSession, lease: Lease) -> None:
+    """What is not settled by then never will be."""
+    if lease.unit is not None:
+        await lease.unit.write_last()
+    await reservations.presume_step(session, lease.step_id)
+
+
+async def _release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
+    step = await session.scalar(
+        update(Step)
+        .where(
+            Step.id == lease.step_id,
+            Step.epoch == lease.epoch,
+            Step.status == StepStatus.RUNNING,
+        )
+        .values(lease_owner=None, lease_until=None, **values)
+        .returning(Step)
+        .execution_options(populate_existing=True)
+    )
+    if step is None:
+        raise LeaseLostError(lease)
+    return step
+
+
+async def of_iteration(
+    session: AsyncSession, iteration_id: UUID, kind: StepKind | None = None
+) -> list[Step]:
+    """The iteration's steps, by kind and index."""
+    query = select(Step).where(Step.iteration_id == iteration_id).order_by(Step.kind, Step.index)
+    if kind is not None:
+        query = query.where(Step.kind == kind)
+    return list(await session.scalars(query.execution_options(populate_existing=True)))
+
+
+async def planned(session: AsyncSession, step: Step) -> tuple[IterationRow, list[StepRow]]:
+    """The iteration that `step` is of, and all of its steps but what rounds after the plan's have added.
+
+    Raises RetrySoonError where it was deleted with its agent.
+    """
+    rows = await _WITH_STEPS.rows(session, {"of_iteration": step.iteration_id})
+    if not rows:
+        raise _deleted(step)
+    width = len(IterationRow._fields)
+    found = [StepRow(*row[width:]) for row in rows]
+    return IterationRow(*rows[0][:width]), [each for each in found if not round_of(each)]
+
+
+def round_of(step: Step | StepRow) -> int:
+    """0 for what was planned; what Analyzers lacked is looked for, and they are asked again, in the rounds after."""
+    number: int = step.input.get("round", 0)
+    return number
+
+
+async def iteration_of(session: AsyncSession, step: Step) -> IterationRow:
+    """Raises RetrySoonError where it was deleted with its agent."""
+    assert step.iteration_id is not None, f"a step of kind {step.kind} is no iteration's"
+    found = await _ITERATION.row(session, {"of_iteration": step.iteration_id})
+    if found is None:
+        raise _deleted(step)
+    return IterationRow(*found)
+
+
+def _deleted(step: Step) -> RetrySoonError:
+    return RetrySoonError(f"iteration {step.iteration_id} was deleted")

@@ -1,0 +1,33 @@
+"""A notifier that looks often and rests briefly, and somebody who receives."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from services.notifier import delivery, dispatcher
+from shared.database.engine import Database
+from shared.database.tables import Agent
+from shared.runtime.settings import Settings
+from tests.support.making import make_agent
+from tests.support.receiver import Receiver, open_receiver
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    async with open_receiver() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def agent(database: Database) -> Agent:
+    return await make_agent(database)
+
+
+@pytest.fixture
+def notifier(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """What it runs with; its receivers are on loopback."""
+    monkeypatch.setattr(dispatcher, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(delivery, "RESTS_SECONDS", (0.05,))
+    return settings.model_copy(
+        update={"webhook_private": True, "public_url": "https://vigil.example.org/"}
+    )
