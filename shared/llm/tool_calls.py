@@ -18,6 +18,12 @@ _MARKS: Final = re.compile(
     re.IGNORECASE,
 )
 """What servers and models put around calls that they write as text. Only between calls; within JSON they are text."""
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_USUAL_VERBS: Final = {
+    **dict.fromkeys(("add", "create", "insert", "make", "new", "put", "save", "store"), "add"),
+    **dict.fromkeys(("query", "search", "find", "lookup", "get"), "query"),
+}
+"""Verbs that mean the same in the name of a tool."""
 _NAMES: Final = ("name", "tool", "toolname", "function")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "toolinput", "input")
 
@@ -31,7 +37,8 @@ def understood(answer: ChatAnswer, tools: Iterable[str]) -> ChatAnswer:
     names = list(tools)
     calls = answer.tool_calls
     if not calls:
-        if not (written := _written(answer.text, names)):
+        is_cut = answer.finish_reason == "length"
+        if not (written := _written(answer.text, names, is_cut=is_cut)):
             return answer
         return replace(answer, message=assistant_message(None, written))
     read = [
@@ -57,12 +64,22 @@ def call_repairs(said: ChatAnswer, read: ChatAnswer) -> list[Repairs]:
 
 
 def tool_name(name: str, known: Sequence[str]) -> str:
-    """The one of `known` that `name` means, whatever its case and what stands before it; else `name`."""
+    """The one of `known` that `name` means, whatever its case, its verb (`createGraphNode` for `addGraphNode`) and what
+    stands before it; else `name`.
+    """
     if name in known:
         return name
     last = re.split(r"[./:]", name.strip())[-1]
-    meant = [each for each in known if folded(each) == folded(last)]
-    return meant[0] if len(meant) == 1 else name
+    for same in (folded, _with_usual_verb):
+        meant = [each for each in known if same(each) == same(last)]
+        if meant:
+            return meant[0] if len(meant) == 1 else name
+    return name
+
+
+def _with_usual_verb(name: str) -> str:
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return "".join([_USUAL_VERBS.get(words[0], words[0]), *words[1:]]) if words else ""
 
 
 def arguments_of(tool: Tool, text: str, repairs: Repairs) -> Arguments:
@@ -99,20 +116,30 @@ def _object_text(text: str) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else "{}"
 
 
-def _written(text: str, names: Sequence[str]) -> list[ToolCall]:
-    """The calls that `text` consists of; none where it holds anything else."""
+def _written(text: str, names: Sequence[str], *, is_cut: bool) -> list[ToolCall]:
+    """The calls that `text` consists of; none where it holds anything else.
+
+    Where the server cut it off at its limit, the last call may be incomplete, and is left out.
+    """
     left = _THOUGHTS.sub("", text)
     decoder = json.JSONDecoder(strict=False)
     found: list[Any] = []
     while left := _unmarked(left):
         if left[0] not in "{[":
             return []
+        # Some models double the braces, as the templates do that show them how a call is written.
+        doubled = "{" if left.startswith("{{") else ""
+        left = left.removeprefix(doubled)
         try:
             value, end = decoder.raw_decode(left)
         except (ValueError, RecursionError):
+            if is_cut and found:
+                break
             return []
         found += value if isinstance(value, list) else [value]
-        left = left[end:]
+        left = left[end:].lstrip()
+        if doubled:
+            left = left.removeprefix("}")
         if len(found) > MAX_CALLS_IN_TEXT:
             return []
     calls = [_call(each, names) for each in found]

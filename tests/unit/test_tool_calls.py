@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from typing import Any, Literal
 from uuid import UUID
 
@@ -60,6 +61,8 @@ def _answer(text: str | None = None, *calls: tuple[str, str]) -> ChatAnswer:
         '<|python_tag|>{"name": "query_graph", "parameters": {"text": "x"}}',
         '{"type": "function", "function": {"name": "queryGraph", "arguments": "{\\"text\\": \\"x\\"}"}}',
         '{"tool": "functions.queryGraph", "args": {"text": "x"}}',
+        '{{"name": "queryGraph", "arguments": {"text": "x"}}',
+        '```json\n{{"name": "searchGraph", "arguments": {"text": "x"}}}\n```',
     ],
 )
 def test_an_answer_that_consists_of_calls_is_one(text: str) -> None:
@@ -82,6 +85,16 @@ def test_several_calls_have_ids_of_their_own() -> None:
     ):
         ids = [each.id for each in understood(_answer(text), NAMES).tool_calls]
         assert len(set(ids)) == len(ids) == 2
+
+
+def test_of_calls_that_the_limit_cut_off_the_whole_ones_are_made() -> None:
+    text = '{{"name": "createGraphNode", "arguments": {"name": "Oil"}}\n' * 3
+    cut = replace(_answer(text + '{{"name": "createGra'), finish_reason="length")
+    assert [call.name for call in understood(cut, NAMES).tool_calls] == ["addGraphNode"] * 3
+    stopped = replace(cut, finish_reason="stop")
+    assert understood(stopped, NAMES) is stopped
+    only_cut = replace(_answer('{"name": "queryGra'), finish_reason="length")
+    assert understood(only_cut, NAMES) is only_cut
 
 
 @pytest.mark.parametrize(
@@ -117,6 +130,10 @@ def test_what_is_more_than_calls_stays_a_text(text: str) -> None:
         ("functions.addGraphNode", "addGraphNode"),
         ("ADDGRAPHNODE", "addGraphNode"),
         ("tools/query-graph", "queryGraph"),
+        ("createGraphNode", "addGraphNode"),
+        ("insert_graph_node", "addGraphNode"),
+        ("SearchGraph", "queryGraph"),
+        ("createNodeType", "createNodeType"),
         ("removeGraphNode", "removeGraphNode"),
         ("", ""),
     ],

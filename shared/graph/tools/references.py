@@ -26,6 +26,10 @@ NodeReference = Annotated[
 
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _MAX_CANDIDATES: Final = 5
+_ADD_FIRST: Final = (
+    "If it is not in the graph, this call cannot succeed: first call addGraphNode with its type, its name, and evidence, "
+    "which is a sourceUrl and a quote of that page, word for word."
+)
 _MAX_REFERENCE_CHARACTERS: Final = 300
 # By type, for that is how the index of names begins: an agent has some dozen types, and may have a million names.
 _NAMED: Final = Direct(
@@ -120,8 +124,5 @@ async def _meant(session: AsyncSession, scope: Scope, name: str, found: Sequence
     near = await query.query(session, scope, text=name, limit=_MAX_CANDIDATES)
     told = [f"[node:{each['id']}] {each['type']} {quoted(each['name'])}" for each in near["nodes"]]
     if not told:
-        return "no node is called so. Add the node first, or use an id that queryGraph gave."
-    return (
-        f"no node is called so. Near to it are {', '.join(told)}. Give the id of the one that you mean, or add the "
-        "node first."
-    )
+        return f"no node is called so. {_ADD_FIRST}"
+    return f"no node is called so. Near to it are {', '.join(told)}. Give the id of the one that you mean. {_ADD_FIRST}"
