@@ -67,7 +67,9 @@ def _writes_something(_: str, loop: ToolLoop) -> FollowUp | None:
     if loop.results_of("addGraphNode") or loop.results_of("addGraphEdge"):
         return None
     return FollowUp(
-        "Construction ended without a single write, so it was asked once more.", NOTHING_WRITTEN
+        "Construction ended without a single write, so it was asked once more.",
+        NOTHING_WRITTEN,
+        tools=["addGraphNode"],
     )
 
 

@@ -41,8 +41,8 @@ When all is written, answer with one sentence that says what was added.
 
 NOTHING_WRITTEN = """\
 You ended without writing anything into the graph, although the document has facts and sources. Add the most important \
-things that it names with addGraphNode now, each with a quote of a source as its evidence, then connect them with \
-addGraphEdge. Only if the document really says nothing that bears on the mission, say so in one sentence."""
+things that it names with addGraphNode now, each with a quote of a source as its evidence, word for word. Only if the \
+document really says nothing that bears on the mission, say so in one sentence."""
 """What construction is told once that ends without a single write."""
 
 

@@ -84,6 +84,9 @@ _TOLD_INSTRUCTIONS = (
 )
 
 
+_REFUSED_BEFORE = "This very call was refused before: do something else first, or go on without it."
+
+
 _TOO_MANY_CALLS = (
     f"only the first {MAX_CALLS_AT_ONCE} tool calls of an answer are made, and this is a later one; make it again if it "
     "is still needed"
@@ -101,6 +104,8 @@ class FollowUp:
     """What is done and why, as it is recorded."""
     message: str = ""
     calls: Sequence[tuple[str, Json]] = ()
+    tools: Sequence[str] = ()
+    """Those that are offered from then on; none named: the same as before."""
 
 
 Review = Callable[[str, "ToolLoop"], FollowUp | None]
@@ -160,6 +165,8 @@ class ToolLoop:
         self._names: dict[str, str] = {}
         self._recorded: set[str] = set()
         self._reached: set[str] = set()
+        self._refused: set[tuple[str, str]] = set()
+        """Name and arguments of calls that were refused so far."""
         self._has_followed_up = False
         self.embeddings = Embeddings(run, run.embedder) if run.embedder else None
 
@@ -217,7 +224,11 @@ class ToolLoop:
         if not early.calls:
             said = {"role": "assistant", "content": answer.text}
             told = {"role": "user", "content": early.message}
-            return replace(request.following(said, told), tool_choice=self._run.tool_choice)
+            following = replace(request.following(said, told), tool_choice=self._run.tool_choice)
+            if not early.tools:
+                return following
+            offered = [each for each in following.tools if each["function"]["name"] in early.tools]
+            return replace(following, tools=tuple(offered))
         calls = [
             ToolCall("own", name, json.dumps(arguments, ensure_ascii=False))
             for name, arguments in early.calls
@@ -276,6 +287,9 @@ class ToolLoop:
         if applied := [use for use in fresh if use.request is None]:
             # Behind the last round another request is sent than this one.
             await self._apply(applied, None if is_last else following)
+        self._refused |= {
+            (use.call.name, use.call.arguments) for use in uses if "error" in self._results[use.key]
+        }
         return following()
 
     def _uses(self, answer_id: UUID, said: ChatAnswer, answer: ChatAnswer) -> list[_Use]:
@@ -366,13 +380,20 @@ class ToolLoop:
         async with self._run.transaction() as session:
             if len(uses) > 1:
                 await locks.take(session, self._run.lease.agent_id)
-            for use, result in zip(uses, await self._effects(session, uses), strict=True):
+            for use, effect in zip(uses, await self._effects(session, uses), strict=True):
+                result = self._told_again(use, effect)
                 self._record(session, use, {"result": result})
                 self._run.tell_repairs(session, use.call.name, _resolved(result), key=use.key)
                 reach(CrashPoint.TOOL_APPLIED)
                 self._results[use.key] = result
             if following is not None:
                 self._run.open_call(session, following().as_call())
+
+    def _told_again(self, use: _Use, result: Json) -> Json:
+        """`result`, which says so where the very same call was refused before: a weak model repeats it for ever."""
+        if "error" not in result or (use.call.name, use.call.arguments) not in self._refused:
+            return result
+        return {**result, "error": f"{result['error']} {_REFUSED_BEFORE}"}
 
     async def _effects(self, session: AsyncSession, uses: Sequence[_Use]) -> list[Json]:
         """What a tool wrote before it refused is undone. Mostly none does, which one savepoint for all of them shows."""

@@ -203,8 +203,40 @@ async def test_construction_that_writes_nothing_is_told_once(desk: Desk) -> None
     written = await desk.construct(situation)
     assert (len(written.nodes), written.repairs) == (1, 1)
     assert desk.recording.choices[2:] == ["required", "required", None]
+    offered = [[tool["function"]["name"] for tool in each.tools] for each in desk.recording.asked]
+    assert len(offered[2]) > 3
+    assert offered[3:] == [["addGraphNode"]] * 2, "it cannot go wrong in another way"
     asked = len(desk.recording.asked)
     assert await desk.construct(situation) == written
+    assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
+
+
+async def test_a_call_that_is_refused_again_is_told_so(desk: Desk) -> None:
+    edge = {
+        "name": "addGraphEdge",
+        "arguments": {
+            "type": "invests",
+            "sourceId": "Gas",
+            "targetId": "Oil",
+            "evidence": [{"sourceUrl": PAGE.url, "quote": SENTENCE}],
+        },
+    }
+    other = {**edge, "arguments": {**edge["arguments"], "sourceId": "Wind"}}
+    desk.levers.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        *(_builds(each) for each in (edge, edge, other)),
+        _builds(content="Done."),
+        _builds(content="Really."),
+    )
+    situation = await desk.situation()
+    await acquire(desk.model, desk.search, situation)
+    await desk.construct(situation)
+    told = [each["content"] for each in desk.recording.asked[-1].messages if each["role"] == "tool"]
+    assert ["was refused before" in each for each in told] == [False, True, False]
+    assert all("first call addGraphNode" in each for each in told)
+    asked = len(desk.recording.asked)
+    await desk.construct(situation)
     assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
 
 
