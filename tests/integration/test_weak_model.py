@@ -212,16 +212,14 @@ async def test_construction_that_writes_nothing_is_told_once(desk: Desk) -> None
 
 
 async def test_a_call_that_is_refused_again_is_told_so(desk: Desk) -> None:
-    edge = {
-        "name": "addGraphEdge",
-        "arguments": {
-            "type": "invests",
-            "sourceId": "Gas",
-            "targetId": "Oil",
-            "evidence": [{"sourceUrl": PAGE.url, "quote": SENTENCE}],
-        },
+    arguments = {
+        "type": "invests",
+        "sourceId": "Gas",
+        "targetId": "Oil",
+        "evidence": [{"sourceUrl": PAGE.url, "quote": SENTENCE}],
     }
-    other = {**edge, "arguments": {**edge["arguments"], "sourceId": "Wind"}}
+    edge = {"name": "addGraphEdge", "arguments": arguments}
+    other = {"name": "addGraphEdge", "arguments": {**arguments, "sourceId": "Wind"}}
     desk.levers.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
