@@ -4,23 +4,19 @@ import multiprocessing
 import os
 import resource
 import secrets
-import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from multiprocessing import forkserver
-from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cli.client.target import Api
 from cli.cluster.keys import Keys
 from cli.config.providers import Outside, corpus_cache
 from cli.local.actor import ActorProcess
 from cli.local.data_directory import DataDirectory, Running
-from cli.local.engines import Engine, EngineKeeper, RestartDelay, require_local_extra
+from cli.local.engines import Engine, EngineKeeper, require_local_extra
 from cli.local.errors import LocalError
 from cli.local.members import (
     ACTORS,
@@ -36,176 +32,13 @@ from cli.local.members import (
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import LOOPBACK, unreadiness
 from cli.local.postgres import EmbeddedPostgres
+from cli.local.process_pool import Died, Fleet
 from cli.local.processes import tail
 from cli.local.signals import StopSignals
 from shared.events.credentials import Credentials
 from shared.events.permissions import OPERATOR
 from shared.runtime.identity import MIGRATE
 from shared.runtime.settings import SANDBOX_KEY
-
-LONGEST_TEMPORARY_DIRECTORY: Final = 70
-"""In bytes: what is left to a socket's path, which has 107 on Linux and 103 on macOS, without what Python appends."""
-
-
-@dataclass(frozen=True)
-class Died:
-    """An actor ended though nobody stopped it. A negative `exit_code` is a signal's number."""
-
-    name: str
-    pid: int
-    exit_code: int
-    uptime_seconds: float
-    restart_in_seconds: float
-
-
-@dataclass(frozen=True)
-class Restarted:
-    """An actor that had died runs again."""
-
-    name: str
-    pid: int
-
-
-@dataclass
-class _Member:
-    actor: ActorProcess
-    process: BaseProcess
-    started: float
-    delay: RestartDelay = field(default_factory=RestartDelay)
-    restart_at: float | None = None
-
-    @property
-    def pid(self) -> int:
-        assert self.process.pid is not None  # it has been started
-        return self.process.pid
-
-
-@contextmanager
-def _short_paths() -> Iterator[None]:
-    """The forkserver makes its socket in the directory for temporary files, and the path of a socket has a limit."""
-    usual = tempfile.gettempdir()
-    if len(os.fsencode(usual)) > LONGEST_TEMPORARY_DIRECTORY:
-        tempfile.tempdir = "/tmp"
-    try:
-        yield
-    finally:
-        tempfile.tempdir = usual
-
-
-class Fleet:
-    """Actors as children of a forkserver, which has imported `preload` once for all of them.
-
-    Actors see the environment of the moment the forkserver started, and their own on top. A program
-    has one forkserver: the first Fleet's `preload` counts. Python imports the program's main module
-    in each child, so `preload` should name what that imports too. A stopped fleet stays stopped.
-    """
-
-    def __init__(self, log_directory: Path, preload: Sequence[str]) -> None:
-        self._log_directory = log_directory.absolute()
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(
-            ["cli.local.preload_first", *preload, "cli.local.preload_last"]
-        )
-        self._members: dict[str, _Member] = {}
-        self._stopping = False
-
-    def warm_up(self) -> None:
-        """Start the forkserver and do not wait: it imports while the engines start.
-
-        `spawn` does it where nobody did.
-        """
-        with _short_paths():
-            forkserver.ensure_running()
-
-    def spawn(
-        self,
-        name: str,
-        target: Callable[..., object],
-        args: tuple[Any, ...],
-        environment: dict[str, str],
-    ) -> None:
-        """Start an actor that calls `target(*args)`, its output in `<log_directory>/<name>.log`.
-
-        `target` must be a function of a module. Waits until the forkserver has imported what it
-        should. Raises LocalError where the name is taken.
-        """
-        if name in self._members:
-            raise LocalError(f"an actor named {name!r} already runs: give this one another name")
-        log = self._log_directory / f"{name}.log"
-        actor = ActorProcess(name, target, args, environment, log)
-        self._members[name] = _Member(actor, self._start(actor), time.monotonic())
-
-    def poll(self, kept_down: Collection[str] = ()) -> list[Died | Restarted]:
-        """Notice who died, start again whose delay is over, and say both. Does not wait.
-
-        Who is named in `kept_down` is not started again for now.
-        """
-        if self._stopping:
-            return []
-        happened = [
-            self._look_after(member, may_start=name not in kept_down)
-            for name, member in self._members.items()
-        ]
-        return [each for each in happened if each is not None]
-
-    def stop(self, order: Iterable[Iterable[str]], grace_seconds: float) -> list[str]:
-        """SIGTERM group by group; each has `grace_seconds`, then what remains of it is killed.
-
-        Actors that `order` does not name are the last group. Returns who had to be killed.
-        """
-        self._stopping = True
-        groups = [
-            [self._members[name] for name in names if name in self._members] for names in order
-        ]
-        named = {member.actor.name for group in groups for member in group}
-        rest = [member for name, member in self._members.items() if name not in named]
-        return [name for group in [*groups, rest] for name in _stop_group(group, grace_seconds)]
-
-    def pids(self) -> dict[str, int]:
-        """Of the actors that run at this moment."""
-        return {
-            name: member.pid for name, member in self._members.items() if member.process.is_alive()
-        }
-
-    def _start(self, actor: ActorProcess) -> BaseProcess:
-        # daemon: where an exception ends the supervisor, Python ends the actors and does not wait.
-        process = self._context.Process(target=actor.run, name=actor.name, daemon=True)
-        process.start()
-        return process
-
-    def _look_after(self, member: _Member, *, may_start: bool) -> Died | Restarted | None:
-        now = time.monotonic()
-        if member.restart_at is None:
-            return self._bury(member, now)
-        if now < member.restart_at or not may_start:
-            return None
-        member.process.close()
-        member.process = self._start(member.actor)
-        member.started, member.restart_at = now, None
-        return Restarted(member.actor.name, member.pid)
-
-    def _bury(self, member: _Member, now: float) -> Died | None:
-        exit_code = member.process.exitcode
-        if exit_code is None:
-            return None
-        uptime_seconds = now - member.started
-        delay_seconds = member.delay.after(uptime_seconds)
-        member.restart_at = now + delay_seconds
-        return Died(member.actor.name, member.pid, exit_code, uptime_seconds, delay_seconds)
-
-
-def _stop_group(group: Sequence[_Member], grace_seconds: float) -> list[str]:
-    deadline = time.monotonic() + grace_seconds
-    for member in group:
-        member.process.terminate()
-    for member in group:
-        member.process.join(max(0.0, deadline - time.monotonic()))
-    late = [member for member in group if member.process.is_alive()]
-    for member in late:
-        member.process.kill()
-        member.process.join()
-    return [member.actor.name for member in late]
-
 
 READY_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 5.0

@@ -336,10 +336,10 @@ def raise_error_in(server: str, body: Any) -> None:
     )
 
 
-def repeated_text(text: str, characters: int = _REPEATED_CHARACTERS) -> str | None:
-    """What the last `characters` of `text` repeat again and again; None where they do not, or `text` is shorter."""
-    tail = text[-characters:]
-    if len(tail) < characters:
+def repeated_text(text: str) -> str | None:
+    """What `text` repeats again and again at its end; None where it does not."""
+    tail = text[-_REPEATED_CHARACTERS:]
+    if len(tail) < _REPEATED_CHARACTERS:
         return None
     for period in range(1, _LONGEST_PERIOD + 1):
         if tail[period:] == tail[:-period]:

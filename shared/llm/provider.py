@@ -47,7 +47,6 @@ from shared.llm.answers import (
     raise_error_in,
     read_completion,
     read_json,
-    repeated_text,
     text_of,
     usage_of,
 )
@@ -56,10 +55,6 @@ from shared.retry_after import retry_after_seconds
 from shared.tools.schemas import MAX_ITEMS, without_max_items
 from shared.urls import without_secrets
 
-ENDLESS_CHARACTERS: Final = 8000
-"""What repeats itself for so long is not waited for any longer; four times what counts as a repetition at a limit."""
-
-_CHECK_EVERY_CHARACTERS: Final = 2000
 _END: Final = "[DONE]"
 _ENOUGH_BYTES: Final = 8
 """By so many of a body's first bytes it is told whether it is a stream of events."""
@@ -125,7 +120,6 @@ class Streamed:
         """Whether the server said that nothing follows."""
         self.characters = 0
         """Of text, thoughts and tool arguments, so far."""
-        self._checked_characters = 0
         self._began = ""
 
     @property
@@ -147,9 +141,7 @@ class Streamed:
             if not chunk:
                 return False
             raise_error_in(self._server, chunk)
-            has_grown = self._take_chunk(chunk)
-            self._refuse_endless_repetition()
-            return has_grown
+            return self._take_chunk(chunk)
         except ValueError as error:
             raise AnswerError(
                 f"{self._server} streamed what is no chunk of a chat completion, {error}: "
@@ -179,22 +171,6 @@ class Streamed:
             ToolCall(call.id, call.name, "".join(call.arguments) or "{}") for call in self._calls
         ]
         return said.answer(self._server, said.refusal or self.beginning)
-
-    def _refuse_endless_repetition(self) -> None:
-        """Raises AnswerError where the model only repeats itself: it would go on so until its token limit."""
-        if self.characters < self._checked_characters + _CHECK_EVERY_CHARACTERS:
-            return
-        self._checked_characters = self.characters
-        said = "".join(self._calls[-1].arguments) if self._calls else self.text
-        repeated = repeated_text(said, ENDLESS_CHARACTERS)
-        if repeated is not None:
-            raise AnswerError(
-                f"{self._server}: the model repeated itself for {ENDLESS_CHARACTERS} characters and was stopped: "
-                f"{repeated[:SAID_CHARACTERS]!r}",
-                kind=FailureKind.NO_ANSWER,
-                said=self.beginning,
-                usage=self._said.usage,
-            )
 
     def cut_off(self, reason: str) -> AnswerError:
         """The error of a stream that ends too early."""

@@ -332,7 +332,7 @@ async def test_a_name_that_is_taken_in_the_last_instant_is_tried_again(
     async def free(*_: Any, **__: Any) -> str:
         return next(believed)
 
-    monkeypatch.setattr("services.assistant.configure.names.free", free)
+    monkeypatch.setattr("services.assistant.configure_agent.agents.free", free)
     ordered, asked = await order_agent(database)
     await bus.publish(asked)
     assert (await configured(database, ordered)).attempts == 0

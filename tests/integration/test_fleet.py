@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from cli.local.errors import LocalError
-from cli.local.supervisor import Died, Fleet, Restarted
+from cli.local.process_pool import Died, Fleet, Restarted
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -189,7 +189,7 @@ def test_who_waits_for_a_restart_is_not_started_while_stopping(fleet: Fleet, spa
 SUPERVISOR = """
     import json, runpy, signal, sys
     from pathlib import Path
-    from cli.local.supervisor import Fleet
+    from cli.local.process_pool import Fleet
     from cli.local.nats import EmbeddedNats
     from cli.local.ports import free_port
     from cli.local.postgres import EmbeddedPostgres

@@ -8,8 +8,7 @@ import pytest
 from sandbox.http.openai_shapes import chunks
 from sandbox.reader.answer import Answer, ToolCall
 from shared.errors import TransientError
-from shared.llm.answers import AnswerError, FailureKind
-from shared.llm.provider import ENDLESS_CHARACTERS, Streamed
+from shared.llm.provider import Streamed
 
 
 def chunk(finish: str | None = None, **delta: Any) -> str:
@@ -65,36 +64,3 @@ def test_an_answer_that_breaks_off_is_none() -> None:
     streamed.take(chunk(content="Lith"))
     with pytest.raises(TransientError, match="broke off"):
         streamed.answer()
-
-
-@pytest.mark.parametrize("key", ["content", "arguments"])
-def test_a_model_that_only_repeats_itself_is_stopped(key: str) -> None:
-    streamed = Streamed("the server")
-    streamed.take(chunk(content="Begins well. "))
-    piece = '"solar", "wind", "wave", '
-    said = {"content": piece} if key == "content" else {"tool_calls": [call(0, "look", piece)]}
-    pieces = 5 * ENDLESS_CHARACTERS // len(piece)
-    taken = []
-
-    def take() -> None:
-        for _ in range(pieces):
-            taken.append(piece)
-            streamed.take(chunk(**said))
-
-    with pytest.raises(AnswerError, match="repeated itself for 8000 characters") as stopped:
-        take()
-    assert stopped.value.kind is FailureKind.NO_ANSWER
-    assert ENDLESS_CHARACTERS <= len("".join(taken)) <= 1.5 * ENDLESS_CHARACTERS
-
-
-def test_what_only_looks_alike_is_not_stopped() -> None:
-    """A long table, and a repetition that ends."""
-    streamed = Streamed("the server")
-    for number in range(2000):
-        streamed.take(chunk(content=f"| country {number} | 7 |\n"))
-    for _ in range(ENDLESS_CHARACTERS // 10 // 2):
-        streamed.take(chunk(content="0123456789"))
-    for number in range(1000):
-        streamed.take(chunk(content=f"and {number} "))
-    streamed.take(chunk("stop"))
-    assert streamed.answer().text.endswith("and 999 ")

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.locks import write_alone
 from shared.database.tables import GraphMerge, GraphMove
-from shared.graph.entity_resolution import journal, merge
+from shared.graph.entity_resolution import journal
 from shared.graph.entity_resolution.journal import Moved, as_row, claimed
 from shared.graph.entity_resolution.merge import (
     NAMES,
@@ -18,6 +18,8 @@ from shared.graph.entity_resolution.merge import (
     as_before,
     before,
     left_behind,
+    move_edge_back,
+    move_evidence_back,
     put_back,
     rows_of,
     with_properties,
@@ -45,7 +47,7 @@ async def undo(session: AsyncSession, scope: Scope, merge_id: UUID) -> GraphMerg
     await session.execute(delete(GraphMove).where(GraphMove.merge_id == made.id))
     await put_back(session, NODES, made.gone)
     await _give_names_back(session, made, moved)
-    await merge.move_evidence_back(session, moved.evidence)
+    await move_evidence_back(session, moved.evidence)
     await _edges_back(session, scope, made, moved)
     await _gone_as_it_was(session, scope, made)
     await _kept_as_it_was(session, scope, made, moved)
@@ -99,7 +101,7 @@ async def _give_names_back(session: AsyncSession, made: GraphMerge, moved: Moved
 async def _edges_back(session: AsyncSession, scope: Scope, made: GraphMerge, moved: Moved) -> None:
     """An edge that goes by that is found where its evidence is now: a conclusion may have cited it since."""
     for edge in moved.edges:
-        if not await merge.move_edge_back(session, scope, edge):
+        if not await move_edge_back(session, scope, edge):
             assert edge.to is not None
             session.add(
                 GraphMove(

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from services.notifier import delivery, dispatcher
+from services.notifier import dispatcher, retry_schedule
 from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.runtime.settings import Settings
@@ -27,7 +27,7 @@ async def agent(database: Database) -> Agent:
 def notifier(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """What it runs with; its receivers are on loopback."""
     monkeypatch.setattr(dispatcher, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(delivery, "RESTS_SECONDS", (0.05,))
+    monkeypatch.setattr(retry_schedule, "RESTS_SECONDS", (0.05,))
     return settings.model_copy(
         update={"webhook_private": True, "public_url": "https://vigil.example.org/"}
     )

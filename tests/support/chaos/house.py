@@ -17,7 +17,7 @@ from cli.local.members import ACTORS, PRELOAD
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
-from cli.local.supervisor import Died, Fleet
+from cli.local.process_pool import Died, Fleet
 from shared.database.engine import Database
 from shared.failpoints import DIRECTORY, CrashPoint
 from shared.runtime.provision import provision

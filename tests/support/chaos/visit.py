@@ -12,7 +12,7 @@ import psutil
 from nats.errors import Error as NatsError
 from sqlalchemy import func, select, text, update
 
-from cli.local.supervisor import Died
+from cli.local.process_pool import Died
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
