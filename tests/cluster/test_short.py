@@ -1,17 +1,17 @@
 """The cluster in the short form: what every change must leave whole. The long form is in `test_long`."""
 
 import json
-from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.support.cluster.stack import SERVICES, Stack, waited_for
 from tests.support.cluster.watch import Watch
+from tests.support.paths import TESTS
 
 pytestmark = pytest.mark.cluster
 
-TRESPASS = Path(__file__).with_name("trespass.py")
+TRESPASS = TESTS / "support" / "cluster" / "trespass.py"
 FIRST_MISSION = "Watch how energy"
 ENOUGH_ITERATIONS = 5
 

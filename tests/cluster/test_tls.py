@@ -10,6 +10,7 @@ import pytest
 from tests.support.certificates import certified
 from tests.support.cluster.stack import Stack
 from tests.support.cluster.watch import Watch
+from tests.support.paths import TESTS
 
 pytestmark = [
     pytest.mark.cluster,
@@ -21,7 +22,7 @@ pytestmark = [
 
 TLS = "deploy/compose.tls.yaml"
 THREE_NODES = "deploy/compose.ha.yaml"
-EAVESDROP = Path(__file__).with_name("eavesdrop.py")
+EAVESDROP = TESTS / "support" / "cluster" / "eavesdrop.py"
 ENCRYPTED = """
 select distinct ssl from pg_stat_ssl join pg_stat_activity using (pid)
 where client_addr is not null and usename like 'vigil\\_%'
