@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic.alias_generators import to_camel
 
 from shared.agents import agents
-from shared.agents import configuration as prompts
+from shared.agents import configuration as agent_configuration
 from shared.enums import PROMPTED, Phase
 from shared.graph import types
 from shared.graph.system_types import ABOUT
@@ -41,7 +41,7 @@ def _name(text: str) -> str:
 
 
 Prompt = Annotated[
-    str, AfterValidator(partial(prompts.checked, shortest=SHORTEST_PROMPT_CHARACTERS))
+    str, AfterValidator(partial(agent_configuration.checked, shortest=SHORTEST_PROMPT_CHARACTERS))
 ]
 
 

@@ -15,7 +15,7 @@ from shared.database.statements import Direct
 from shared.database.tables import GraphNode
 from shared.errors import TransientError
 from shared.graph import types, upsert
-from shared.graph.entity_resolution import aliases as names
+from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution.aliases import Called, Settled
 from shared.graph.provenance import evidence as grounding
 from shared.graph.provenance import integrity
@@ -71,8 +71,8 @@ async def add(
     found, schema = await _borne_out(session, scope, type_name, properties, grounds)
     called = Called(type_name, name, aliases, distinct_from, likeness)
     check = partial(validators.check, schema, type_name=type_name)
-    for _ in range(names.MAX_ROUNDS):
-        settled = await names.find(session, scope, [called])
+    for _ in range(node_aliases.MAX_ROUNDS):
+        settled = await node_aliases.find(session, scope, [called])
         if (added := await _write(session, scope, type_name, settled, found, check)) is not None:
             return added
     raise TransientError(f"{name!r} is being written by others, again and again")
@@ -120,7 +120,7 @@ async def _write(
     async with session.begin_nested() as attempt:
         if not known.is_there:
             added = await make(session, scope, node, found, check)
-        elif await names.take(session, settled.missing):
+        elif await node_aliases.take(session, settled.missing):
             added = await add_evidence(session, scope, node, found, check, is_there=True)
         else:
             added = None

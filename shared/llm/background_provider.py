@@ -18,7 +18,8 @@ from shared.llm.answers import (
     usage_of,
 )
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall
-from shared.llm.provider import IDEMPOTENCY_KEY, REFUSED_REQUEST, Hear, ModelServer
+from shared.llm.model_server import REFUSED_REQUEST, ModelServer
+from shared.llm.provider import IDEMPOTENCY_KEY, Hear
 from shared.tools.schemas import without_max_items
 
 Json = dict[str, Any]

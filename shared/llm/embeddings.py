@@ -13,8 +13,9 @@ from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
 from shared.database.tables import Call
 from shared.errors import PermanentError, VigilError
+from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import PhaseRun
-from shared.llm.provider import REFUSED_REQUEST, Embedder
+from shared.llm.provider import Embedder
 from shared.workflow.leases import LeaseLostError
 
 MOST_REFUSALS: Final = 12

@@ -5,7 +5,8 @@ from dataclasses import replace
 from shared.billing.resumable_call import InFlight
 from shared.errors import PermanentError
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.provider import REFUSED_REQUEST, Hear, Provider
+from shared.llm.model_server import REFUSED_REQUEST
+from shared.llm.provider import Hear, Provider
 
 
 class OptionalToolChoice:

@@ -5,9 +5,10 @@ from shared.enums import Phase
 from shared.errors import VigilError
 from shared.graph.retrieval import Meaning
 from shared.llm.background_provider import BackgroundProvider
+from shared.llm.model_server import Limits, ModelServer
 from shared.llm.phase_run import Model
 from shared.llm.pricing import SHIPPED, Prices, read_prices
-from shared.llm.provider import ChatProvider, Embedder, Limits, ModelServer, Provider
+from shared.llm.provider import ChatProvider, Embedder, Provider
 from shared.llm.tool_choice import OptionalToolChoice
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings

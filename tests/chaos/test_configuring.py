@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from shared.agents import configuration as prompts
+from shared.agents import configuration as agent_configuration
 from shared.enums import Phase
 from shared.failpoints import CrashPoint
 from shared.graph.scope import Scope
@@ -69,7 +69,7 @@ async def made(visitor: Visitor, *, killed: bool) -> tuple[Made, int]:
     agent = await reread(visitor.database, ordered)
     async with visitor.database.transaction() as session:
         graph = await canonical(session, Scope(agent.owner_id, agent.id))
-    found = prompts.of_agent(agent)
+    found = agent_configuration.of_agent(agent)
     return Made(agent.name, agent.status, found, agent.prompts_version, graph), in_flight
 
 

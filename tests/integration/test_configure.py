@@ -12,7 +12,7 @@ from services.assistant import app as assistant_app
 from services.assistant import built_in
 from services.scheduler.scheduler import Ticker
 from shared.agents import agents
-from shared.agents import configuration as prompts
+from shared.agents import configuration as agent_configuration
 from shared.billing.resumable_call import InFlight
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, DeadLetter, Interaction
@@ -53,7 +53,7 @@ async def test_an_agent_is_made_of_its_mission(
     step = await configured(database, ordered)
     agent = await reread(database, ordered)
     assert (agent.status, agent.fault, agent.name) == ("ready", None, NAME)
-    made = prompts.of_agent(agent)
+    made = agent_configuration.of_agent(agent)
     assert list(made) == list(PROMPTED)
     assert len(set(made.values())) == 6
     assert all(MISSION in prompt and NAME in prompt for prompt in made.values())
@@ -191,7 +191,7 @@ async def test_nonsense_leaves_an_agent_that_works_and_tells_its_owner(
     assert agent.fault is not None
     assert "could not be used, so it uses Vigil's built-in" in agent.fault
     assert all(word in agent.fault for word in (*words, "vigil agent configure"))
-    made = prompts.of_agent(agent)
+    made = agent_configuration.of_agent(agent)
     assert list(made) == list(PROMPTED)
     assert all(MISSION in prompt and agent.name in prompt for prompt in made.values())
     nodes, edges = await types_of(database, agent)
@@ -270,7 +270,7 @@ async def test_types_that_cannot_be_used_leave_a_ready_agent_those_it_has(
     after = await reread(database, agent)
     assert after.fault is not None
     assert "it keeps the types it has" in after.fault
-    assert prompts.of_agent(after) != prompts.of_agent(agent)
+    assert agent_configuration.of_agent(after) != agent_configuration.of_agent(agent)
 
 
 async def test_a_dead_letter_that_is_retried_makes_the_agent(

@@ -182,7 +182,7 @@ async def never(connection: Connection) -> None:
 async def test_a_request_is_given_up_twice_and_no_more_whoever_works_on_it(
     sandbox_settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.llm.provider.QUICK_TRIES", 1)
+    monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)
     async with working(sandbox_settings, database, never) as worker:
         with pytest.raises(TransientError, match="VIGIL_LLM_SILENCE_SECONDS"):
             await worker.words(llm_silence_seconds=0.2)

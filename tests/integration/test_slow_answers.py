@@ -121,7 +121,7 @@ async def test_an_iteration_with_a_slow_server_ends_and_is_paid_once_and_seen_pr
     sandbox_settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deadlines_module, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(provider_module, "PROGRESS_SECONDS", 0.2, raising=False)
+    monkeypatch.setattr(provider_module, "PROGRESS_SECONDS", 0.2)
     server = SlowServer()
     agent = await make_agent(database)
     async with serving_app(server.app) as url:

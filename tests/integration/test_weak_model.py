@@ -19,8 +19,9 @@ from shared.errors import PermanentError, TransientError
 from shared.events.models import Query
 from shared.graph.tools import graph_construction
 from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import Model
-from shared.llm.provider import REFUSED_REQUEST, Hear, Provider
+from shared.llm.provider import Hear, Provider
 from shared.llm.tool_choice import OptionalToolChoice
 from shared.runtime.providers import model_of, search_of
 from shared.runtime.settings import Settings

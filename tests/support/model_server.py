@@ -9,7 +9,8 @@ from typing import Any
 
 from shared.billing.resumable_call import InFlight
 from shared.llm.messages import ChatRequest
-from shared.llm.provider import ChatProvider, Limits, ModelServer, Stream
+from shared.llm.model_server import Limits, ModelServer, Stream
+from shared.llm.provider import ChatProvider
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 from shared.llm.answers import WHOLE, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer
-from shared.llm.provider import Stream
+from shared.llm.model_server import Stream
 from tests.support.model_server import (
     REQUEST,
     USAGE,
@@ -469,7 +469,7 @@ async def test_an_answer_that_differs_a_little_is_understood(case: Case, stream:
 @pytest.fixture
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other at once."""
-    monkeypatch.setattr("shared.llm.provider.QUICK_TRIES", 1)
+    monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)
 
 
 @pytest.mark.usefixtures("no_waits")

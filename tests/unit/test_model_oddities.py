@@ -16,7 +16,8 @@ from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.llm.answers import AnswerError
 from shared.llm.background_provider import BackgroundProvider
-from shared.llm.provider import Embedder, Limits, ModelServer
+from shared.llm.model_server import Limits, ModelServer
+from shared.llm.provider import Embedder
 from tests.support.model_server import REQUEST, Connection, canned, in_flight, model_server
 
 USAGE = {"input_tokens": 11, "output_tokens": 7}
@@ -30,7 +31,7 @@ def ended(**changed: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.llm.provider.QUICK_TRIES", 1)
+    monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)
     monkeypatch.setattr(in_flight_module, "FIRST_LOOK_SECONDS", 0.01)
 
 

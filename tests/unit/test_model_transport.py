@@ -12,7 +12,7 @@ from services.observer.prompts import ObserverPlan
 from shared.errors import PermanentError, TransientError
 from shared.llm import provider as provider_module
 from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind
-from shared.llm.provider import (
+from shared.llm.model_server import (
     LONGEST_RETRY_AFTER_SECONDS,
     MAX_BODY_BYTES,
     Limits,
@@ -44,7 +44,7 @@ QUICK = Limits(whole=0.3, silence=0.3, first_token=0.6, total=30.0)
 @pytest.fixture(autouse=True)
 def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No try follows another by itself."""
-    monkeypatch.setattr("shared.llm.provider.QUICK_TRIES", 1)
+    monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ async def test_an_answer_that_breaks_off_is_a_failed_one_with_what_came(stream: 
 async def test_a_body_without_end_is_given_up_at_its_bound(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shared.llm.provider.MAX_BODY_BYTES", 2**20)
+    monkeypatch.setattr("shared.llm.model_server.MAX_BODY_BYTES", 2**20)
     assert MAX_BODY_BYTES == 32 * 2**20
 
     async def respond(connection: Connection) -> None:

@@ -8,7 +8,7 @@ import pytest
 from sandbox.http.openai_shapes import chunks
 from sandbox.reader.answer import Answer, ToolCall
 from shared.errors import TransientError
-from shared.llm.provider import Streamed
+from shared.llm.streamed import Streamed
 
 
 def chunk(finish: str | None = None, **delta: Any) -> str:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from services.api.auth.dependencies import AgentAccess
 from services.api.http.openapi import length_told
 from services.api.http.problem_details import ConflictError, NotFoundError
-from services.api.queries import entity_resolution as merges
+from services.api.queries import entity_resolution as merge_queries
 from services.api.queries import graph
 from shared.graph import entity_resolution
 from shared.graph.entity_resolution import MergeRefusedError
@@ -71,7 +71,7 @@ async def undo(access: AgentAccess, merge_id: UUID) -> MergeView:
 
 async def found(access: AgentAccess, merge_id: UUID) -> MergeView:
     """Raises NotFoundError."""
-    view = await merges.find(access.session, access.owner_id, access.agent.id, merge_id)
+    view = await merge_queries.find(access.session, access.owner_id, access.agent.id, merge_id)
     if view is None:
         raise NotFoundError("merge", merge_id)
     return view

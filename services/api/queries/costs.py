@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from shared.billing import budgets
-from shared.billing import budgets as standings
+from shared.billing import budgets as billing_budgets
 from shared.billing.budgets import Standing
 from shared.database.pagination import Keyset, slice_of
 from shared.database.tables import Agent, Call, Step
@@ -290,7 +290,7 @@ def _by_agent(begun: ColumnElement[bool]) -> Select[Any]:
 
 async def days_of(session: AsyncSession, asked: Asked) -> tuple[date, date]:
     """The first and the last. Raises TooManyDaysError."""
-    until = asked.until or await standings.today(session)
+    until = asked.until or await billing_budgets.today(session)
     since = asked.since or until - timedelta(days=USUAL_DAYS - 1)
     days = (until - since).days + 1
     if not 1 <= days <= MOST_DAYS:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query, Request
 from starlette.responses import Response
 
 from services.api.auth.dependencies import Owned, OwnedAgent
-from services.api.commands import agents as command
+from services.api.commands import agents as agent_commands
 from services.api.commands.agents import ChangedAgent, NewAgent
 from services.api.http.dependencies import Afterwards, Page, Paging
 from services.api.http.etags import UNCHANGED, IfMatch, tagged
@@ -41,7 +41,7 @@ async def create(
     caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
 
     async def make() -> AgentDetails:
-        ordered = await command.create(access.session, access.owner_id, wanted, caps)
+        ordered = await agent_commands.create(access.session, access.owner_id, wanted, caps)
         afterwards.tell(ordered.event)
         return ordered.agent
 
@@ -65,8 +65,8 @@ async def list_all(
 
 @router.get("/{agent}", response_model=AgentDetails, responses=UNCHANGED)
 async def show(access: OwnedAgent, request: Request) -> Response:
-    found = await command.details(access.session, access.owner_id, access.agent.id)
-    return tagged(request, found, version=command.version_of(found))
+    found = await agent_commands.details(access.session, access.owner_id, access.agent.id)
+    return tagged(request, found, version=agent_commands.version_of(found))
 
 
 @router.patch(
@@ -81,10 +81,10 @@ async def change(
     if_match: IfMatch = None,
 ) -> Response:
     """What is given is changed; with `If-Match`, only where nobody changed the agent meanwhile. Its work does not count."""
-    changed = await command.change(
+    changed = await agent_commands.change(
         access.session, access.owner_id, access.agent.id, wanted, if_match
     )
-    return tagged(request, changed, version=command.version_of(changed))
+    return tagged(request, changed, version=agent_commands.version_of(changed))
 
 
 @router.delete("/{agent}", status_code=HTTPStatus.NO_CONTENT)
@@ -96,12 +96,16 @@ async def delete(access: OwnedAgent) -> None:
 @router.post("/{agent}/pause")
 async def pause(access: OwnedAgent) -> AgentDetails:
     """No iteration is started by the clock any more; one that runs is let end."""
-    return await command.set_active(access.session, access.owner_id, access.agent.id, active=False)
+    return await agent_commands.set_active(
+        access.session, access.owner_id, access.agent.id, active=False
+    )
 
 
 @router.post("/{agent}/resume")
 async def resume(access: OwnedAgent) -> AgentDetails:
-    return await command.set_active(access.session, access.owner_id, access.agent.id, active=True)
+    return await agent_commands.set_active(
+        access.session, access.owner_id, access.agent.id, active=True
+    )
 
 
 @router.post(
@@ -114,4 +118,4 @@ async def run(access: OwnedAgent) -> AgentDetails:
 
     An agent that rests because a budget is used up is not asked, nor one that could not be configured.
     """
-    return await command.run_now(access.session, access.owner_id, access.agent.id)
+    return await agent_commands.run_now(access.session, access.owner_id, access.agent.id)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.api.auth.dependencies import Operated, OwnedAgent
 from services.api.queries import costs
-from shared.billing import budgets as capping
+from shared.billing import budgets as billing_budgets
 from shared.billing.budgets import Caps
 from shared.runtime.settings import MOST_CALLS_PER_DAY, MOST_USD_PER_DAY
 from shared.schemas.costs import AllowanceView, BudgetView
@@ -40,7 +40,7 @@ async def show_of_agent(access: OwnedAgent) -> BudgetView:
 @router.put("/agents/{agent}/budget")
 async def set_of_agent(access: OwnedAgent, wanted: Annotated[NewBudget, Body()]) -> BudgetView:
     """Counts at once, for calls that are not yet sent. Where it leaves something to spend, the agent's rest ends."""
-    await capping.cap_agent(access.session, access.agent.id, wanted.caps)
+    await billing_budgets.cap_agent(access.session, access.agent.id, wanted.caps)
     return await costs.agent_budget(access.session, access.agent.id)
 
 
@@ -55,5 +55,5 @@ async def set_of_installation(
     access: Operated, wanted: Annotated[NewBudget, Body()]
 ) -> AllowanceView:
     """Counts at once for every agent. Those that rest and have something to spend again wake."""
-    await capping.cap_installation(access.session, wanted.caps)
+    await billing_budgets.cap_installation(access.session, wanted.caps)
     return await costs.allowance_of_installation(access.session)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAgent
-from services.api.commands import agents as command
+from services.api.commands import agents as agent_commands
 from services.api.commands.agents import NewConfiguration
 from services.api.http.dependencies import Afterwards, Page, Paging
 from services.api.http.etags import UNCHANGED, IfMatch, tagged
@@ -42,7 +42,9 @@ async def configure(
     """Has prompts and types made anew, of another mission where one is given. The agent goes on with those it has
     until the new ones are there; one that could not be configured is tried again. Asked twice, the last wish counts.
     """
-    ordered = await command.configure(access.session, access.owner_id, access.agent.id, wanted)
+    ordered = await agent_commands.configure(
+        access.session, access.owner_id, access.agent.id, wanted
+    )
     afterwards.tell(ordered.event)
     return ordered.agent
 
@@ -84,7 +86,7 @@ async def edit_prompt(
     if_match: IfMatch = None,
 ) -> Response:
     """Replaces one prompt. What runs goes on with the one it began with; the next run of the phase has the new one."""
-    await command.edit_prompt(
+    await agent_commands.edit_prompt(
         access.session, access.agent.id, Phase(phase), wanted.prompt, versions=if_match
     )
     return await show_prompts(access, request)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.responses import Response
 
 from services.api.auth.dependencies import Owned
-from services.api.commands import destinations as command
+from services.api.commands import destinations as destination_commands
 from services.api.commands.destinations import DestinationChange, NewDestination
 from services.api.http.dependencies import Page, Paging
 from services.api.http.idempotency import AskedOnce
@@ -29,7 +29,7 @@ router = APIRouter(prefix="/destinations", tags=["destinations"])
 
 
 async def _found(access: Owned, destination_id: UUID) -> DestinationDetails:
-    return await command.find(access.session, access.owner_id, destination_id)
+    return await destination_commands.find(access.session, access.owner_id, destination_id)
 
 
 Found = Annotated[DestinationDetails, Depends(_found, scope="function")]
@@ -54,7 +54,7 @@ async def create(
     settings: Settings = request.app.state.settings
 
     async def make() -> CreatedDestination:
-        return await command.create(access.session, access.owner_id, wanted, settings)
+        return await destination_commands.create(access.session, access.owner_id, wanted, settings)
 
     return await once.answer(make, holds_secret=wanted.kind is DestinationKind.WEBHOOK)
 
@@ -71,7 +71,7 @@ async def change(
 ) -> DestinationDetails:
     """While it is not active nothing is sent there, or put aside for it."""
     await destinations.activate(access.session, found.id, active=wanted.active)
-    return await command.find(access.session, access.owner_id, found.id)
+    return await destination_commands.find(access.session, access.owner_id, found.id)
 
 
 @router.delete("/{destination_id}", status_code=HTTPStatus.NO_CONTENT)
@@ -98,7 +98,7 @@ async def test(access: Owned, found: Found) -> DeliveryView:
 @router.post("/{destination_id}/rotate-secret", responses=problems(HTTPStatus.CONFLICT))
 async def rotate_secret(access: Owned, found: Found) -> NewSecret:
     """A new secret, told here once. For a day deliveries carry a signature by the old one too."""
-    return await command.rotate_secret(access.session, found)
+    return await destination_commands.rotate_secret(access.session, found)
 
 
 @router.get("/{destination_id}/deliveries")

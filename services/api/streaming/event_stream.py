@@ -10,7 +10,7 @@ from uuid import UUID
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from services.api.streaming import event_hub as frames
+from services.api.streaming import event_hub
 from services.api.streaming.event_hub import LOOK_AGAIN_SECONDS, Hub
 from services.api.streaming.event_window import Cursor, Gap, Heard
 from shared.errors import TransientError
@@ -68,7 +68,7 @@ class Listener:
 
     async def frames(self) -> AsyncIterator[bytes]:
         """For ever, unless the listener is cut off; then the last frame says why."""
-        yield frames.OPENING
+        yield event_hub.OPENING
         while (why := await self._end()) is None:
             news = self._hub.news  # before the look: what comes after it is heard
             found = await self._look()
@@ -80,8 +80,8 @@ class Listener:
                 await self._hub.hear(news, self._patience())
             if self._now() - self._sent_at >= KEEP_ALIVE_SECONDS:
                 self._sent_at = self._now()
-                yield frames.KEEP_ALIVE
-        yield frames.end(*why)
+                yield event_hub.KEEP_ALIVE
+        yield event_hub.end(*why)
 
     async def _end(self) -> tuple[str, str] | None:
         """Why it is cut off, as a word and a sentence."""
@@ -119,7 +119,7 @@ class Listener:
                 return await self._take_place()
             match self._cursor.look(self._hub.window):
                 case Gap() as gap:
-                    return frames.gap(gap)
+                    return event_hub.gap(gap)
                 case None:
                     return await self._read_back(self._cursor)
                 case heard:
@@ -141,9 +141,9 @@ class Listener:
             # Nothing is left, unless whoever answered lags behind: where the stream begins is known for certain.
             before_first = min((await self._hub.held()).first - 1, self._hub.window.after)
             gap = cursor.read(before_first + 1, before_first)
-            return frames.gap(gap) if gap else None
+            return event_hub.gap(gap) if gap else None
         gap = cursor.read(past.first, past.last)
-        return (frames.gap(gap) if gap else b"") + self._joined(past.heard)
+        return (event_hub.gap(gap) if gap else b"") + self._joined(past.heard)
 
     async def _take_place(self) -> bytes | None:
         """None where it is not known yet what is new, or where anything stands."""
@@ -153,7 +153,7 @@ class Listener:
         match self._from:
             case None:
                 self._cursor = Cursor(window.last, window.stream)
-                return frames.place(window.last)
+                return event_hub.place(window.last)
             case int() as sequence if sequence <= window.last:
                 self._cursor = Cursor(sequence, window.stream)
                 return b""
@@ -162,7 +162,7 @@ class Listener:
             case moment:
                 before = await self._hub.last_before(moment)
                 self._cursor = Cursor(before, window.stream)
-                return frames.place(before)
+                return event_hub.place(before)
 
     async def _take_place_ahead(self, sequence: int) -> bytes:
         """Of the window; if it is ahead of the stream too, it was told by another stream."""
@@ -172,7 +172,7 @@ class Listener:
             self._cursor = Cursor(sequence, stream)
             return b""
         self._cursor = Cursor(held.first - 1, stream)
-        return frames.gap(Gap("stream_made_anew", sequence + 1, None, held.first - 1))
+        return event_hub.gap(Gap("stream_made_anew", sequence + 1, None, held.first - 1))
 
     def _joined(self, heard: Sequence[Heard]) -> bytes:
         return b"".join(each.frame for each in heard if self._wanted.includes(each))

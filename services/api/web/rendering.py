@@ -18,9 +18,7 @@ from services.api.auth.dependencies import Access, Owned
 from services.api.http.problem_details import NotFoundError
 from services.api.paths import ASSETS
 from services.api.queries import notifications
-from services.api.web import filters as formats
-from services.api.web import filters as texts
-from services.api.web import text
+from services.api.web import filters, text
 from services.api.web.text import rich
 from shared.version import vigil_version
 
@@ -155,8 +153,8 @@ class Pages:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        for filters in (formats.FORMAT_FILTERS, texts.TEXT_FILTERS, text.FILTERS):
-            self._environment.filters.update(filters)
+        for group in (filters.FORMAT_FILTERS, filters.TEXT_FILTERS, text.FILTERS):
+            self._environment.filters.update(group)
         self._environment.filters["rich"] = rich
         self._environment.globals.update(asset=assets.url, version=vigil_version())
         self._environment.globals["address"] = text.address

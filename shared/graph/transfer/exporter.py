@@ -16,7 +16,7 @@ from shared.agents import agents, configuration
 from shared.database.pagination import Keyset, slices_of
 from shared.database.tables import Agent, Doubt, Evidence, GraphEdge, GraphNode, Source, Step
 from shared.graph.conclusions.citations import Kind
-from shared.graph.entity_resolution import aliases as names
+from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution import redirects
 from shared.graph.provenance.claims import folded
 from shared.graph.provenance.integrity import (
@@ -148,7 +148,11 @@ class Content:
         found = [each.row.id for of_thing in evidence.values() for each in of_thing]
         steps = await self._steps_of(found)
         doubts = await self._doubts_of([row.id for row, _ in known if is_conclusion(row)])
-        called = await names.of_nodes(self._session, self._scope, ids) if kind is Kind.NODE else {}
+        called = (
+            await node_aliases.of_nodes(self._session, self._scope, ids)
+            if kind is Kind.NODE
+            else {}
+        )
         return [
             ThingTold(
                 self._followed_up(row, of_it),

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents, fields
-from shared.agents import configuration as prompts
+from shared.agents import configuration as agent_configuration
 from shared.database import ids
 from shared.database.pagination import slices_of
 from shared.database.tables import (
@@ -402,7 +402,7 @@ async def _make(session: AsyncSession, owner_id: UUID, head: Head, name: str | N
     agent.active = False
     agent.models = {phase.value: model for phase, model in told.models.items()}
     given = {Phase(phase): prompt for phase, prompt in told.prompts.items()}
-    await prompts.write(session, agent, given, PromptMaker.OWNER)
+    await agent_configuration.write(session, agent, given, PromptMaker.OWNER)
     is_ready = len(given) == len(PROMPTED)
     agent.status = AgentStatus.READY if is_ready else AgentStatus.FAILED
     agent.fault = None if is_ready else _UNCONFIGURED

@@ -10,8 +10,8 @@ from fastapi import Form as Sent
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import agents as command
-from services.api.queries import agents as configurations
+from services.api.commands import agents as agent_commands
+from services.api.queries import agents as agent_queries
 from services.api.web.forms import EditedPrompt
 from services.api.web.rendering import Answering, Page
 from services.api.web.text import Run, changes
@@ -56,7 +56,7 @@ async def edit(
     present = await _present(access, phase)
     if present is not None and present.version != wanted.version:
         return await _page(access, page, phase, edited=wanted.prompt)
-    await command.edit_prompt(
+    await agent_commands.edit_prompt(
         access.session, access.agent.id, Phase(phase), wanted.prompt, versions=None
     )
     there = f"/agents/{access.agent.id}/settings/prompts/{phase}?saved=true"
@@ -92,7 +92,7 @@ async def _page(
 
 async def _present(access: AgentAccess, phase: PromptedPhase) -> PromptView | None:
     """None before it is configured."""
-    found = await configurations.current_prompts(access.session, access.agent.id)
+    found = await agent_queries.current_prompts(access.session, access.agent.id)
     return next((each for each in found.items if each.phase == phase), None)
 
 
@@ -101,7 +101,7 @@ async def _versions(
 ) -> tuple[list[Version], str | None]:
     """The newest first; the one before the last of them is read too, for that one's changes."""
     wanted = Wanted(VERSIONS_A_PAGE, cursor)
-    found = await configurations.history(access.session, access.agent.id, phase, wanted)
+    found = await agent_queries.history(access.session, access.agent.id, phase, wanted)
     before = [*found.items[1:], await _first_after(access, phase, found.next)]
     versions = [
         Version(each, None if former is None else changes(former.prompt, each.prompt))
@@ -115,5 +115,5 @@ async def _first_after(
 ) -> PromptView | None:
     if cursor is None:
         return None
-    found = await configurations.history(access.session, access.agent.id, phase, Wanted(1, cursor))
+    found = await agent_queries.history(access.session, access.agent.id, phase, Wanted(1, cursor))
     return next(iter(found.items), None)

@@ -8,7 +8,7 @@ from fastapi import Form as Sent
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import agents as command
+from services.api.commands import agents as agent_commands
 from services.api.commands.agents import ChangedAgent, NewConfiguration
 from services.api.http.dependencies import Afterwards
 from services.api.http.problem_details import ProblemError
@@ -17,7 +17,7 @@ from services.api.routers.budgets import NewBudget
 from services.api.web.forms import Anew, Deletion, General, ModelsOfPhases
 from services.api.web.rendering import Answering, Page
 from shared.agents import agents as store
-from shared.billing import budgets as capping
+from shared.billing import budgets as billing_budgets
 from shared.enums import PROMPTED, Phase
 from shared.runtime.settings import Settings
 
@@ -60,7 +60,7 @@ async def change_models(
 
 @router.post("/budget")
 async def cap(access: OwnedAgent, wanted: Annotated[NewBudget, Sent()]) -> Response:
-    await capping.cap_agent(access.session, access.agent.id, wanted.caps)
+    await billing_budgets.cap_agent(access.session, access.agent.id, wanted.caps)
     return _saved(access, "budget")
 
 
@@ -69,7 +69,7 @@ async def configure(
     access: OwnedAgent, wanted: Annotated[Anew, Sent()], afterwards: Afterwards
 ) -> Response:
     """Leads to where it is seen."""
-    ordered = await command.configure(
+    ordered = await agent_commands.configure(
         access.session, access.owner_id, access.agent.id, NewConfiguration(**wanted.model_dump())
     )
     afterwards.tell(ordered.event)
@@ -92,7 +92,7 @@ async def delete(
 async def _change(access: AgentAccess, wanted: ChangedAgent, version: str) -> None:
     """What is refused leaves the transaction as it was, so that the page can be read in it."""
     async with access.session.begin_nested():
-        await command.change(
+        await agent_commands.change(
             access.session, access.owner_id, access.agent.id, wanted, _TAGGED.format(version)
         )
 
@@ -115,12 +115,12 @@ async def _page(
 ) -> HTMLResponse:
     """With `error`, beside the form that was refused, which keeps what was written into it."""
     settings: Settings = request.app.state.settings
-    agent = await command.details(access.session, access.owner_id, access.agent.id)
+    agent = await agent_commands.details(access.session, access.owner_id, access.agent.id)
     return await page.answer(
         "agents/settings.html",
         status=HTTPStatus.OK if error is None else error.status,
         agent=agent,
-        version=command.version_of(agent),
+        version=agent_commands.version_of(agent),
         saved=saved,
         error=error,
         has_changed=error is not None and error.status == HTTPStatus.PRECONDITION_FAILED,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import Owned
-from services.api.commands import agents as command
+from services.api.commands import agents as agent_commands
 from services.api.commands.agents import NewAgent
 from services.api.http.dependencies import Afterwards, Paging
 from services.api.queries import agents
@@ -55,7 +55,7 @@ async def make(
     request: Request, access: Owned, wanted: Annotated[NewAgent, Form()], afterwards: Afterwards
 ) -> Response:
     """Leads to the agent's own page, where it is seen being configured."""
-    ordered = await command.create(access.session, access.owner_id, wanted, _caps(request))
+    ordered = await agent_commands.create(access.session, access.owner_id, wanted, _caps(request))
     afterwards.tell(ordered.event)
     return RedirectResponse(f"/agents/{ordered.agent.id}", HTTPStatus.SEE_OTHER)
 

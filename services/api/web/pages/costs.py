@@ -13,7 +13,7 @@ from services.api.queries import costs
 from services.api.queries.costs import Asked, CostTables, TooManyDaysError
 from services.api.web.forms import UNLESS_BLANK
 from services.api.web.rendering import Answering
-from shared.billing import budgets as standings
+from shared.billing import budgets as billing_budgets
 
 router = APIRouter()
 
@@ -44,7 +44,7 @@ async def show(
     allowance = None
     if access.caller.is_operator:
         allowance = await costs.allowance_of_installation(session)
-    known = {"allowance": allowance, "today": await standings.today(session)}
+    known = {"allowance": allowance, "today": await billing_budgets.today(session)}
     return await _answered(page, "costs/all.html", tables, wrong, **known)
 
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import Access, Owned
-from services.api.commands import destinations as command
+from services.api.commands import destinations as destination_commands
 from services.api.commands.destinations import DestinationChange, NewDestination
 from services.api.http.dependencies import Paging
 from services.api.queries import notifications as reading
@@ -53,10 +53,10 @@ async def create(
 ) -> Response:
     """A webhook's secret stands on the page that answers, and nowhere else."""
     settings: Settings = request.app.state.settings
-    made = await command.create(access.session, access.owner_id, wanted, settings)
+    made = await destination_commands.create(access.session, access.owner_id, wanted, settings)
     if made.secret is None:
         return _to(made.id)
-    found = await command.find(access.session, access.owner_id, made.id)
+    found = await destination_commands.find(access.session, access.owner_id, made.id)
     told = NewSecret(secret=made.secret, previous_signs_until=None)
     return await _page(access, page, found, told=told)
 

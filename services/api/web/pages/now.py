@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import agents as command
+from services.api.commands import agents as agent_commands
 from services.api.queries import agents, conclusions, costs, graph, iterations
 from services.api.web.presenters.iterations import Flow, flow_of
 from services.api.web.rendering import Answering
@@ -27,7 +27,7 @@ _FIRST: Final = Wanted(LATEST)
 
 @router.get("")
 async def look(access: OwnedAgent, page: Answering) -> HTMLResponse:
-    agent = await command.details(access.session, access.owner_id, access.agent.id)
+    agent = await agent_commands.details(access.session, access.owner_id, access.agent.id)
     known: dict[str, Any] = {"agent": agent, "is_part": page.part is not None}
     if page.part in (None, "now"):
         known |= await _now(access, agent)
@@ -38,19 +38,19 @@ async def look(access: OwnedAgent, page: Answering) -> HTMLResponse:
 
 @router.post("/run")
 async def run(access: OwnedAgent) -> Response:
-    await command.run_now(access.session, access.owner_id, access.agent.id)
+    await agent_commands.run_now(access.session, access.owner_id, access.agent.id)
     return _back(access)
 
 
 @router.post("/pause")
 async def pause(access: OwnedAgent) -> Response:
-    await command.set_active(access.session, access.owner_id, access.agent.id, active=False)
+    await agent_commands.set_active(access.session, access.owner_id, access.agent.id, active=False)
     return _back(access)
 
 
 @router.post("/resume")
 async def resume(access: OwnedAgent) -> Response:
-    await command.set_active(access.session, access.owner_id, access.agent.id, active=True)
+    await agent_commands.set_active(access.session, access.owner_id, access.agent.id, active=True)
     return _back(access)
 
 

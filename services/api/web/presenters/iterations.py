@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from services.api.auth.dependencies import AgentAccess
-from services.api.queries import iterations as superseded
+from services.api.queries import iterations as iteration_queries
 from services.api.web.filters import plural
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, Phase, StepKind, StepStatus
 from shared.schemas.base import RunningCall, StepView
@@ -448,7 +448,7 @@ async def compared(access: AgentAccess, iteration: IterationOutline) -> Side:
         conclusions=[each for each in nodes if each.type in _CONCLUSIONS],
         nodes=[each for each in nodes if each.type not in _CONCLUSIONS],
         edges=[each for each in written if each.kind == "edge"],
-        superseded=await superseded.in_iteration(
+        superseded=await iteration_queries.in_iteration(
             access.session,
             access.owner_id,
             access.agent.id,
