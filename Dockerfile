@@ -1,4 +1,4 @@
-# One image for every container of Vigil: the command says which.
+# One image for every container of Vigil: the command selects the service.
 
 FROM python:3.13-slim AS build
 WORKDIR /build

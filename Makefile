@@ -5,120 +5,124 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
-# What the window's pages load in a browser.
+# Libraries that the pages of the web UI load in a browser.
 WINDOW := services/api/web/vendor
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench demo up cluster cluster-down tail test test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
+.PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
 	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed $(WINDOW)  ## make .venv with all that Vigil needs to run on this machine
+setup: $(VENV)/.installed $(WINDOW)  ## create .venv with everything that Vigil needs to run on this machine
 
-demo: setup  ## a fresh agent thinks before your eyes, then a summary (options by ARGS="…")
+demo: setup  ## run a fresh agent for two iterations, then print a summary (options in ARGS="…")
 	@$(BIN)/vigil demo $(ARGS)
 
-up: setup  ## run everything on this machine until Ctrl-C (options by ARGS="…")
+up: setup  ## run everything on this machine until Ctrl-C (options in ARGS="…")
 	@$(BIN)/vigil up $(ARGS)
 
-cluster:  ## run everything as containers: one for each actor, http://127.0.0.1:8080
+cluster:  ## run everything in containers, one for each service: http://127.0.0.1:8080
 	@docker compose up --detach --build
 
-cluster-down:  ## stop the cluster; its data stays
+cluster-down:  ## stop the cluster; its data is kept
 	@docker compose down
 
-tail:  ## follow every event of the cluster (options by ARGS="--since 10m 'query.*'")
+tail:  ## follow every event of the cluster (options in ARGS="--since 10m 'query.*'")
 	@docker compose run --rm --no-deps vigil tail $(ARGS)
 
-test: check test-fast test-browser-short test-chaos-short test-cluster-short  ## what CI runs: style, types, structure, documents, and every test suite in its short form
+test: check test-fast test-browser-short test-chaos-short test-cluster-short  ## what CI runs: style, types, import rules, documents, and every test suite in its short form
 
 test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-# The fuzzer alone and not beside others: it prints how fast right requests are answered meanwhile.
-test-attacks: $(VENV)/.installed-dev  ## attack an installation of its own in every way that is known (10 minutes); docs/security.md says what for
+test-all: $(VENV)/.installed-dev  ## test-fast with the tests that take long or repeat others with more seeds (20 minutes)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not cluster and not chaos and not browser" $(ARGS)
+
+# The fuzzer runs alone: it prints how fast valid requests are answered meanwhile.
+test-attacks: $(VENV)/.installed-dev  ## run all attacks of docs/security.md against an installation of their own (10 minutes)
 	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -s -n 0 tests/integration/attacks/test_attacks_fuzz.py $(ARGS)
 	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -n 2 --dist loadfile tests/integration/attacks tests/integration/notifier \
 		tests/integration/injection tests/integration/test_search_answers.py tests/integration/graph/test_transfer.py \
 		tests/unit/cli/test_hostile_input.py tests/unit/test_hostile_text.py tests/unit/test_settings.py tests/unit/webhooks \
-		--ignore tests/integration/attacks/test_attacks_fuzz.py $(ARGS)
+		--ignore tests/integration/attacks/test_attacks_fuzz.py -m "slow or not slow" $(ARGS)
 
 test-browser-short: $(VENV)/.installed-dev
 	@if command -v $${VIGIL_CHROMIUM:-chromium} >/dev/null; then \
 		$(BIN)/python -m pytest -m "browser and not slow" tests/browser $(ARGS); \
 	else \
-		echo "SKIPPED the browser tests: there is no Chromium here (apt install chromium, or name one by VIGIL_CHROMIUM)."; \
+		echo "SKIPPED the browser tests: Chromium is not installed (apt install chromium, or set VIGIL_CHROMIUM)."; \
 	fi
 
-test-browser: $(VENV)/.installed-dev  ## the window in Chromium, with pictures of every page in build/screenshots
+test-browser: $(VENV)/.installed-dev  ## test the web UI in Chromium, with pictures of every page in build/screenshots
 	@$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-chaos-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -m "chaos and not slow" tests/chaos $(ARGS)
 
-test-chaos: $(VENV)/.installed-dev  ## kill anybody at every point and at random, then write docs/guarantees.md (30 minutes)
+test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at random, then write docs/guarantees.md (30 minutes)
 	@rm -f build/figures.json
 	@VIGIL_TEST_FIGURES=build/figures.json $(BIN)/python -m pytest -m chaos tests/chaos $(ARGS)
 	@$(BIN)/python -m tests.support.chaos.guarantees build/figures.json docs/guarantees.md
 	@cat docs/guarantees.md
 
-test-mutations: $(VENV)/.installed-dev  ## change a finished graph in 1,000 ways and more: `vigil verify` must find each, and nothing else (1 minute)
+test-mutations: $(VENV)/.installed-dev  ## change a finished graph in over 1,000 ways: `vigil verify` must find each change and nothing else (1 minute)
 	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s tests/integration/graph/test_mutations.py $(ARGS)
 
 test-cluster-short: $(VENV)/.installed-dev
 	@if docker compose version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then \
 		$(BIN)/python -m pytest -m "cluster and not slow" tests/cluster $(ARGS); \
 	else \
-		echo "SKIPPED the cluster tests: no Docker Engine with Compose answers here."; \
+		echo "SKIPPED the cluster tests: no Docker Engine with Compose is available."; \
 	fi
 
-test-cluster: $(VENV)/.installed-dev  ## the cluster on a real Docker Engine, in full: scaling, kills, lost nodes (15 minutes)
+test-cluster: $(VENV)/.installed-dev  ## test the cluster on a real Docker Engine: scaling, kills, lost nodes (15 minutes)
 	@$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 	@VIGIL_TEST_ENGINES=docker $(BIN)/python -m pytest tests/integration
 	@$(BIN)/python -m bench.makespan
 
-bench: $(VENV)/.installed-dev  ## what an iteration costs, beside the same calls and rows by hand; makes docs/performance.md (8 minutes)
+bench: $(VENV)/.installed-dev  ## measure what an iteration costs, beside the same calls and rows by hand; writes docs/performance.md (8 minutes)
 	@$(BIN)/python -m bench.loop --json build/performance.json --document docs/performance.md $(ARGS)
 
-bench-makespan: $(VENV)/.installed-dev  ## one iteration of 20 queries with 1, 2 and 4 researchers, beside the ideal
+bench-makespan: $(VENV)/.installed-dev  ## measure one iteration of 20 queries with 1, 2 and 4 researchers
 	@$(BIN)/python -m bench.makespan
 
-bench-api: $(VENV)/.installed-dev  ## pages of lists over HTTP, with 100,000 nodes and 200,000 edges beneath them
+bench-api: $(VENV)/.installed-dev  ## measure lists over HTTP, in a graph of 100,000 nodes and 200,000 edges
 	@$(BIN)/python -m bench.api_lists
 
-bench-events: $(VENV)/.installed-dev  ## 200 listeners of one api's event stream, over its death: all told, in order, in how little memory
+bench-events: $(VENV)/.installed-dev  ## measure 200 listeners of one API's event stream while it is killed: completeness, order, memory
 	@$(BIN)/python -m bench.event_stream
 
-bench-window: $(VENV)/.installed-dev  ## pages of the window over a large graph, what a browser loads first, and 100 open pages
+bench-window: $(VENV)/.installed-dev  ## measure pages of the web UI over a large graph, the first load, and 100 open pages
 	@$(BIN)/python -m bench.window
 
-bench-graph: $(VENV)/.installed-dev  ## context, looks and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; others by ARGS="1000 20000")
+bench-graph: $(VENV)/.installed-dev  ## measure context, reads and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; sizes in ARGS="1000 20000")
 	@$(BIN)/python -m bench.graph $(ARGS)
 
-bench-round-trip: $(VENV)/.installed-dev  ## a graph of 100,000 nodes imported, exported, imported again and verified: in what time and memory (ARGS=1000000 for a million)
+bench-round-trip: $(VENV)/.installed-dev  ## measure import, export, import and verification of a graph of 100,000 nodes (ARGS=1000000 for a million)
 	@$(BIN)/python -m bench.round_trip $(ARGS)
 
-bench-soak: $(VENV)/.installed-dev  ## an hour of 50 agents: memory, lag, tables and stream sampled; flat lines or an explanation; makes docs/soak.md
+bench-soak: $(VENV)/.installed-dev  ## run 50 agents for an hour and sample memory, lag, tables and stream; writes docs/soak.md
 	@$(BIN)/python -m bench.soak --json build/soak.json --document docs/soak.md $(ARGS)
 
-check: $(VENV)/.installed-dev  ## style, types, import rules, and documents that are generated
+check: $(VENV)/.installed-dev  ## check style, types, import rules and generated documents
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tests.support.single_user
 	@$(BIN)/python -m shared.events.asyncapi --check docs/asyncapi.yaml
 
-format: $(VENV)/.installed-dev  ## put the code into shape
+format: $(VENV)/.installed-dev  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml anew from the events
+asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml from the events
 	@$(BIN)/python -m shared.events.asyncapi docs/asyncapi.yaml
 
-lock: $(VENV)/.installed-dev  ## resolve the dependencies anew
+lock: $(VENV)/.installed-dev  ## resolve the dependencies again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --upgrade --extra local pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -130,7 +134,7 @@ lock: $(VENV)/.installed-dev  ## resolve the dependencies anew
 	@echo hatchling | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header -c requirements.lock - -o requirements-build.lock
 
-clean:  ## remove .venv and caches; data directories stay
+clean:  ## remove .venv and caches; data directories are kept
 	rm -rf $(VENV) $(WINDOW) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
@@ -146,10 +150,10 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Its time is that of the lock that it was made from.
+# Made again when its lock file changes.
 $(WINDOW): package.json package-lock.json .npmrc | $(VENV)/.installed
 	@command -v npm >/dev/null || $(PIP) install --require-hashes -r requirements-node.lock
-	@echo "Fetching what the window loads in a browser …"
+	@echo "Fetching the libraries of the web UI …"
 	@$(BIN)/python -m services.api.web.libraries
 	@touch $@
 

@@ -1,9 +1,9 @@
-"""`python -m bench.api_lists`: what a page of a list costs over HTTP, with a large graph beneath it.
+"""`python -m bench.api_lists`: the time of a page of each list over HTTP, with a large graph in the database.
 
 One agent with 100,000 nodes, 200,000 edges, 10,000 iterations, 50,000 calls and 10,000 items in the inbox, on an
-embedded PostgreSQL and one real api process. Each row is a list: pages of 50, first ones and ones from deep within, one
-after another over one connection, the answer read to its end. Exit code 1 where the p95 of one is not below 20 ms.
-$VIGIL_BENCH_REQUESTS is how many pages of each list are read.
+embedded PostgreSQL and one real API process. Each row is a list: pages of 50, first and later ones, one after another
+over one connection, read completely. Exit code 1 if the p95 of a list is not below 20 ms.
+$VIGIL_BENCH_REQUESTS sets the number of pages of each list.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ import httpx
 import psycopg
 
 from bench.large import AGENT, OWNER, Size, fill
-from bench.owner import owners_token
+from bench.support import create_owner_token
 from cli.local.ports import free_port, unreadiness
 from cli.local.postgres import EmbeddedPostgres
 from shared.database import migrate
@@ -31,8 +31,8 @@ from shared.runtime.settings import Settings
 
 SIZE: Final = Size(nodes=100_000, edges=200_000, iterations=10_000, items=10_000, calls=50_000)
 PAGE: Final = 50
-DEEP_EVERY: Final = 20
-"""Pages that are followed from each beginning."""
+PAGES_PER_CURSOR: Final = 20
+"""Pages followed by cursor before the list starts again."""
 MAX_P95_SECONDS: Final = 0.020
 READY_SECONDS: Final = 60.0
 
@@ -63,35 +63,38 @@ def main() -> int:
                 connection.execute("create database bench")
             migrate.upgrade(url)
             hub = fill(url, SIZE)
-            token = asyncio.run(owners_token(Settings(database_url=url, owner=OWNER)))
-            with _api(url) as api:
-                return int(max(_rows(api, token, hub, requests)) >= MAX_P95_SECONDS)
+            token = asyncio.run(create_owner_token(Settings(database_url=url, owner=OWNER)))
+            with _running_api(url) as api:
+                return int(max(_measure_lists(api, token, hub, requests)) >= MAX_P95_SECONDS)
         finally:
             postgres.stop()
 
 
-def _rows(api: str, token: str, hub: UUID, requests: int) -> list[float]:
-    """The p95 of each list, in seconds; prints as it goes."""
+def _measure_lists(api: str, token: str, hub: UUID, requests: int) -> list[float]:
+    """Print a row for each list; return the p95 of each in seconds."""
     print(f"{'list':<16}  {'p50':>7}  {'p95':>7}  {'max':>7}   ms, {requests} pages of {PAGE}")
-    found = []
-    shown = {"Authorization": f"Bearer {token}"}
+    p95s = []
+    headers = {"Authorization": f"Bearer {token}"}
     with httpx.Client(
-        base_url=f"{api}/api/v1", headers=shown, timeout=30.0, trust_env=False
+        base_url=f"{api}/api/v1", headers=headers, timeout=30.0, trust_env=False
     ) as client:
         for name, path in LISTS.items():
-            seconds = sorted(_pages(client, path.format(hub=hub), requests))
+            seconds = sorted(_time_pages(client, path.format(hub=hub), requests))
             p95 = statistics.quantiles(seconds, n=20)[-1]
-            told = (statistics.median(seconds), p95, seconds[-1])
-            print(f"{name:<16}  {'  '.join(f'{each * 1000:7.1f}' for each in told)}", flush=True)
-            found.append(p95)
-    return found
+            times = (statistics.median(seconds), p95, seconds[-1])
+            print(
+                f"{name:<16}  {'  '.join(f'{value * 1000:7.1f}' for value in times)}",
+                flush=True,
+            )
+            p95s.append(p95)
+    return p95s
 
 
-def _pages(client: httpx.Client, path: str, requests: int) -> Iterator[float]:
-    """Seconds of each page; the first ones, which warm everything up, are not told."""
+def _time_pages(client: httpx.Client, path: str, requests: int) -> Iterator[float]:
+    """Yield the seconds of each page, after a warm-up."""
     cursor: str | None = None
-    for number in range(-DEEP_EVERY, requests):
-        if number % DEEP_EVERY == 0:
+    for number in range(-PAGES_PER_CURSOR, requests):
+        if number % PAGES_PER_CURSOR == 0:
             cursor = None
         params = {"limit": str(PAGE)} | ({"cursor": cursor} if cursor else {})
         began = time.perf_counter()
@@ -104,10 +107,12 @@ def _pages(client: httpx.Client, path: str, requests: int) -> Iterator[float]:
 
 
 @contextmanager
-def _api(database_url: str) -> Iterator[str]:
+def _running_api(database_url: str) -> Iterator[str]:
     port = free_port()
-    given = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
-    ours = {
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")
+    }
+    settings = {
         "VIGIL_DATABASE_URL": database_url,
         "VIGIL_PORT": str(port),
         "VIGIL_OWNER": OWNER,
@@ -115,7 +120,9 @@ def _api(database_url: str) -> Iterator[str]:
         "VIGIL_REQUESTS_BURST": "100000",
     }
     command = [sys.executable, "-m", "services.api"]
-    with subprocess.Popen(command, env=given | ours, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, env=environment | settings, stdout=subprocess.DEVNULL
+    ) as process:
         try:
             deadline = time.monotonic() + READY_SECONDS
             while (why := unreadiness(port)) is not None:

@@ -1,4 +1,4 @@
-"""The api as a process of its own, to be ended and started again at the same address."""
+"""The API as a process that can be stopped and started again at the same address."""
 
 import asyncio
 import os
@@ -12,12 +12,12 @@ from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
 
 READY_SECONDS: Final = 30.0
-LOOK_AGAIN_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.05
 
 
 class ApiProcess:
     def __init__(self, settings: Settings, log: Path, **environment: str) -> None:
-        """`environment` is added to what the settings say."""
+        """`environment` is added to the variables from `settings`."""
         self.log = log
         self._port = free_port()
         self._process: Process | None = None
@@ -28,7 +28,7 @@ class ApiProcess:
             "VIGIL_OWNER": settings.owner,
             "VIGIL_EVENT_WINDOW": str(settings.event_window),
             "VIGIL_PORT": str(self._port),
-            # How fast one user may ask is measured nowhere.
+            # Rate limits are not a part of any measurement.
             "VIGIL_REQUESTS_PER_SECOND": "100000",
             "VIGIL_REQUESTS_BURST": "100000",
             "VIGIL_CONNECTIONS_PER_ADDRESS": "2000",
@@ -53,7 +53,7 @@ class ApiProcess:
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
-        """Returns when it is ready. Raises TimeoutError."""
+        """Start the process and wait until it is ready. Raises TimeoutError."""
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -61,7 +61,7 @@ class ApiProcess:
                 env=self._environment,
                 stdout=log,
                 stderr=log,
-                process_group=0,  # a Ctrl-C is for who measures
+                process_group=0,  # Ctrl-C stops the benchmark only
             )
         async with asyncio.timeout(READY_SECONDS):
             await self._ready()
@@ -70,20 +70,20 @@ class ApiProcess:
         while True:
             if await asyncio.to_thread(unreadiness, self._port) is None:
                 return
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def end(self, how: signal.Signals) -> None:
-        """Harmless where it has ended already."""
+        """Send a signal and wait for the end; does nothing if the process has ended."""
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(how)
             await self._process.wait()
 
     def peak_bytes(self) -> int:
-        """The most memory that it has held so far."""
+        """Peak resident memory."""
         return self._memory("VmHWM")
 
     def resident_bytes(self) -> int:
-        """The memory that it holds now."""
+        """Current resident memory."""
         return self._memory("VmRSS")
 
     def _memory(self, name: str) -> int:

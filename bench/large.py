@@ -1,4 +1,4 @@
-"""An agent that has much of everything, written at once."""
+"""Fills a database with an agent that has many rows of every kind."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,51 +13,51 @@ OWNER: Final = "bench"
 AGENT: Final = "Bench"
 TYPES: Final = 10
 HUB: Final = "node 1 word1"
-"""The node that one edge in a hundred ends at."""
+"""The node at which one edge in a hundred ends."""
 
-# Not in the order in which rows are written, as merging does it.
+# Not in the order of insertion, as after merges.
 _MOMENT: Final = "clock_timestamp() - interval '1 second' * (number::bigint * 7919 % 1000003)"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How many of each."""
+    """Numbers of rows."""
 
     nodes: int
     edges: int
     iterations: int
     items: int
-    """In the inbox; the oldest hundredth of them is unread."""
+    """Inbox items; the oldest hundredth is unread."""
     calls: int
-    """And as many interactions."""
+    """LLM calls, and as many interactions."""
     agents: int = 1
-    """The others have nothing."""
+    """Agents; all but the first are empty."""
     names: int = 0
-    """Nodes that can be found by what they are called, which what writes and who looks for doubles ask for."""
+    """Nodes with a row in the name index, which writes and duplicate searches use."""
     conclusions: int = 0
-    """Pieces of advice, and as many analyses, each of which cites a node."""
+    """Advice nodes, and as many analyses, each with a citation."""
     sources: int = 0
-    """Pages that were read, each with two quotes."""
+    """Source pages, each with two quotes."""
 
 
 def fill(url: str, size: Size) -> UUID:
-    """Replaces all users of the database by one with such an agent; the id of its hub."""
+    """Replace all users of the database by one with such an agent; return the id of its hub."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("delete from users")
         connection.execute("insert into users (id, name) values (gen_random_uuid(), %s)", (OWNER,))
-        _make_agent(connection, AGENT)
-        for statement in (*_work(size), *_graph(size), *_inbox(size), *_grounds(size)):
+        _create_agent(connection, AGENT)
+        for statement in (*_work(size), *_graph(size), *_inbox(size), *_evidence(size)):
             connection.execute(statement)
         for number in range(1, size.agents):
-            _make_agent(connection, f"{AGENT} {number}")
+            _create_agent(connection, f"{AGENT} {number}")
         connection.execute("vacuum analyze")
-        found = connection.execute("select id from graph_nodes where name = %s", (HUB,)).fetchone()
-        assert found is not None
-        hub: UUID = found[0]
+        row = connection.execute("select id from graph_nodes where name = %s", (HUB,)).fetchone()
+        assert row is not None
+        hub: UUID = row[0]
         return hub
 
 
-def _make_agent(connection: psycopg.Connection[Any], name: str) -> None:
+def _create_agent(connection: psycopg.Connection[Any], name: str) -> None:
     prompts = [f"{phase}_system_prompt" for phase in Phase if phase is not Phase.CONFIGURATION]
     connection.execute(
         f"insert into agents (id, owner_id, name, mission, interval_seconds, active, {', '.join(prompts)})"
@@ -139,8 +139,8 @@ def _inbox(size: Size) -> Iterator[str]:
     )
 
 
-def _grounds(size: Size) -> Iterator[str]:
-    """What the graph is called by, rests on, and leads to."""
+def _evidence(size: Size) -> Iterator[str]:
+    """Names, conclusions, sources and evidence."""
     yield (
         "insert into graph_names (agent_id, type, key, backwards, by_length, name, node_id)"
         " select agent_id, type, name, reverse(name), (select string_agg(word, ' ' order by length(word) desc, word)"

@@ -1,4 +1,4 @@
-"""`python -m bench.makespan`: how long an iteration of 20 queries takes with 1, 2 and 4 researchers, beside the ideal.
+"""`python -m bench.makespan`: the time of an iteration of 20 queries with 1, 2 and 4 researchers, and the ideal.
 
 Each call to the sandbox takes a second, a query two calls, one after the other; a researcher works on one query at a
 time. The ideal is the Observer's call and then the queries, as many at a time as there are researchers. Exit code 1
@@ -14,7 +14,7 @@ from tests.support.cluster.watch import Watch
 
 QUERIES: Final = 20
 CALL_SECONDS: Final = 1.0
-CALLS_OF_A_QUERY: Final = 2
+CALLS_PER_QUERY: Final = 2
 REPLICAS: Final = (1, 2, 4)
 MAX_EXCESS: Final = 0.15
 
@@ -25,16 +25,16 @@ def main() -> int:
         stack.build()
         stack.up()
         print(f"{'researchers':>11}  {'ideal s':>8}  {'measured s':>10}  {'excess':>7}", flush=True)
-        excesses = [_row(stack, replicas) for replicas in REPLICAS]
+        excesses = [_measure(stack, replicas) for replicas in REPLICAS]
     finally:
         stack.remove()
     return int(excesses[-1] > MAX_EXCESS)
 
 
-def _row(stack: Stack, replicas: int) -> float:
-    """Measures and prints; by what part the measured time exceeds the ideal."""
+def _measure(stack: Stack, replicas: int) -> float:
+    """Measure and print a row; return the share by which the time exceeds the ideal."""
     stack.up(f"researcher={replicas}")
-    ideal = CALL_SECONDS * (1 + CALLS_OF_A_QUERY * ceil(QUERIES / replicas))
+    ideal = CALL_SECONDS * (1 + CALLS_PER_QUERY * ceil(QUERIES / replicas))
     measured = _makespan(stack)
     excess = measured / ideal - 1
     print(f"{replicas:>11}  {ideal:>8.1f}  {measured:>10.1f}  {excess:>7.1%}", flush=True)

@@ -1,9 +1,9 @@
-"""`python -m bench.reconciler`: what the scheduler costs while nothing is to be done, in parts of one core.
+"""`python -m bench.reconciler`: processor time of an idle scheduler, as a share of one core.
 
-Each row is a scheduler with its own settings as they come (a tick each second, a look each two), over a history of
+Each row is a scheduler with default settings (a tick every second, reconciliation every two), over a history of
 10,000 ended iterations of five steps, with 1, 100 and 1,000 agents that are due in an hour; the last row has all of
 1,000 agents at work, each on a step whose lease holds. `scheduler` is the process, `postgres` its backends, both from
-/proc. Exit code 1 where an idle row costs more than 1 % of a core. $VIGIL_BENCH_SECONDS is how long each is watched.
+/proc. Exit code 1 if an idle row costs more than 1 % of a core. $VIGIL_BENCH_SECONDS sets the duration of each.
 """
 
 import os
@@ -18,17 +18,18 @@ from typing import Final
 import psutil
 import psycopg
 
-from bench.engines import engines
+from bench.support import provision, running_engines
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, unreadiness
 from cli.local.postgres import EmbeddedPostgres
+from shared.runtime.settings import Settings
 
 HISTORY: Final = 10_000
 AGENTS: Final = (1, 100, 1000)
-MAX_IDLE: Final = 0.01
+MAX_IDLE_CORES: Final = 0.01
 READY_SECONDS: Final = 60.0
 SETTLE_SECONDS: Final = 5.0
-"""After its start, before it is watched: what it imports and plans is not its idle."""
+"""Pause after the start, so that imports and first plans are not measured."""
 
 _PROMPTS: Final = (
     "conversation",
@@ -42,55 +43,50 @@ _PROMPTS: Final = (
 
 @dataclass(frozen=True)
 class Cost:
-    """Processor seconds a wall second."""
+    """Processor seconds per second."""
 
     scheduler: float
     postgres: float
 
     @property
-    def whole(self) -> float:
+    def total(self) -> float:
         return self.scheduler + self.postgres
 
 
 def main() -> int:
     seconds = float(os.environ.get("VIGIL_BENCH_SECONDS") or 30)
     print(f"{'agents':>7}  {'running':>7}  {'scheduler':>9}  {'postgres':>8}  {'whole':>6}")
-    with tempfile.TemporaryDirectory() as home, engines(Path(home)) as (postgres, nats):
-        costs = [_row(postgres, nats, seconds, agents, running=0) for agents in AGENTS]
-        _row(postgres, nats, seconds, AGENTS[-1], running=AGENTS[-1])
-    return int(max(cost.whole for cost in costs) > MAX_IDLE)
+    with tempfile.TemporaryDirectory() as home, running_engines(Path(home)) as (postgres, nats):
+        costs = [_measure(postgres, nats, seconds, agents, running=0) for agents in AGENTS]
+        _measure(postgres, nats, seconds, AGENTS[-1], running=AGENTS[-1])
+    return int(max(cost.total for cost in costs) > MAX_IDLE_CORES)
 
 
-def _row(
+def _measure(
     postgres: EmbeddedPostgres, nats: EmbeddedNats, seconds: float, agents: int, *, running: int
 ) -> Cost:
-    """Measures and prints."""
+    """Measure and print a row."""
     url = postgres.url(f"bench_{agents}_{running}")
-    _run([sys.executable, "-c", _PROVISION], url, nats)
+    provision(Settings(database_url=url, nats_url=nats.url))
     with psycopg.connect(url, autocommit=True) as connection:
         _fill(connection, agents, running)
         cost = _cost(connection, url, nats, seconds)
     print(
-        f"{agents:>7}  {running:>7}  {cost.scheduler:>9.2%}  {cost.postgres:>8.2%}  {cost.whole:>6.2%}",
+        f"{agents:>7}  {running:>7}  {cost.scheduler:>9.2%}  {cost.postgres:>8.2%}  {cost.total:>6.2%}",
         flush=True,
     )
     return cost
 
 
-_PROVISION: Final = "from cli.local.members import run_provision; run_provision()"
-
-
-def _run(command: list[str], url: str, nats: EmbeddedNats) -> None:
-    subprocess.run(command, env=_environment(url, nats), check=True, stdout=subprocess.DEVNULL)
-
-
 def _environment(url: str, nats: EmbeddedNats) -> dict[str, str]:
-    given = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
-    return given | {"VIGIL_DATABASE_URL": url, "VIGIL_NATS_URL": nats.url}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")
+    }
+    return environment | {"VIGIL_DATABASE_URL": url, "VIGIL_NATS_URL": nats.url}
 
 
 def _fill(connection: psycopg.Connection, agents: int, running: int) -> None:
-    """Agents that are due in an hour, their history, and a running iteration for the first of them."""
+    """Insert agents due in an hour, their history, and running iterations for the first `running` of them."""
     names = ", ".join(f"{phase}_system_prompt" for phase in _PROMPTS)
     prompts = ", ''" * len(_PROMPTS)
     connection.execute("delete from users")
@@ -102,13 +98,13 @@ def _fill(connection: psycopg.Connection, agents: int, running: int) -> None:
         " from users, generate_series(1, %s) number",
         (agents,),
     )
-    _iterations(connection, "completed", HISTORY)
-    _iterations(connection, "running", running)
+    _insert_iterations(connection, "completed", HISTORY)
+    _insert_iterations(connection, "running", running)
     connection.execute("vacuum analyze")
 
 
-def _iterations(connection: psycopg.Connection, status: str, count: int) -> None:
-    """So many more, shared out evenly over the agents, each with its steps."""
+def _insert_iterations(connection: psycopg.Connection, status: str, count: int) -> None:
+    """Insert `count` iterations with their steps, spread evenly over the agents."""
     ended = status != "running"
     connection.execute(
         "with numbered as (select id, row_number() over () as place, count(*) over () as whole from agents)"
@@ -143,9 +139,9 @@ def _cost(connection: psycopg.Connection, url: str, nats: EmbeddedNats, seconds:
             _wait_until_ready(port)
             time.sleep(SETTLE_SECONDS)
             began = time.monotonic()
-            before = _spent(scheduler.pid), _spent_by_backends(connection)
+            before = _cpu_seconds(scheduler.pid), _backend_cpu_seconds(connection)
             time.sleep(seconds)
-            after = _spent(scheduler.pid), _spent_by_backends(connection)
+            after = _cpu_seconds(scheduler.pid), _backend_cpu_seconds(connection)
             wall = time.monotonic() - began
         finally:
             scheduler.terminate()
@@ -162,18 +158,18 @@ def _wait_until_ready(port: int) -> None:
         time.sleep(0.1)
 
 
-def _spent(pid: int) -> float:
-    """Processor seconds, the kernel's on its behalf included."""
+def _cpu_seconds(pid: int) -> float:
+    """Processor seconds in user and kernel mode."""
     times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)
 
 
-def _spent_by_backends(connection: psycopg.Connection) -> dict[int, float]:
-    found = connection.execute(
+def _backend_cpu_seconds(connection: psycopg.Connection) -> dict[int, float]:
+    rows = connection.execute(
         "select pid from pg_stat_activity where application_name like 'vigil-scheduler%%'"
         " and datname = current_database()"
     )
-    return {pid: _spent(pid) for (pid,) in found}
+    return {pid: _cpu_seconds(pid) for (pid,) in rows}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""`python -m bench.round_trip [NODES [FILE]]`: a graph imported, exported, imported again, verified; in what time and
-memory.
+"""`python -m bench.round_trip [NODES [FILE]]`: time and memory to import, export, import again and verify a graph.
 
-Three edges to a node, each node and edge with its evidence. Every process that takes part (the commands, and the api) may
-hold 500 MiB at most, and the two agents must have one canonical hash. Exit code 1 where it is otherwise. FILE is where the
-graph is kept for the next time, which then need not write it: of a million nodes that takes ten minutes.
+Three edges per node; each node and edge has evidence. Each process (commands and API) may use at most 500 MiB, and both
+agents must have the same canonical hash. Exit code 1 otherwise. FILE stores the generated graph for the next run; to
+generate a million nodes takes ten minutes.
 """
 
 import asyncio
@@ -22,25 +21,24 @@ import psycopg
 from sqlalchemy import select
 
 from bench.api_process import ApiProcess
-from bench.engines import engines
-from bench.graph_file import AGENT, write
-from bench.owner import owners_token
+from bench.graph_file import AGENT, write_graph_file
+from bench.support import create_owner_token, running_engines
 from cli.local.ports import free_port
 from shared.database import migrate
 from shared.database.engine import Database
 from shared.database.tables import Agent
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from tests.support.canonical_graph import canonical_hash
 
 NODES: Final = 100_000
-MOST_BYTES: Final = 500 * 1024**2
-BACK: Final = "Back"
+MAX_BYTES: Final = 500 * 1024**2
+IMPORTED_NAME: Final = "Back"
 DATABASE: Final = "bench"
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandRun:
     what: str
     seconds: float
     peak_bytes: int
@@ -51,77 +49,79 @@ class Ran:
 
 def main() -> int:
     nodes = int(sys.argv[1]) if len(sys.argv) > 1 else NODES
-    with tempfile.TemporaryDirectory() as home, engines(Path(home)) as (postgres, nats):
+    with tempfile.TemporaryDirectory() as home, running_engines(Path(home)) as (postgres, nats):
         with psycopg.connect(postgres.dsn, autocommit=True) as connection:
             connection.execute(f"create database {DATABASE}")
         url = postgres.url(DATABASE)
         migrate.upgrade(url)
         settings = Settings(database_url=url, nats_url=nats.url, port=free_port())
-        given = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(home) / "given.jsonl"
-        _write_once(given, nodes)
-        return asyncio.run(_measure(settings, Path(home), given))
+        graph_file = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(home) / "given.jsonl"
+        _write_once(graph_file, nodes)
+        return asyncio.run(_measure(settings, Path(home), graph_file))
 
 
-def _write_once(given: Path, nodes: int) -> None:
-    if not given.exists():
-        partial = given.with_suffix(".part")
-        with _timed("written"), partial.open("wb") as file:
-            write(file, nodes)
-        partial.rename(given)
-    # How many nodes there are in one that was kept is told by its import.
-    print(f"{given.stat().st_size / 1024**2:,.0f} MiB as JSON Lines", flush=True)
+def _write_once(graph_file: Path, nodes: int) -> None:
+    if not graph_file.exists():
+        partial = graph_file.with_suffix(".part")
+        with _print_time("written"), partial.open("wb") as file:
+            write_graph_file(file, nodes)
+        partial.rename(graph_file)
+    # The number of nodes in an existing file is printed by its import.
+    print(f"{graph_file.stat().st_size / 1024**2:,.0f} MiB as JSON Lines", flush=True)
 
 
-async def _measure(settings: Settings, home: Path, given: Path) -> int:
-    back = home / "back.jsonl"
+async def _measure(settings: Settings, home: Path, graph_file: Path) -> int:
+    exported = home / "back.jsonl"
     api = ApiProcess(settings, home / "api.log")
     try:
         await api.start()
-        shown = {"VIGIL_URL": api.url, "VIGIL_TOKEN": await owners_token(settings)}
-        inside = {"VIGIL_DATABASE_URL": settings.database_url}
-        ran = [
-            _vigil(inside, "import", given),
-            _vigil(shown, "export", AGENT, "--output", back),
-            _vigil(inside, "import", back, "--name", BACK),
+        api_environment = {"VIGIL_URL": api.url, "VIGIL_TOKEN": await create_owner_token(settings)}
+        database_environment = {"VIGIL_DATABASE_URL": settings.database_url}
+        runs = [
+            _run_vigil(database_environment, "import", graph_file),
+            _run_vigil(api_environment, "export", AGENT, "--output", exported),
+            _run_vigil(database_environment, "import", exported, "--name", IMPORTED_NAME),
         ]
-        same = await _is_same(settings)
-        ran.append(_vigil(shown, "verify", "--all"))
-        ran += [
-            _vigil(shown, "export", AGENT, "--format", wanted, "-o", home / wanted)
-            for wanted in ("graphml", "prov")
+        are_equal = await _graphs_are_equal(settings)
+        runs.append(_run_vigil(api_environment, "verify", "--all"))
+        runs += [
+            _run_vigil(
+                api_environment, "export", AGENT, "--format", file_format, "-o", home / file_format
+            )
+            for file_format in ("graphml", "prov")
         ]
-        ran.append(Ran("the api, meanwhile", 0.0, api.peak_bytes()))
+        runs.append(CommandRun("the api, meanwhile", 0.0, api.peak_bytes()))
     finally:
         await api.end(signal.SIGTERM)
-    print(ran[-1])
-    return int(not same or max(each.peak_bytes for each in ran) > MOST_BYTES)
+    print(runs[-1])
+    return int(not are_equal or max(run.peak_bytes for run in runs) > MAX_BYTES)
 
 
-def _vigil(given: dict[str, str], *words: object) -> Ran:
-    """Runs the command and prints what it took. Raises SystemExit where it fails."""
+def _run_vigil(environment: dict[str, str], *arguments: object) -> CommandRun:
+    """Run the command and print its time and memory. Raises SystemExit if it fails."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
-    arguments = [sys.executable, "-m", "cli", *map(str, words)]
+    argv = [sys.executable, "-m", "cli", *map(str, arguments)]
     began = time.perf_counter()
-    process = os.posix_spawn(sys.executable, arguments, clean | given)
+    process = os.posix_spawn(sys.executable, argv, clean | environment)
     _, status, used = os.wait4(process, 0)
     seconds = time.perf_counter() - began
     if os.waitstatus_to_exitcode(status) != 0:
-        raise SystemExit(f"vigil {' '.join(map(str, words))} failed")
-    shown = " ".join(str(word) for word in words if not isinstance(word, Path))
-    ran = Ran(shown, seconds, used.ru_maxrss * 1024)
-    print(ran, flush=True)
-    return ran
+        raise SystemExit(f"vigil {' '.join(map(str, arguments))} failed")
+    command = " ".join(str(word) for word in arguments if not isinstance(word, Path))
+    run = CommandRun(command, seconds, used.ru_maxrss * 1024)
+    print(run, flush=True)
+    return run
 
 
-async def _is_same(settings: Settings) -> bool:
+async def _graphs_are_equal(settings: Settings) -> bool:
     database = Database(settings.database_url, name="bench")
     try:
         hashes = set[str]()
-        for name in (AGENT, BACK):
-            with _timed(f"canonical hash of {name}"):
+        for name in (AGENT, IMPORTED_NAME):
+            with _print_time(f"canonical hash of {name}"):
                 async with database.snapshot() as session:
                     agent = (await session.scalars(select(Agent).where(Agent.name == name))).one()
-                    hashes.add(await canonical_hash(session, Scope(agent.owner_id, agent.id)))
+                    hashes.add(await canonical_hash(session, GraphScope(agent.owner_id, agent.id)))
         print("equal by canonical hash" if len(hashes) == 1 else "THE HASHES DIFFER")
         return len(hashes) == 1
     finally:
@@ -129,7 +129,7 @@ async def _is_same(settings: Settings) -> bool:
 
 
 @contextmanager
-def _timed(what: str) -> Iterator[None]:
+def _print_time(what: str) -> Iterator[None]:
     began = time.perf_counter()
     yield
     print(f"{what:<28} {time.perf_counter() - began:8.1f} s", flush=True)

@@ -1,4 +1,4 @@
-"""What the command line ends on, beside what `cli.local` raises."""
+"""Errors that end a command. `cli.local.errors` has those of a local installation."""
 
 from typing import ClassVar
 
@@ -6,20 +6,20 @@ from shared.errors import VigilError
 
 
 class CommandError(VigilError):
-    """Shown to the person as it is, without a traceback."""
+    """Ends the command; its message is printed without a traceback."""
 
     exit_code: ClassVar[int] = 1
 
 
 class BadInputError(CommandError):
-    """What was given cannot be used; nothing has been started or changed."""
+    """An argument, option or setting is invalid; nothing was started or changed."""
 
     exit_code: ClassVar[int] = 2
 
 
 class AwayError(CommandError):
-    """The installation does not answer just now; it may again."""
+    """The installation does not answer at the moment; a later attempt may succeed."""
 
 
 class NothingRunsError(CommandError):
-    """There is no installation to speak to."""
+    """No installation runs here and none is named."""

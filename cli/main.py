@@ -1,170 +1,280 @@
-"""The `vigil` command."""
+"""The `vigil` command. A command's module is imported when the command is invoked, so that `--help` stays fast."""
 
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any, Final
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from cli.client.target import with_credentials
-from cli.commands import (
-    access,
-    agent,
-    configuring,
-    dead_letters,
-    destination,
-    memory,
-    node,
-    source,
-    token,
-    user,
-)
-from cli.commands.budget import budget
-from cli.commands.chat import chat
-from cli.commands.conclusions import advice, analyses
-from cli.commands.costs import costs
-from cli.commands.demo import demo
-from cli.commands.doctor import doctor
-from cli.commands.graph import graph
-from cli.commands.inbox import inbox, mark, read
-from cli.commands.investigations import investigations
-from cli.commands.iterations import iteration, iterations
-from cli.commands.keys import keys
-from cli.commands.migrate import migrate
-from cli.commands.run import run
-from cli.commands.tail import tail
-from cli.commands.top import top
-from cli.commands.transfer import export, import_
-from cli.commands.try_model import try_model
-from cli.commands.up import up
-from cli.commands.verify import verify
+from cli.command import CommandGroup, command_group
+
+BAD_INPUT: Final = 2
+HELP: Final = "Autonomous agents: each builds a knowledge graph for its mission, finds its gaps, and draws conclusions."
 
 INSTALLATION: Final = "Installation"
 AGENTS: Final = "Agents"
-BAD_INPUT: Final = 2
-ACCESS: Final = "Who may come in"
-HELP: Final = "Agents that keep watch: each builds a knowledge graph for its mission, finds its gaps, and concludes from it."
+ACCESS: Final = "Access"
+
+
+class Entry(NamedTuple):
+    """A command or group: where it is defined, and what `vigil --help` says of it (the first line of its help)."""
+
+    panel: str
+    module: str
+    name: str
+    summary: str
+
+
+COMMANDS: Final = {
+    "up": Entry(
+        INSTALLATION,
+        "local",
+        "up",
+        "Run Vigil on this machine: PostgreSQL, NATS, all services and the API, until Ctrl-C.",
+    ),
+    "demo": Entry(
+        INSTALLATION,
+        "local",
+        "demo",
+        "Watch a new agent plan, research, analyze and advise, on an installation of its own.",
+    ),
+    "try-model": Entry(
+        INSTALLATION,
+        "local",
+        "try_model",
+        "Test a model on a fixed mission, and report what it can do.",
+    ),
+    "doctor": Entry(
+        INSTALLATION,
+        "operations",
+        "doctor",
+        "Check everything Vigil depends on, and say how to fix what is wrong.",
+    ),
+    "migrate": Entry(
+        INSTALLATION,
+        "operations",
+        "migrate",
+        "Create the tables, the owner, the stream and its consumers, or bring them up to date.",
+    ),
+    "keys": Entry(
+        INSTALLATION,
+        "operations",
+        "keys",
+        "Create a password for each service on NATS and PostgreSQL, and the NATS user configuration.",
+    ),
+    "dead-letters": Entry(
+        INSTALLATION,
+        "operations",
+        "dead_letter_commands",
+        "Messages and steps that failed for good: list, retry or discard them.",
+    ),
+    "run": Entry(
+        AGENTS,
+        "agents",
+        "run",
+        "Start an iteration now. With --wait, exit with 0 only if it completed.",
+    ),
+    "chat": Entry(
+        AGENTS,
+        "chat",
+        "chat",
+        "Talk with an agent. After Ctrl-C the answer continues, and can be read later.",
+    ),
+    "tail": Entry(
+        AGENTS,
+        "events",
+        "tail",
+        "Follow the events of the bus, from now or from any point of its history, until Ctrl-C.",
+    ),
+    "top": Entry(
+        AGENTS,
+        "top",
+        "top",
+        "Show each service's lag, messages in flight, rate, leases and replicas, live until Ctrl-C.",
+    ),
+    "graph": Entry(
+        AGENTS,
+        "graph",
+        "graph",
+        "Show an agent's knowledge graph: types, nodes, edges, neighbours of a node, and evidence.",
+    ),
+    "iterations": Entry(
+        AGENTS, "iterations", "iterations", "List an agent's iterations, newest first."
+    ),
+    "iteration": Entry(
+        AGENTS,
+        "iterations",
+        "iteration",
+        "Show an iteration: its plan, its steps and their results.",
+    ),
+    "analyses": Entry(
+        AGENTS,
+        "iterations",
+        "analyses",
+        "Show an agent's analyses, newest first, each with its citations.",
+    ),
+    "advice": Entry(
+        AGENTS,
+        "iterations",
+        "advice",
+        "Show an agent's advice, newest first, each with the analyses it is based on.",
+    ),
+    "investigations": Entry(
+        AGENTS,
+        "iterations",
+        "investigations",
+        "Show the data that an agent's analyses were missing, newest first, and what came of it.",
+    ),
+    "verify": Entry(
+        AGENTS,
+        "sources",
+        "verify",
+        "Follow advice or an analysis to its sources, and check every hash and link. No model is called.",
+    ),
+    "export": Entry(
+        AGENTS,
+        "transfer",
+        "export",
+        "Export an agent's graph with its provenance, as of one moment.",
+    ),
+    "import": Entry(
+        AGENTS,
+        "transfer",
+        "import_",
+        "Create a new, paused agent from an exported graph. Every hash and seal is checked.",
+    ),
+    "costs": Entry(
+        AGENTS,
+        "costs",
+        "costs",
+        "Show what model and search calls cost, and what is left of today's budget.",
+    ),
+    "budget": Entry(
+        AGENTS,
+        "costs",
+        "budget",
+        "Show or set what an agent, or the whole installation, may spend in a day (UTC).",
+    ),
+    "agent": Entry(
+        AGENTS,
+        "agents",
+        "agent_commands",
+        "Create agents, show, change, pause, resume and delete them.",
+    ),
+    "memory": Entry(
+        AGENTS, "chat", "memory_commands", "What an agent remembers: your wishes and facts."
+    ),
+    "source": Entry(
+        AGENTS,
+        "sources",
+        "source_commands",
+        "The pages an agent has read: list, show, retract and restore them.",
+    ),
+    "node": Entry(
+        AGENTS, "graph", "node_commands", "Duplicate nodes: find, merge and unmerge them."
+    ),
+    "inbox": Entry(
+        AGENTS,
+        "notifications",
+        "inbox_commands",
+        "Show unread advice and notices; or read and mark single items.",
+    ),
+    "destination": Entry(
+        AGENTS,
+        "notifications",
+        "destination_commands",
+        "Webhooks and mail addresses that receive advice, besides the inbox.",
+    ),
+    "login": Entry(
+        ACCESS,
+        "accounts",
+        "login",
+        "Save an installation and your token for it, for later commands.",
+    ),
+    "logout": Entry(
+        ACCESS,
+        "accounts",
+        "logout",
+        "Remove a saved installation. Its token stays valid until `vigil token revoke`.",
+    ),
+    "whoami": Entry(
+        ACCESS, "accounts", "whoami", "Show the installation, your user and what your token allows."
+    ),
+    "sign-in-link": Entry(
+        ACCESS,
+        "accounts",
+        "sign_in_link",
+        "Print a link that signs a browser in, once, within 15 minutes.",
+    ),
+    "token": Entry(
+        ACCESS,
+        "accounts",
+        "token_commands",
+        "API tokens for programs: create, list and revoke them.",
+    ),
+    "user": Entry(ACCESS, "accounts", "user_commands", "Users of the installation, for operators."),
+}
 
 
 def main() -> None:
-    """Entry of `vigil`: what goes wrong on purpose is told in a line, and no traceback."""
+    """Entry point of `vigil`: prints an expected error in one line, without a traceback."""
     from shared.errors import VigilError
 
     try:
         build_app()(prog_name="vigil")
     except VigilError as error:
-        _say(error)
+        _print_error(error)
         raise SystemExit(getattr(error, "exit_code", 1)) from None
     except UnicodeEncodeError as error:
-        # An argument of other bytes than UTF-8: Python passes each such byte on as half a character.
+        # Python passes each byte of an argument that is not UTF-8 as a lone surrogate, which cannot be encoded.
         text = error.object[error.start : error.end]
-        _say(f"{text.encode('utf-8', 'backslashreplace').decode()}: an argument is not valid UTF-8")
+        _print_error(
+            f"{text.encode('utf-8', 'backslashreplace').decode()}: an argument is not valid UTF-8"
+        )
         raise SystemExit(BAD_INPUT) from None
     except BrokenPipeError:
-        # Whoever read us (`| head`) has seen enough.
+        # The reader of our output, such as `head`, has closed it.
         sys.stdout = None
         raise SystemExit(0) from None
 
 
+class LazyCommands(TyperGroup):
+    """Lists commands by their summaries, and imports a command when it is invoked."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = {
+            name: TyperCommand(
+                name, help=entry.summary, rich_help_panel=entry.panel, rich_markup_mode="markdown"
+            )
+            for name, entry in COMMANDS.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else self.load_command(name), rest
+
+    def load_command(self, name: str) -> Any:
+        """The command or group itself, in place of the entry that --help lists."""
+        entry = COMMANDS[name]
+        target = getattr(import_module(f"cli.commands.{entry.module}"), entry.name)
+        if isinstance(target, CommandGroup):
+            return typer.main.get_command(target)
+        group = command_group(name, entry.summary)
+        group.command(name)(target)
+        return typer.main.get_command(group)
+
+
 def build_app() -> typer.Typer:
-    app = _group("vigil", HELP)
+    """The command `vigil`."""
+    app = command_group("vigil", HELP, cls=LazyCommands)
     app.callback()(_options)
-    for of_installation in (up, demo, try_model, doctor, migrate, keys):
-        app.command(rich_help_panel=INSTALLATION)(of_installation)
-    agents = _group("agent", "Make agents, look at them, change, pause, resume and delete them.")
-    agents.command("list")(agent.list_all)
-    for order in (agent.create, agent.show, agent.edit, agent.pause, agent.resume, agent.delete):
-        agents.command()(order)
-    for of_configuration in (configuring.configure, configuring.prompts, configuring.types):
-        agents.command()(of_configuration)
-    app.add_typer(agents, name="agent", rich_help_panel=AGENTS)
-    for of_agents in (run, chat, tail, top, graph, iterations, iteration, analyses, advice):
-        app.command(rich_help_panel=AGENTS)(of_agents)
-    for of_knowledge in (investigations, verify, export):
-        app.command(rich_help_panel=AGENTS)(of_knowledge)
-    app.command("import", rich_help_panel=AGENTS)(import_)
-    for of_spending in (costs, budget):
-        app.command(rich_help_panel=AGENTS)(of_spending)
-    memories = _group("memory", "What an agent remembers of what you told it.")
-    memories.command("list")(memory.list_all)
-    for of_memories in (memory.add, memory.forget):
-        memories.command()(of_memories)
-    app.add_typer(memories, name="memory", rich_help_panel=AGENTS)
-    sources = _group("source", "The pages that an agent has read, and those that are not believed.")
-    sources.command("list")(source.list_all)
-    for of_sources in (source.show, source.retract, source.restore, source.retractions):
-        sources.command()(of_sources)
-    app.add_typer(sources, name="source", rich_help_panel=AGENTS)
-    nodes = _group("node", "Nodes that are one thing: find them, make them one, undo it.")
-    for of_nodes in (node.doubles, node.merge, node.merges, node.unmerge):
-        nodes.command()(of_nodes)
-    app.add_typer(nodes, name="node", rich_help_panel=AGENTS)
-    # Without a subcommand it lists.
-    items = _Commands(add_completion=False, rich_markup_mode="markdown")
-    items.callback(invoke_without_command=True)(with_credentials(inbox))
-    for of_items in (read, mark):
-        items.command()(of_items)
-    app.add_typer(items, name="inbox", rich_help_panel=AGENTS)
-    app.add_typer(_destinations(), name="destination", rich_help_panel=AGENTS)
-    letters = _group("dead-letters", "What could not be handled: look at it, retry or discard it.")
-    letters.command("list")(dead_letters.list_all)
-    for of_letters in (dead_letters.show, dead_letters.retry, dead_letters.discard):
-        letters.command()(of_letters)
-    app.add_typer(letters, name="dead-letters", rich_help_panel=INSTALLATION)
-    for to_come_in in (access.login, access.logout, access.whoami, access.sign_in_link):
-        app.command(rich_help_panel=ACCESS)(to_come_in)
-    tokens = _group("token", "Tokens, by which programs come in: make, list and revoke them.")
-    tokens.command("list")(token.list_all)
-    for of_tokens in (token.create, token.revoke):
-        tokens.command()(of_tokens)
-    app.add_typer(tokens, name="token", rich_help_panel=ACCESS)
-    users = _group("user", "Users of the installation, for operators.")
-    users.command("list")(user.list_all)
-    for of_users in (user.add, user.disable, user.enable, user.remove):
-        users.command()(of_users)
-    app.add_typer(users, name="user", rich_help_panel=ACCESS)
     return app
 
 
-def _destinations() -> typer.Typer:
-    told = "Have advice sent to webhooks and mail addresses, besides the inbox."
-    group = _group("destination", told)
-    group.command("list")(destination.list_all)
-    group.command("test")(destination.try_out)
-    group.command("rotate-secret")(destination.rotate_secret)
-    for order in (
-        destination.add,
-        destination.show,
-        destination.pause,
-        destination.resume,
-        destination.retry,
-        destination.remove,
-    ):
-        group.command()(order)
-    return group
-
-
-class _Commands(typer.Typer):
-    """Whose commands take what it takes to come in at an api, where they speak to one."""
-
-    def command(self, *named: Any, **options: Any) -> Callable[[Any], Any]:
-        register = super().command(*named, **options)
-        return lambda command: register(with_credentials(command))
-
-
-def _group(name: str, told: str) -> typer.Typer:
-    return _Commands(
-        name=name,
-        help=told,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        add_completion=False,
-        rich_markup_mode="markdown",
-    )
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         from shared.version import vigil_version
 
         typer.echo(f"vigil {vigil_version()}")
@@ -176,8 +286,8 @@ def _options(
         bool,
         typer.Option(
             "--version",
-            help="Print the version and end.",
-            callback=_version,
+            help="Print the version and exit.",
+            callback=_print_version,
             is_eager=True,
         ),
     ] = False,
@@ -185,7 +295,7 @@ def _options(
     pass
 
 
-def _say(error: Any) -> None:
+def _print_error(error: Any) -> None:
     from rich.markup import escape
 
     from cli.render.console import err

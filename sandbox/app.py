@@ -10,14 +10,12 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from sandbox.corpus import CorpusError
-from sandbox.http.about import SandboxHeader, about_routes
-from sandbox.http.access import KeyRequired
-from sandbox.http.control import control_routes
+from sandbox.http.about import KeyRequired, SandboxHeader, about_routes
+from sandbox.http.controls import Controls, control_routes
+from sandbox.http.corpus_loader import CorpusLoader
 from sandbox.http.embeddings import embedding_routes
-from sandbox.http.endpoint import Levers
 from sandbox.http.openai import openai_routes
 from sandbox.http.responses import responses_routes
-from sandbox.http.shelf import CorpusShelf
 from sandbox.http.tavily import tavily_routes
 from sandbox.search import open_index
 from sandbox.settings import SandboxSettings
@@ -28,24 +26,28 @@ SHUTDOWN_SECONDS = 2
 def build_app(
     settings: SandboxSettings, on_failure: Callable[[CorpusError], None] = lambda _: None
 ) -> Starlette:
-    """The application; it listens at once and loads its corpus behind. `on_failure` hears why that could not be done."""
-    levers = Levers()
+    """The application. It accepts requests at once and loads the corpus in the background.
+
+    `on_failure` is called with the error if the corpus cannot be loaded.
+
+    """
+    controls = Controls()
     load = partial(open_index, settings.corpus, settings.cache_directory)
-    shelf = CorpusShelf(load, on_failure)
+    corpus = CorpusLoader(load, on_failure)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        shelf.start()
+        corpus.start()
         yield
-        await shelf.stop()
+        await corpus.stop()
 
     routes = [
-        *about_routes(settings, shelf),
-        *openai_routes(shelf, levers, settings.latency_seconds, settings.pace_seconds),
-        *embedding_routes(levers, settings.latency_seconds),
-        *responses_routes(shelf, levers, settings.latency_seconds),
-        *tavily_routes(shelf, levers, settings.latency_seconds),
-        *(control_routes(levers) if settings.control else []),
+        *about_routes(settings, corpus),
+        *openai_routes(corpus, controls, settings.latency_seconds, settings.pace_seconds),
+        *embedding_routes(controls, settings.latency_seconds),
+        *responses_routes(corpus, controls, settings.latency_seconds),
+        *tavily_routes(corpus, controls, settings.latency_seconds),
+        *(control_routes(controls) if settings.control else []),
     ]
     layers = [Middleware(SandboxHeader)]
     if settings.key is not None:
@@ -54,8 +56,8 @@ def build_app(
 
 
 def serve(settings: SandboxSettings) -> None:
-    """Serve until told to stop (SIGINT, SIGTERM). Raises CorpusError where the corpus cannot be loaded."""
-    # A client that hangs up must not end the process, whatever action the parent has set for the signal.
+    """Serve until SIGINT or SIGTERM. Raises CorpusError if the corpus cannot be loaded."""
+    # A client that disconnects must not end the process, whatever signal action the parent has set.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     failures: list[CorpusError] = []
 

@@ -1,6 +1,6 @@
-"""What the state implies, as events: the same ones whenever, and by whomever, they are asked for.
+"""Derives events from the stored state. The same state always gives the same events.
 
-Actors publish from here after a commit, again after a redelivery, and the reconciler when the bus has lost a message.
+Services publish them after a commit and again after a redelivery. The reconciler publishes them if the bus lost a message.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import conversations
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Call, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events import models as events
@@ -18,125 +18,127 @@ from shared.events.envelope import Event
 from shared.workflow import steps as step_store
 from shared.workflow.iterations import IterationRow, StepRow
 
-_COST: Final = Direct(
+_COST: Final = CompiledStatement(
     select(func.sum(Call.cost_usd)).where(Call.iteration_id == bindparam("of_iteration"))
 )
 
 
-async def requested(session: AsyncSession, step: Step) -> Event:
-    """The event that asks a worker for `step`, whatever its kind."""
+async def step_requested_event(session: AsyncSession, step: Step) -> Event:
+    """Returns the event that requests `step`, of any kind, from a worker."""
     if step.iteration_id is None:
-        return order(step)
-    return request(await step_store.iteration_of(session, step), step)
+        return agent_task_event(step)
+    return iteration_step_event(await step_store.load_iteration(session, step), step)
 
 
-def order(step: Step) -> Event:
-    """The event that asks a worker for `step`, which is no iteration's."""
-    about = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.first_requested_at}
+def agent_task_event(step: Step) -> Event:
+    """Returns the event that requests `step`, an agent task, from a worker."""
+    fields = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.first_requested_at}
     match StepKind(step.kind):
         case StepKind.CONFIGURE:
-            return events.ConfigurationRequested.of(**about)
+            return events.ConfigurationRequested.of(**fields)
         case StepKind.CONVERSE:
-            return events.AnswerRequested.of(**about)
+            return events.AnswerRequested.of(**fields)
         case kind:
-            raise AssertionError(f"a step of kind {kind} is an iteration's")
+            raise AssertionError(f"a step of kind {kind} belongs to an iteration")
 
 
-def request(iteration: Iteration | IterationRow, step: Step | StepRow) -> Event:
-    """The event that asks a worker for `step` of `iteration`."""
-    about = _about(step)
-    # Not the stage's time, which moves on while the step may still be asked for again. Rows of older data have no other.
-    asked_at = step.first_requested_at or iteration.stage_changed_at
+def iteration_step_event(iteration: Iteration | IterationRow, step: Step | StepRow) -> Event:
+    """Returns the event that requests `step` of `iteration` from a worker."""
+    fields = _step_fields(step)
+    # Not the stage's time, which changes while the step may still be requested again. Older rows have no other time.
+    requested_at = step.first_requested_at or iteration.stage_changed_at
     match StepKind(step.kind):
         case StepKind.OBSERVE:
             return events.IterationStarted.of(
-                **about,
+                **fields,
                 occurred_at=iteration.started_at,
                 number=iteration.number,
                 why=iteration.why,
             )
         case StepKind.QUERY:
             return events.QueryRequested.of(
-                **about, occurred_at=asked_at, query=events.Query(**step.input)
+                **fields, occurred_at=requested_at, query=events.Query(**step.input)
             )
         case StepKind.INSIGHT:
             return events.InsightRequested.of(
-                **about, occurred_at=asked_at, insight=events.Insight(**step.input)
+                **fields, occurred_at=requested_at, insight=events.Insight(**step.input)
             )
         case StepKind.ADVISE:
             return events.AnalysisProduced.of(
-                **about, occurred_at=asked_at, analysis_ids=step.input["analysis_ids"]
+                **fields, occurred_at=requested_at, analysis_ids=step.input["analysis_ids"]
             )
         case kind:
-            raise AssertionError(f"a step of kind {kind} is no iteration's")
+            raise AssertionError(f"a step of kind {kind} is an agent task")
 
 
-async def ended(session: AsyncSession, step: Step) -> Sequence[Event]:
-    """The events that follow from `step` having ended."""
+async def events_after_step(session: AsyncSession, step: Step) -> Sequence[Event]:
+    """Returns the events that follow from the end of `step`."""
     if step.iteration_id is None:
-        return [_order_ended(step), *await _next_order(session, step)]
-    about = _about(step) | {"occurred_at": step.ended_at}
+        return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
+    fields = _step_fields(step) | {"occurred_at": step.ended_at}
     failed = step.status == StepStatus.FAILED
     result = step.result or {}
     match StepKind(step.kind):
         case StepKind.OBSERVE:
             if failed:
-                return [events.PlanFailed.of(**about, error=step.error)]
-            return await _planned(session, step, about)
+                return [events.PlanFailed.of(**fields, error=step.error)]
+            return await _events_after_plan(session, step, fields)
         case StepKind.QUERY:
             if failed:
-                return [events.QueryFailed.of(**about, error=step.error)]
-            return [events.QueryCompleted.of(**about, nodes=result["nodes"], edges=result["edges"])]
+                return [events.QueryFailed.of(**fields, error=step.error)]
+            return [
+                events.QueryCompleted.of(**fields, nodes=result["nodes"], edges=result["edges"])
+            ]
         case StepKind.INSIGHT:
             if failed:
-                return [events.InsightFailed.of(**about, error=step.error)]
+                return [events.InsightFailed.of(**fields, error=step.error)]
             return [
                 events.InsightCompleted.of(
-                    **about, analyses=len(result["analyses"]), missing=result["missing"]
+                    **fields, analyses=len(result["analyses"]), missing=result["missing"]
                 )
             ]
         case StepKind.ADVISE:
             if failed:
-                return [events.AdviceFailed.of(**about, error=step.error)]
-            return _advised(result["advice"], about)
+                return [events.AdviceFailed.of(**fields, error=step.error)]
+            return _events_after_advice(result["advice"], fields)
         case kind:
-            raise AssertionError(f"a step of kind {kind} is no iteration's")
+            raise AssertionError(f"a step of kind {kind} is an agent task")
 
 
-def _order_ended(step: Step) -> Event:
-    about = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.ended_at}
+def _events_after_agent_task(step: Step) -> Event:
+    fields = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.ended_at}
     failed = step.status == StepStatus.FAILED
     match StepKind(step.kind):
         case StepKind.CONFIGURE if failed:
-            return events.ConfigurationFailed.of(**about, error=step.error)
+            return events.ConfigurationFailed.of(**fields, error=step.error)
         case StepKind.CONFIGURE:
-            return events.ConfigurationCompleted.of(**about)
+            return events.ConfigurationCompleted.of(**fields)
         case StepKind.CONVERSE if failed:
-            return events.AnswerFailed.of(**about, error=step.error)
+            return events.AnswerFailed.of(**fields, error=step.error)
         case StepKind.CONVERSE:
-            return events.AnswerCompleted.of(**about)
+            return events.AnswerCompleted.of(**fields)
         case kind:
-            raise AssertionError(f"a step of kind {kind} is an iteration's")
+            raise AssertionError(f"a step of kind {kind} belongs to an iteration")
 
 
-async def _next_order(session: AsyncSession, step: Step) -> Sequence[Event]:
-    """Answers of one conversation are made one after another: the end of one asks for the next."""
+async def _next_answer_request(session: AsyncSession, step: Step) -> Sequence[Event]:
+    """The answers of a conversation are generated one at a time. The end of one requests the next."""
     if step.kind != StepKind.CONVERSE:
         return []
-    following = await conversations.asked_next(session, step)
-    return [] if following is None else [order(following)]
+    next_step = await conversations.find_requested_answer(session, step)
+    return [] if next_step is None else [agent_task_event(next_step)]
 
 
-async def iteration_ended(
+async def iteration_ended_event(
     session: AsyncSession,
     iteration: Iteration | IterationRow,
     done: Sequence[Step | StepRow] | None = None,
 ) -> Event:
-    """The event of `iteration`'s end, with its counts and what its calls cost as far as that is known.
+    """Returns the event of `iteration`'s end, with its counts and the known cost of its calls.
 
-    `done` are its steps; without them they are read.
+    `done` are its steps. If it is None, they are loaded.
     """
-    about: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "agent_id": iteration.agent_id,
         "iteration_id": iteration.id,
         "occurred_at": iteration.ended_at,
@@ -145,11 +147,11 @@ async def iteration_ended(
         "cost_usd": await _COST.value(session, {"of_iteration": iteration.id}),
     }
     if iteration.status == IterationStatus.FAILED:
-        return events.IterationFailed.of(**about)
+        return events.IterationFailed.of(**fields)
     if done is None:
-        done = await step_store.of_iteration(session, iteration.id)
+        done = await step_store.list_steps(session, iteration.id)
     return events.IterationCompleted.of(
-        **about,
+        **fields,
         queries=sum(step.kind == StepKind.QUERY for step in done),
         insights=sum(step.kind == StepKind.INSIGHT for step in done),
         analyses=sum(len((step.result or {}).get("analyses", [])) for step in done),
@@ -157,25 +159,27 @@ async def iteration_ended(
     )
 
 
-async def _planned(session: AsyncSession, observe: Step, about: dict[str, Any]) -> Sequence[Event]:
-    iteration, plan = await step_store.planned(session, observe)
+async def _events_after_plan(
+    session: AsyncSession, observe: Step, fields: dict[str, Any]
+) -> Sequence[Event]:
+    iteration, plan = await step_store.load_plan(session, observe)
     queries = [step for step in plan if step.kind == StepKind.QUERY]
     insights = sum(step.kind == StepKind.INSIGHT for step in plan)
-    produced = events.PlanProduced.of(**about, queries=len(queries), insights=insights)
-    return [produced, *(request(iteration, query) for query in queries)]
+    produced = events.PlanProduced.of(**fields, queries=len(queries), insights=insights)
+    return [produced, *(iteration_step_event(iteration, query) for query in queries)]
 
 
-def _advised(advice: list[dict[str, Any]], about: dict[str, Any]) -> Sequence[Event]:
+def _events_after_advice(advice: list[dict[str, Any]], fields: dict[str, Any]) -> Sequence[Event]:
     return [
         *(
-            events.AdviceProduced.of(**about, advice_id=given["id"], action=given["action"])
-            for given in advice
+            events.AdviceProduced.of(**fields, advice_id=item["id"], action=item["action"])
+            for item in advice
         ),
-        events.AdviceCompleted.of(**about, advice=len(advice)),
+        events.AdviceCompleted.of(**fields, advice=len(advice)),
     ]
 
 
-def _about(step: Step | StepRow) -> dict[str, Any]:
+def _step_fields(step: Step | StepRow) -> dict[str, Any]:
     return {
         "agent_id": step.agent_id,
         "iteration_id": step.iteration_id,

@@ -1,4 +1,4 @@
-"""The fixed words of the state, as they stand in the tables."""
+"""Enumerations, with the values that the tables store."""
 
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ class IterationStatus(StrEnum):
 
 
 class Stage(StrEnum):
-    """Where an iteration stands; each stage waits for the steps of one kind."""
+    """The progress of an iteration. Each stage waits for the steps of one kind."""
 
     OBSERVING = "observing"
     RESEARCHING = "researching"
@@ -25,16 +25,16 @@ class StepKind(StrEnum):
     INSIGHT = "insight"
     ADVISE = "advise"
     CONFIGURE = "configure"
-    """Of no iteration, as all that follow: makes the agent from its mission."""
+    """Agent task (a step without an iteration): configures the agent from its mission."""
     CONVERSE = "converse"
-    """Answers one message of the conversation."""
+    """Agent task: answers one message of the conversation."""
 
 
 class StepStatus(StrEnum):
     PLANNED = "planned"
-    """Known from the plan, not yet asked for."""
+    """Part of the plan, not requested yet."""
     PENDING = "pending"
-    """Asked for; waits for a worker."""
+    """Requested; waits for a worker."""
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -50,16 +50,18 @@ class Phase(StrEnum):
     CONFIGURATION = "configuration"
 
 
-PROMPTED: tuple[Phase, ...] = tuple(phase for phase in Phase if phase is not Phase.CONFIGURATION)
-"""The phases for which an agent has a system prompt of its own."""
+PROMPTED_PHASES: tuple[Phase, ...] = tuple(
+    phase for phase in Phase if phase is not Phase.CONFIGURATION
+)
+"""The phases for which each agent has its own system prompt."""
 
 
 class AgentStatus(StrEnum):
     CONFIGURING = "configuring"
-    """Has no prompts yet; runs when it has."""
+    """Has no prompts yet. Runs as soon as it has."""
     READY = "ready"
     FAILED = "failed"
-    """Could not be configured; its fault says why."""
+    """Could not be configured. Its `fault` says why."""
 
 
 class PromptMaker(StrEnum):
@@ -74,13 +76,13 @@ class DestinationKind(StrEnum):
 
 class DeliveryStatus(StrEnum):
     PENDING = "pending"
-    """To be sent, being sent, or resting after a failed attempt."""
+    """Not sent yet, being sent, or waiting after a failed attempt."""
     DELIVERED = "delivered"
     FAILED = "failed"
 
 
 class Role(StrEnum):
-    """Who speaks in a conversation."""
+    """The author of a message in a conversation."""
 
     USER = "user"
     AGENT = "agent"
@@ -90,7 +92,7 @@ class MemoryKind(StrEnum):
     WISH = "wish"
     """What the owner wants the agent to do or to watch."""
     FACT = "fact"
-    """What the owner says is so."""
+    """What the owner states as true."""
 
 
 class CallKind(StrEnum):
@@ -99,25 +101,25 @@ class CallKind(StrEnum):
 
 
 class AccessScope(StrEnum):
-    """What a credential may be used for."""
+    """What a credential permits."""
 
     READ = "read"
     WRITE = "write"
     OPERATOR = "operator"
-    """To look after the installation. Only an operator's credentials can have it."""
+    """Operating the installation. Only an operator's credentials can have it."""
 
 
 class CredentialKind(StrEnum):
     TOKEN = "token"
-    """Of a program."""
+    """An API token, for programs."""
     SESSION = "session"
-    """Of a browser."""
+    """A session of a browser."""
 
 
 class InboxKind(StrEnum):
     ADVICE = "advice"
     NOTICE = "notice"
-    """Something about the agent itself that its owner may want to mend."""
+    """A message about the agent itself, which its owner may want to act on."""
 
 
 ANALYSIS_TYPE = "AgentAnalysis"

@@ -1,4 +1,4 @@
-"""The two ways work can go wrong, as types; `shared.runtime` alone decides what follows from them."""
+"""Error types: transient and permanent. `shared.runtime` decides what to do about them."""
 
 from typing import TypeVar
 
@@ -6,22 +6,22 @@ E = TypeVar("E", bound="VigilError")
 
 
 class VigilError(Exception):
-    """Base of every error that Vigil raises on purpose."""
+    """Base class of all errors that Vigil raises deliberately."""
 
     unbilled = False
-    """True where the other side certainly charges nothing for what failed: it refused it, or was never reached."""
+    """True if the provider certainly charges nothing: it refused the request, or was never reached."""
 
 
 class TransientError(VigilError):
-    """May succeed when tried again: a timeout, a rate limit, a server that is away.
+    """A failure that a retry may fix: a timeout, a rate limit, an unavailable server.
 
-    `retry_in_seconds` is the least wait the other side asked for (Retry-After); None leaves it to the runtime.
-    `counts` is False where the failure says nothing about the work itself (a lease held elsewhere, a provider that is
-    away or limits requests), so that it uses up none of the step's attempts. See also `RetrySoonError`.
+    `retry_in_seconds` is the minimum wait that the server asked for (Retry-After); None leaves it to the runtime.
+    `counts` is False if the failure says nothing about the work itself (another worker holds the lease, the provider is
+    unavailable or limits requests). Then it uses none of the step's attempts. See also `RetrySoonError`.
     """
 
     is_final = False
-    """True where only somebody else may try again: whoever sees it must write nothing more."""
+    """True if this worker must stop and write nothing more. Another worker may retry."""
 
     def __init__(
         self, message: str, *, retry_in_seconds: float | None = None, counts: bool = True
@@ -32,10 +32,10 @@ class TransientError(VigilError):
 
 
 class RetrySoonError(TransientError):
-    """Vigil itself is in the way for a moment: PostgreSQL is away, or another worker has changed the same row.
+    """A short problem within Vigil: PostgreSQL is unavailable, or another worker changed the same row.
 
-    It uses up no attempt, and the step is tried again within seconds. Any other TransientError that does not count says
-    that a provider is away or limits requests, which can take hours: the step waits, with growing pauses.
+    It uses no attempt, and the step is retried within seconds. Any other TransientError with `counts=False` means that a
+    provider is unavailable or limits requests, which can take hours. Then the step is retried with increasing delays.
     """
 
     def __init__(self, message: str, *, retry_in_seconds: float | None = None) -> None:
@@ -43,9 +43,9 @@ class RetrySoonError(TransientError):
 
 
 class PermanentError(VigilError):
-    """Will fail however often it is tried: a wrong key, an unknown model, a request the server refuses.
+    """A failure that no retry can fix: a wrong key, an unknown model, a request that the server refuses.
 
-    `code` is a short stable word for programs; the message tells people what is wrong and what to do.
+    `code` is a short stable identifier for programs. The message tells the user what is wrong and what to do.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -54,6 +54,6 @@ class PermanentError(VigilError):
 
 
 def unbilled(error: E) -> E:
-    """`error`, known to have cost nothing."""
+    """Marks `error` as not charged by the provider, and returns it."""
     error.unbilled = True
     return error

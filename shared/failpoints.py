@@ -1,8 +1,8 @@
-"""Named instants at which a test may end or freeze a process; without $VIGIL_CRASH_DIR they do nothing.
+"""Failpoints: named points at which a test can kill or freeze a process. Without $VIGIL_CRASH_DIR they do nothing.
 
-A point is armed by a file of its name in that directory, which holds the signal that the process then sends itself
-(`SIGKILL`, `SIGSTOP`). Files named `POINT.skip…` let that many processes pass first. Files and not memory, so that who
-is started again after the crash does not crash again, and so that one of several replicas does it.
+A test arms a failpoint with a file of its name in that directory. The file contains the signal that the process sends
+to itself (`SIGKILL`, `SIGSTOP`). Each file named `POINT.skip…` lets one process pass first. The state is in files, not in
+memory, so that the restarted process does not crash again, and so that only one of several replicas crashes.
 """
 
 import os
@@ -15,55 +15,55 @@ from typing import Final
 DIRECTORY: Final = "VIGIL_CRASH_DIR"
 
 
-class CrashPoint(StrEnum):
-    """What has just been done, in the order in which a message's handler comes by."""
+class Failpoint(StrEnum):
+    """What the process has just done, in the order in which a message handler passes the points."""
 
     MESSAGE_RECEIVED = "message_received"
     LEASE_TAKEN = "lease_taken"
     CALL_UNSENT = "call_unsent"
-    """The call stands in the ledger and has not been sent."""
+    """The call is in the ledger and has not been sent."""
     CALL_ACCEPTED = "call_accepted"
-    """The other side has begun and told its reference, which is not committed. Only where calls have references."""
+    """The provider has started and returned its reference, which is not committed. Only for calls with references."""
     CALL_REFERRED = "call_referred"
-    """That reference is committed; from here on nothing is lost."""
+    """The reference is committed. From here on a crash loses nothing."""
     CALL_ANSWERED = "call_answered"
-    """Answered and not recorded: without a reference, the window in which a paid answer can be lost."""
+    """Answered and not recorded. For a call without a reference, a crash here loses a paid answer."""
     CALL_RECORDED = "call_recorded"
     TOOL_APPLIED = "tool_applied"
-    """Inside the transaction of a tool's effect and result."""
+    """Inside the transaction that writes a tool's effect and result."""
     DELIVERY_ANSWERED = "delivery_answered"
-    """The receiver has taken it, and that is not recorded: the window in which it is sent once more."""
+    """The receiver accepted the delivery, and this is not recorded. After a crash here it is sent again."""
     DELIVERY_RECORDED = "delivery_recorded"
     STATE_WRITTEN = "state_written"
-    """Inside the transaction that ends a step, joins, or starts an iteration."""
+    """Inside the transaction that ends a step, applies a join transition or starts an iteration."""
     STATE_COMMITTED = "state_committed"
-    """Committed, and nothing of it published."""
+    """Committed, and no event published."""
     EVENTS_PUBLISHED = "events_published"
-    """Published, and the message not acked."""
+    """Events published, and the message not acknowledged."""
     DRAINING = "draining"
 
 
-def reach(point: CrashPoint, environment: Mapping[str, str] = os.environ) -> None:
-    """Says that the process is at `point`."""
+def failpoint(point: Failpoint, environment: Mapping[str, str] = os.environ) -> None:
+    """Sends this process the signal that `point` is armed with, if it is armed."""
     directory = environment.get(DIRECTORY)
     if directory is not None:
-        _strike(Path(directory), point)
+        _send_signal_if_armed(Path(directory), point)
 
 
-def _strike(directory: Path, point: CrashPoint) -> None:
+def _send_signal_if_armed(directory: Path, point: Failpoint) -> None:
     for skip in directory.glob(f"{point}.skip*"):
-        if _taken(skip) is not None:
+        if _consume_file(skip) is not None:
             return
-    armed = _taken(directory / point)
-    if armed is not None:
-        os.kill(os.getpid(), signal.Signals[armed])
+    signal_name = _consume_file(directory / point)
+    if signal_name is not None:
+        os.kill(os.getpid(), signal.Signals[signal_name])
 
 
-def _taken(file: Path) -> str | None:
-    """What `file` says, to the one process that removes it; None where there is none, or another was quicker."""
+def _consume_file(file: Path) -> str | None:
+    """Removes `file` and returns its content; None if it does not exist or another process removed it first."""
     try:
-        said = file.read_text().strip()
+        content = file.read_text().strip()
         file.unlink()
     except FileNotFoundError:
         return None
-    return said
+    return content

@@ -1,4 +1,4 @@
-"""The HTTP header Retry-After (RFC 9110, section 10.2.3), read from servers that are not trusted."""
+"""Parses the HTTP header Retry-After (RFC 9110, section 10.2.3) of untrusted servers."""
 
 import math
 from datetime import UTC, datetime
@@ -8,9 +8,9 @@ from email.utils import parsedate_to_datetime
 def retry_after_seconds(
     header: str | None, *, at_most: float, now: datetime | None = None
 ) -> float | None:
-    """The wait from `now` on that a server asks for, between 0 and `at_most` seconds.
+    """Returns the wait that a server asks for, counted from `now`, limited to 0 to `at_most` seconds.
 
-    `header` is a number of seconds or a date, as the server wrote it. Returns None if it is absent or neither.
+    `header` is a number of seconds or a date. Returns None if it is absent or invalid.
     """
     if header is None:
         return None
@@ -40,5 +40,5 @@ def _seconds_until(header: str, now: datetime) -> float | None:
         TypeError,
         IndexError,
         OverflowError,
-    ):  # OverflowError: a time zone or a year beyond any calendar
+    ):  # OverflowError: a time zone or a year out of range
         return None

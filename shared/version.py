@@ -1,4 +1,4 @@
-"""Which Vigil this is."""
+"""The version of the installed package."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,4 +1,4 @@
-"""What is measured, and how long each takes: in process, one after another, each with other values than the one before."""
+"""Times reads and writes of the graph: in process, one after another, with different values each time."""
 
 import statistics
 import time
@@ -7,27 +7,90 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, pairwise
 from typing import Final
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from bench.graph import writing
-from bench.graph.filling import Filled
+from bench.graph.filling import FilledGraph
 from shared.database.engine import Database
-from shared.graph import context
+from shared.graph import context, edges, nodes
+from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
 from shared.graph.retrieval import query
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
+from shared.tools import Json
 
-WARMING: Final = 10
-"""The first of each, which are not told: connections, caches and statements are made ready."""
+_QUOTE: Final = "Of all that was shipped, a third went through this port."
+_PAGE: Final = {
+    "url": "https://bench.example/page",
+    "title": "A page",
+    "content": " ".join([*("Nothing of note happened on this day." for _ in range(400)), _QUOTE]),
+}
+"""A page as long as a long article, with the quote at its end."""
+_EVIDENCE: Final = (EvidenceInput(_PAGE["url"], _QUOTE),)
 
-Work = Callable[[AsyncSession, int], Awaitable[object]]
+
+async def store_page(session: AsyncSession, scope: GraphScope) -> None:
+    """Store the page that all evidence quotes."""
+    await store_pages(session, scope, {"results": [_PAGE]})
+
+
+async def write_node(
+    session: AsyncSession,
+    scope: GraphScope,
+    validators: Validators,
+    *,
+    type_name: str,
+    name: str,
+    properties: Json,
+) -> UUID:
+    added = await nodes.add_node(
+        session,
+        scope,
+        validators,
+        type_name=type_name,
+        name=name,
+        properties=properties,
+        grounds=_EVIDENCE,
+        likeness=DUPLICATE_THRESHOLD,
+    )
+    return added.id
+
+
+async def write_edge(
+    session: AsyncSession,
+    scope: GraphScope,
+    validators: Validators,
+    *,
+    type_name: str,
+    source_id: UUID,
+    target_id: UUID,
+) -> None:
+    await edges.add_edge(
+        session,
+        scope,
+        validators,
+        type_name=type_name,
+        source_id=source_id,
+        target_id=target_id,
+        properties={"share": "a third"},
+        grounds=_EVIDENCE,
+    )
+
+
+WARM_UP_RUNS: Final = 10
+"""Runs before the measurement, for connections, caches and statements."""
+
+Operation = Callable[[AsyncSession, int], Awaitable[object]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Timing:
     name: str
     goal_seconds: float | None
-    """That the p50 must be below; None where there is none."""
+    """Upper limit of the p50; None if there is no goal."""
     p50_seconds: float
     p95_seconds: float
 
@@ -36,45 +99,45 @@ class Measured:
 class _Measure:
     name: str
     goal_seconds: float | None
-    work: Work
+    work: Operation
 
 
-async def measure(url: str, filled: Filled, times: int) -> list[Measured]:
-    """Each measure `times` times, in a transaction each."""
+async def measure(url: str, filled: FilledGraph, times: int) -> list[Timing]:
+    """Time each operation `times` times, each in its own transaction."""
     database = Database(url, name="bench")
     try:
         async with database.transaction() as session:
-            await writing.read(session, filled.scope)
-        return [await _timed(database, each, times) for each in _measures(filled)]
+            await store_page(session, filled.scope)
+        return [await _time(database, timed, times) for timed in _measures(filled)]
     finally:
         await database.close()
 
 
-async def _timed(database: Database, measure: _Measure, times: int) -> Measured:
+async def _time(database: Database, measure: _Measure, times: int) -> Timing:
     seconds = []
-    for number in range(-WARMING, times):
+    for number in range(-WARM_UP_RUNS, times):
         began = time.perf_counter()
         async with database.transaction() as session:
-            await measure.work(session, number + WARMING)
+            await measure.work(session, number + WARM_UP_RUNS)
         if number >= 0:
             seconds.append(time.perf_counter() - began)
     p95 = statistics.quantiles(seconds, n=20)[-1]
-    return Measured(measure.name, measure.goal_seconds, statistics.median(seconds), p95)
+    return Timing(measure.name, measure.goal_seconds, statistics.median(seconds), p95)
 
 
-def _measures(filled: Filled) -> Iterator[_Measure]:
-    yield _Measure("context", 0.050, lambda session, _: context.build(session, filled.scope))
+def _measures(filled: FilledGraph) -> Iterator[_Measure]:
+    yield _Measure("context", 0.050, lambda session, _: context.build_survey(session, filled.scope))
     yield from _lookups(filled)
     yield from _writes(filled)
 
 
-def _lookups(filled: Filled) -> Iterator[_Measure]:
+def _lookups(filled: FilledGraph) -> Iterator[_Measure]:
     hub, ids = [filled.hub], filled.ids
 
     def by(name: str, goal: float | None, **values: Sequence[object]) -> _Measure:
         async def work(session: AsyncSession, number: int) -> None:
-            given = {key: value[number % len(value)] for key, value in values.items()}
-            await query.query(session, filled.scope, **given)  # type: ignore[arg-type]  # as its own say
+            params = {key: value[number % len(value)] for key, value in values.items()}
+            await query.query_graph(session, filled.scope, **params)  # type: ignore[arg-type]  # values match their parameters
 
         return _Measure(name, goal, work)
 
@@ -84,22 +147,22 @@ def _lookups(filled: Filled) -> Iterator[_Measure]:
     yield by("by a word of names", None, text=[name.split()[0] for name in names])
     yield by("by a rare word of properties", None, text=filled.rare_words)
     yield by("by common words", None, text=["company corporation", "said group", "the bank"])
-    yield by("by a misspelled name", None, text=[_misspelled(name) for name in names])
+    yield by("by a misspelled name", None, text=[_misspell(name) for name in names])
     yield by("by type and time", 0.010, type_name=["Type3", "Type17"], updated_since=[lately])
-    yield by("neighbourhood, depth 1", 0.010, ids=[[each] for each in ids], neighbours=[1])
-    yield by("neighbourhood, depth 2", 0.010, ids=[[each] for each in ids], neighbours=[2])
+    yield by("neighbourhood, depth 1", 0.010, ids=[[node_id] for node_id in ids], neighbours=[1])
+    yield by("neighbourhood, depth 2", 0.010, ids=[[node_id] for node_id in ids], neighbours=[2])
     yield by("neighbourhood of a hub, depth 1", 0.010, ids=[hub], neighbours=[1])
     yield by("neighbourhood of a hub, depth 2", 0.010, ids=[hub], neighbours=[2])
     pairs = list(pairwise(ids))
     yield by("paths between two", None, between=pairs)
 
 
-def _writes(filled: Filled) -> Iterator[_Measure]:
+def _writes(filled: FilledGraph) -> Iterator[_Measure]:
     validators, others = Validators(), cycle(filled.ids)
     run = time.time_ns()
 
     async def add_node(session: AsyncSession, number: int) -> None:
-        await writing.add_node(
+        await write_node(
             session,
             filled.scope,
             validators,
@@ -109,7 +172,7 @@ def _writes(filled: Filled) -> Iterator[_Measure]:
         )
 
     async def add_edge(session: AsyncSession, number: int) -> None:
-        await writing.add_edge(
+        await write_edge(
             session,
             filled.scope,
             validators,
@@ -122,11 +185,11 @@ def _writes(filled: Filled) -> Iterator[_Measure]:
     yield _Measure("add an edge", 0.005, add_edge)
 
 
-def _misspelled(name: str) -> str:
-    """Two letters of each of the first two words the other way round."""
+def _misspell(name: str) -> str:
+    """Swap two letters in each of the first two words."""
     first, second, *rest = name.split()
-    return " ".join([_swapped(first), _swapped(second), *rest])
+    return " ".join([_swap_letters(first), _swap_letters(second), *rest])
 
 
-def _swapped(word: str) -> str:
+def _swap_letters(word: str) -> str:
     return word[:2] + word[3:4] + word[2:3] + word[4:]

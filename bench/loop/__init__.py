@@ -1,1 +1,1 @@
-"""What an iteration costs: the shipped actors on the shipped engines, with a model and a search that answer at once."""
+"""The cost of an iteration: shipped actors and engines, with a model and a search that answer at once."""

@@ -1,7 +1,7 @@
-"""`python -m bench.loop`: what an iteration costs, beside what the same calls and rows cost by hand.
+"""`python -m bench.loop`: the cost of an iteration, compared with the same calls and rows by hand (the floor).
 
-The shipped actors, each in its process, on NATS and PostgreSQL as they are shipped, with a model and a search that answer
-at once; and the floor, in the same run. Exit code 1 where a goal is missed.
+The shipped actors run in a process each, on NATS and PostgreSQL with shipped settings; the model and the search answer at
+once. The floor is measured in the same run. Exit code 1 if a goal is missed.
 """
 
 import argparse
@@ -14,69 +14,73 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.engines import engines, provision
-from bench.loop import goals, report
-from bench.loop.measuring import Place, measure
+from bench.loop import report
+from bench.loop.run import DATABASE, Environment, measure
+from bench.support import provision, running_engines
 from shared.runtime.settings import Settings
-
-DATABASE = "vigil"
 
 
 def main() -> int:
-    asked = _asked()
-    before = _before(asked)
+    arguments = _parse_arguments()
+    previous = _previous_goals(arguments)
     with (
         tempfile.TemporaryDirectory() as home,
-        engines(Path(home), durable=True) as (postgres, nats),
+        running_engines(Path(home), durable=True) as (postgres, nats),
     ):
         settings = Settings(database_url=postgres.url(DATABASE), nats_url=nats.url)
         provision(settings)
-        place = Place(settings, Path(home), DATABASE, postgres, nats)
+        place = Environment(settings, Path(home), DATABASE, postgres, nats)
         figures = asyncio.run(
-            measure(place, iterations=asked.iterations, load_seconds=asked.seconds)
+            measure(place, iterations=arguments.iterations, load_seconds=arguments.seconds)
         )
-    told = report.document(figures, before)
-    print(told)
-    if asked.json is not None:
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        reached = {goal.what: goal.told for goal in goals.goals(figures)}
-        whole = {**_circumstances(asked), "goals": reached, **asdict(figures)}
-        asked.json.write_text(json.dumps(whole, indent=1) + "\n")
-    if asked.document is not None:
-        asked.document.write_text(told)
+    page = report.render_page(figures, previous)
+    print(page)
+    if arguments.json is not None:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        reached = {goal.name: goal.measured for goal in report.evaluate_goals(figures)}
+        result = {**_conditions(arguments), "goals": reached, **asdict(figures)}
+        arguments.json.write_text(json.dumps(result, indent=1) + "\n")
+    if arguments.document is not None:
+        arguments.document.write_text(page)
     for line in figures.complaints[:10]:
         print(line, file=sys.stderr)
-    return int(any(not goal.is_met for goal in goals.goals(figures)))
+    return int(any(not goal.is_met for goal in report.evaluate_goals(figures)))
 
 
-def _before(asked: argparse.Namespace) -> Mapping[str, str]:
-    """What the run before has measured, by its goals; nothing where there was none, or under other circumstances."""
-    if asked.json is None or not asked.json.exists():
+def _previous_goals(arguments: argparse.Namespace) -> Mapping[str, str]:
+    """The results of the previous run by goal; empty if there is none, or under other conditions."""
+    if arguments.json is None or not arguments.json.exists():
         return {}
-    whole = json.loads(asked.json.read_text())
-    own = _circumstances(asked)
-    own["machine"]["measured"] = whole["machine"]["measured"]
-    is_alike = own == {name: whole.get(name) for name in own}
-    return whole.get("goals", {}) if is_alike else {}
+    previous = json.loads(arguments.json.read_text())
+    conditions = _conditions(arguments)
+    conditions["machine"]["measured"] = previous["machine"]["measured"]
+    is_comparable = conditions == {name: previous.get(name) for name in conditions}
+    return previous.get("goals", {}) if is_comparable else {}
 
 
-def _circumstances(asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    settings = {"iterations": asked.iterations, "seconds": asked.seconds}
+def _conditions(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    settings = {"iterations": arguments.iterations, "seconds": arguments.seconds}
     return {"machine": report.machine(), "settings": settings}
 
 
-def _asked() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.loop", description=__doc__)
     parser.add_argument(
-        "--iterations", type=int, default=100, help="one after another (default: 100)"
+        "--iterations",
+        type=int,
+        default=100,
+        help="number of iterations one after another (default: 100)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=20.0, help="of 32 agents at once (default: 20)"
+        "--seconds",
+        type=float,
+        default=20.0,
+        help="duration of the load of 32 agents (default: 20)",
     )
     parser.add_argument(
-        "--json", type=Path, help="where the figures go too; those of the run before stand beside"
+        "--json", type=Path, help="write the figures to this file; its previous ones are compared"
     )
-    parser.add_argument("--document", type=Path, help="where the page goes too")
+    parser.add_argument("--document", type=Path, help="write the page to this file")
     return parser.parse_args()
 
 

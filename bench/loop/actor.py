@@ -1,4 +1,4 @@
-"""`python -m bench.loop.actor NAME DELAY_SECONDS`: a shipped actor whose model and search are the script's."""
+"""`python -m bench.loop.actor NAME DELAY_SECONDS`: a shipped actor with the scripted model and search."""
 
 import importlib
 import sys
@@ -6,26 +6,26 @@ from typing import Final
 
 from shared.runtime.process import run
 
-ASK_THE_MODEL: Final = ("observer", "researcher", "analyzer", "adviser")
+MODEL_CALLERS: Final = ("observer", "researcher", "analyzer", "adviser")
 
 
 def main() -> None:
     name, delay = sys.argv[1], float(sys.argv[2])
     build = importlib.import_module(f"services.{name}.app").build
-    given = _instant(name, delay) if name in ASK_THE_MODEL else {}
-    run(name, lambda settings: build(settings, **given))
+    providers = _providers(name, delay) if name in MODEL_CALLERS else {}
+    run(name, lambda settings: build(settings, **providers))
 
 
-def _instant(name: str, delay_seconds: float) -> dict[str, object]:
-    """Loaded by those alone who ask, as what stands in its place is: memory is measured too."""
-    from bench.loop.instant import InstantProvider
+def _providers(name: str, delay_seconds: float) -> dict[str, object]:
+    """The scripted providers, imported only by actors that use them, because memory is measured."""
+    from bench.loop.scripted_model import InstantProvider
 
-    given: dict[str, object] = {"provider": InstantProvider(delay_seconds)}
+    providers: dict[str, object] = {"provider": InstantProvider(delay_seconds)}
     if name == "researcher":
         from bench.loop.instant_search import InstantSearch
 
-        given["search"] = InstantSearch(delay_seconds)
-    return given
+        providers["search"] = InstantSearch(delay_seconds)
+    return providers
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a run has taken of the engines and the processes: taken before and after, the difference is the run's."""
+"""Counters of the engines and processes: the difference of two snapshots is the usage of a run."""
 
 import os
 import time
@@ -10,15 +10,15 @@ from typing import Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
-from bench.loop.fleet import Fleet, seconds_of_family
+from bench.loop.fleet import Fleet, cpu_seconds
 
 FLUSH_SECONDS: Final = 11.0
-"""After so long PostgreSQL's idle sessions have told their counts."""
+"""After this time PostgreSQL's idle sessions have reported their counts."""
 
 
 @dataclass(frozen=True)
-class Taken:
-    """Of one moment. Times are processor time in seconds."""
+class Snapshot:
+    """Counters at one moment. Times are processor seconds."""
 
     wal_at: str
     transactions: int
@@ -27,8 +27,8 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Used:
-    """Between two moments, of one iteration where it is divided by their number."""
+class Usage:
+    """Usage between two snapshots, or of one iteration after `per`."""
 
     commits: float
     transactions: float
@@ -36,8 +36,8 @@ class Used:
     messages: float
     seconds: Mapping[str, float]
 
-    def per(self, iterations: int) -> "Used":
-        return Used(
+    def per(self, iterations: int) -> "Usage":
+        return Usage(
             self.commits / iterations,
             self.transactions / iterations,
             self.wal_bytes / iterations,
@@ -46,13 +46,13 @@ class Used:
         )
 
     @classmethod
-    def mean(cls, each: "Sequence[Used]") -> "Used":
+    def mean(cls, usages: "Sequence[Usage]") -> "Usage":
         return cls(
-            mean(one.commits for one in each),
-            mean(one.transactions for one in each),
-            mean(one.wal_bytes for one in each),
-            mean(one.messages for one in each),
-            {name: mean(one.seconds[name] for one in each) for name in each[0].seconds},
+            mean(usage.commits for usage in usages),
+            mean(usage.transactions for usage in usages),
+            mean(usage.wal_bytes for usage in usages),
+            mean(usage.messages for usage in usages),
+            {name: mean(usage.seconds[name] for usage in usages) for name in usages[0].seconds},
         )
 
     @property
@@ -61,7 +61,7 @@ class Used:
 
 
 class Meter:
-    """Of one installation."""
+    """Reads the counters of an installation."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Meter:
         nats_pid: int | None,
         fleet: Fleet | None,
     ) -> None:
-        """`dsn` is of a superuser, in another database than `database`, whose counts these are."""
+        """`dsn` is of a superuser, in another database than the measured `database`."""
         self._connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row)
         self._connection.execute("create extension if not exists pg_walinspect")
         self._database = database
@@ -79,26 +79,26 @@ class Meter:
         self._nats_pid = nats_pid
         self._fleet = fleet
 
-    def take(self, messages: int) -> Taken:
-        """`messages` are those of the stream so far."""
+    def snapshot(self, messages: int) -> Snapshot:
+        """Take a snapshot; `messages` is the number of messages in the stream."""
         seconds = {} if self._fleet is None else dict(self._fleet.seconds)
         seconds["driver"] = sum(os.times()[:2])
-        seconds["postgres"] = seconds_of_family(self._postgres_pid)
+        seconds["postgres"] = cpu_seconds(self._postgres_pid)
         if self._nats_pid is not None:
-            seconds["nats"] = seconds_of_family(self._nats_pid)
-        wal_at = self._one("select pg_current_wal_insert_lsn() as it")["it"]
-        return Taken(wal_at, self._transactions(), messages, seconds)
+            seconds["nats"] = cpu_seconds(self._nats_pid)
+        wal_at = self._fetch_one("select pg_current_wal_insert_lsn() as it")["it"]
+        return Snapshot(wal_at, self._transactions(), messages, seconds)
 
-    def between(self, before: Taken, after: Taken) -> Used:
-        """The transactions are those told by now: see `settle`."""
-        commits = self._one(
+    def usage_between(self, before: Snapshot, after: Snapshot) -> Usage:
+        """The usage between two snapshots. Call `wait_for_counts` first, for the count of transactions."""
+        commits = self._fetch_one(
             "select coalesce(sum(count), 0) as it from pg_get_wal_stats(%s, %s, true)"
             " where \"resource_manager/record_type\" like 'Transaction/COMMIT%%'",
             before.wal_at,
             after.wal_at,
         )
-        wal = self._one("select pg_wal_lsn_diff(%s, %s) as it", after.wal_at, before.wal_at)
-        return Used(
+        wal = self._fetch_one("select pg_wal_lsn_diff(%s, %s) as it", after.wal_at, before.wal_at)
+        return Usage(
             float(commits["it"]),
             float(self._transactions() - before.transactions),
             float(wal["it"]),
@@ -106,20 +106,20 @@ class Meter:
             {name: value - before.seconds.get(name, 0.0) for name, value in after.seconds.items()},
         )
 
-    def settle(self) -> None:
-        """Waits until all transactions are counted."""
+    def wait_for_counts(self) -> None:
+        """Wait until all transactions are counted."""
         time.sleep(FLUSH_SECONDS)
 
     def close(self) -> None:
         self._connection.close()
 
     def _transactions(self) -> int:
-        row = self._one(
+        row = self._fetch_one(
             "select xact_commit as it from pg_stat_database where datname = %s", self._database
         )
         return int(row["it"])
 
-    def _one(self, query: str, *given: Any) -> dict[str, Any]:
-        row = self._connection.execute(query.encode(), given).fetchone()
+    def _fetch_one(self, query: str, *params: Any) -> dict[str, Any]:
+        row = self._connection.execute(query.encode(), params).fetchone()
         assert row is not None
         return row

@@ -1,4 +1,4 @@
-"""The processes of an installation, each as it runs in a container of its own."""
+"""The processes of an installation, each as in a container of its own."""
 
 import os
 import subprocess
@@ -16,12 +16,12 @@ from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
 
 READY_SECONDS: Final = 60.0
-END_SECONDS: Final = 30.0
-LOOK_AGAIN_SECONDS: Final = 0.05
+STOP_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.05
 
 
 class Fleet:
-    """All actors; of researchers as many as are wanted."""
+    """All actors, with a number of researchers."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class Fleet:
         self._processes: list[tuple[str, psutil.Popen]] = []
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """From when all are ready. Raises TimeoutError, or RuntimeError where one of them ends."""
+    def running(self) -> Iterator[None]:
+        """Run the processes; the block starts when all are ready. Raises TimeoutError, or RuntimeError if one ends."""
         try:
             ports = [self._start(name) for name in self._names]
             for port in ports:
@@ -58,7 +58,7 @@ class Fleet:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Processor time of each actor so far."""
+        """Processor seconds of each actor so far."""
         used: dict[str, float] = {}
         for name, process in self._processes:
             times = process.cpu_times()
@@ -71,11 +71,11 @@ class Fleet:
 
     @property
     def resident_bytes(self) -> dict[str, int]:
-        """Of each actor; the largest where there are several of a kind."""
-        held: dict[str, int] = {}
+        """Resident memory of each actor; the largest of several replicas."""
+        bytes_by_name: dict[str, int] = {}
         for name, process in self._processes:
-            held[name] = max(held.get(name, 0), process.memory_info().rss)
-        return held
+            bytes_by_name[name] = max(bytes_by_name.get(name, 0), process.memory_info().rss)
+        return bytes_by_name
 
     def _start(self, name: str) -> int:
         port = free_port()
@@ -85,7 +85,7 @@ class Fleet:
                 env=self._environment | {"VIGIL_PORT": str(port)},
                 stdout=log,
                 stderr=log,
-                # A Ctrl-C is for who measures, and not for them: they are ended in order.
+                # Ctrl-C stops the benchmark, which then stops the processes in order.
                 process_group=0,
             )
         self._processes.append((name, process))
@@ -100,7 +100,7 @@ class Fleet:
                     raise RuntimeError(f"{name} has ended: {log[-2000:]}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"an actor is not ready after {READY_SECONDS:g} s: {why}")
-            time.sleep(LOOK_AGAIN_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def _end(self) -> None:
         for _, process in self._processes:
@@ -108,23 +108,23 @@ class Fleet:
                 process.terminate()
         for _, process in self._processes:
             try:
-                process.wait(END_SECONDS)
+                process.wait(STOP_SECONDS)
             except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
                 process.kill()
                 process.wait()
 
 
-def seconds_of_family(pid: int) -> float:
-    """Processor time of a process, and of those that it has started, ended ones among them."""
-    family = psutil.Process(pid)
-    living = [family, *family.children(recursive=True)]
-    times = [each.cpu_times() for each in living]
-    ended = times[0].children_user + times[0].children_system
-    return ended + sum(each.user + each.system for each in times)
+def cpu_seconds(pid: int) -> float:
+    """Processor seconds of a process and its children, including ended ones."""
+    root = psutil.Process(pid)
+    processes = [root, *root.children(recursive=True)]
+    cpu_times = [process_times.cpu_times() for process_times in processes]
+    ended = cpu_times[0].children_user + cpu_times[0].children_system
+    return ended + sum(process_times.user + process_times.system for process_times in cpu_times)
 
 
-def complaints(home: Path, names: Sequence[str] = ACTORS) -> list[str]:
-    """What actors have warned of."""
+def log_warnings(home: Path, names: Sequence[str] = ACTORS) -> list[str]:
+    """Warnings in the actors' logs."""
     return [
         f"{name}: {line}"
         for name in names

@@ -1,7 +1,7 @@
-"""The floor: the reference iteration as one asyncio process would do it by hand, with no bus and no other promise than one.
+"""The floor: the reference iteration by hand in one asyncio process, without a bus and with one guarantee only.
 
-Every answer is journalled with the rows that were made of it, in one statement and commit, before anything is built on
-it: 22 commits. Nobody takes over from it, nothing is checked, no graph is looked at.
+Each answer is stored with its rows in one statement and commit before the next step uses it: 22 commits. There is no
+takeover after a crash, no validation, and no graph query.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from uuid import UUID, uuid4
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
-from bench.loop import script
-from bench.loop.script import Json, Query, Reference
+from bench.loop import scripted_model
+from bench.loop.scripted_model import Json, Query, Reference
 
 CONNECTIONS: Final = 16
 
@@ -59,38 +59,38 @@ class Floor:
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, url: str, delay_seconds: float = 0.0) -> "AsyncIterator[Floor]":
-        """In a schema of its own of that database, made where it is not there."""
+    async def open(cls, url: str, delay_seconds: float = 0.0) -> "AsyncIterator[Floor]":
+        """Connect; creates the schema `floor` in the database if it does not exist."""
         connections: asyncio.Queue[AsyncConnection[Any]] = asyncio.Queue()
         opened = [await AsyncConnection.connect(url, autocommit=True) for _ in range(CONNECTIONS)]
-        for each in opened:
-            connections.put_nowait(each)
-        found = await opened[0].execute("select to_regnamespace('floor')")
-        if (await found.fetchone()) == (None,):
+        for connection in opened:
+            connections.put_nowait(connection)
+        result = await opened[0].execute("select to_regnamespace('floor')")
+        if (await result.fetchone()) == (None,):
             await opened[0].execute(_SCHEMA)
         try:
             yield cls(connections, delay_seconds)
         finally:
-            for each in opened:
-                await each.close()
+            for connection in opened:
+                await connection.close()
 
     async def run(self, agent_id: UUID) -> float:
-        """One iteration; its seconds."""
+        """Run one iteration; returns its seconds."""
         began = time.perf_counter()
         reference = Reference(agent_id, (uuid4(), uuid4()))
         iteration = _Iteration(self, uuid4(), reference)
         await self.commit(_START, (iteration.id, agent_id))
-        await iteration.go()
+        await iteration.run()
         return time.perf_counter() - began
 
-    async def wait_for_an_answer(self) -> None:
+    async def wait_for_answer(self) -> None:
         if self._delay_seconds:
             await asyncio.sleep(self._delay_seconds)
 
-    async def commit(self, statement: bytes, given: Any) -> None:
+    async def commit(self, statement: bytes, params: Any) -> None:
         connection = await self._connections.get()
         try:
-            await connection.execute(statement, given)
+            await connection.execute(statement, params)
         finally:
             self._connections.put_nowait(connection)
 
@@ -101,54 +101,61 @@ class _Iteration:
         self.id = iteration_id
         self._reference = reference
 
-    async def go(self) -> None:
-        plan = script.plan_for(self._reference, self.id.hex[:16])
-        await self._answered("plan", plan)
-        await asyncio.gather(*(self._query(each["objective"]) for each in plan["queries"]))
-        await asyncio.gather(*(self._insight(each["observation"]) for each in plan["insights"]))
-        await self._answered("advice", "That is all there is to it.")
+    async def run(self) -> None:
+        plan = scripted_model.plan_for(self._reference, self.id.hex[:16])
+        await self._record_answer("plan", plan)
+        await asyncio.gather(*(self._query(item["objective"]) for item in plan["queries"]))
+        await asyncio.gather(*(self._insight(item["observation"]) for item in plan["insights"]))
+        await self._record_answer("advice", "That is all there is to it.")
 
     async def _query(self, objective: str) -> None:
-        query = Query.within(objective)
-        await self._answered("search for", script.searches(query))
+        query = Query.parse(objective)
+        await self._record_answer("search for", scripted_model.search_calls(query))
         page = {"id": str(uuid4()), "agent_id": str(self._reference.agent_id), "url": query.url}
         content = query.page["content"]
-        await self._answered("search", query.page, sources=[page | {"text": content}])
-        await self._answered("document", script.document(query))
-        calls = script.writes(self._reference, query)
-        await self._answered("write", calls, **self._rows(calls))
-        await self._answered("written", "That is all there is to it.")
+        await self._record_answer("search", query.page, sources=[page | {"text": content}])
+        await self._record_answer("document", scripted_model.document_text(query))
+        calls = scripted_model.write_calls(self._reference, query)
+        await self._record_answer("write", calls, **self._rows(calls))
+        await self._record_answer("written", "That is all there is to it.")
 
     async def _insight(self, observation: str) -> None:
-        calls = script.concludes(self._reference, Query.within(observation).key)
-        await self._answered("conclude", calls, **self._rows(calls))
-        await self._answered("concluded", "That is all there is to it.")
+        calls = scripted_model.conclusion_calls(self._reference, Query.parse(observation).key)
+        await self._record_answer("conclude", calls, **self._rows(calls))
+        await self._record_answer("concluded", "That is all there is to it.")
 
-    async def _answered(self, place: str, answer: Any, **rows: list[Json]) -> None:
-        await self._floor.wait_for_an_answer()
-        given = {table: Jsonb(rows.get(table, [])) for table in _ROWS}
-        about = {"id": uuid4(), "iteration_id": self.id, "place": place, "answer": Jsonb(answer)}
-        await self._floor.commit(_JOURNAL, given | about)
+    async def _record_answer(self, place: str, answer: Any, **rows: list[Json]) -> None:
+        await self._floor.wait_for_answer()
+        rows_by_table = {table: Jsonb(rows.get(table, [])) for table in _ROWS}
+        columns = {"id": uuid4(), "iteration_id": self.id, "place": place, "answer": Jsonb(answer)}
+        await self._floor.commit(_JOURNAL, rows_by_table | columns)
 
     def _rows(self, calls: list[Json]) -> dict[str, list[Json]]:
         rows: dict[str, list[Json]] = {"nodes": [], "edges": [], "evidence": []}
-        for given in script.arguments_of(calls):
-            thing: Json = {"id": str(uuid4()), "agent_id": str(self._reference.agent_id)}
-            if "sourceId" in given:
-                ends = {"source_id": given["sourceId"], "target_id": given["targetId"]}
-                thing |= ends | {"type": given["type"], "properties": given.get("properties", {})}
-                rows["edges"].append(thing)
+        for arguments in scripted_model.parse_arguments(calls):
+            element: Json = {"id": str(uuid4()), "agent_id": str(self._reference.agent_id)}
+            if "sourceId" in arguments:
+                ends = {"source_id": arguments["sourceId"], "target_id": arguments["targetId"]}
+                element |= ends | {
+                    "type": arguments["type"],
+                    "properties": arguments.get("properties", {}),
+                }
+                rows["edges"].append(element)
             else:
-                told = given.get("properties") or {"content": given["content"]}
-                thing |= {"type": given["type"], "name": given["name"], "properties": told}
-                rows["nodes"].append(thing)
+                properties = arguments.get("properties") or {"content": arguments["content"]}
+                element |= {
+                    "type": arguments["type"],
+                    "name": arguments["name"],
+                    "properties": properties,
+                }
+                rows["nodes"].append(element)
             rows["evidence"] += [
                 {
                     "id": str(uuid4()),
-                    "thing_id": thing["id"],
-                    "source_url": each["sourceUrl"],
-                    "quote": each["quote"],
+                    "thing_id": element["id"],
+                    "source_url": evidence["sourceUrl"],
+                    "quote": evidence["quote"],
                 }
-                for each in given.get("evidence", [])
+                for evidence in arguments.get("evidence", [])
             ]
         return rows

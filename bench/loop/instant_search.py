@@ -1,8 +1,8 @@
-"""The search of the reference iteration, likewise: apart from the model, as the real ones are."""
+"""The search of the reference iteration; a module of its own, so that only the researcher imports it."""
 
 import asyncio
 
-from bench.loop.script import Query
+from bench.loop.scripted_model import Query
 from shared.tools import Json
 from shared.web_search.client import SearchClient
 
@@ -17,4 +17,4 @@ class InstantSearch(SearchClient):
     ) -> Json:
         if self._delay_seconds:
             await asyncio.sleep(self._delay_seconds)
-        return {"results": [Query.within(query).page]}
+        return {"results": [Query.parse(query).page]}

@@ -1,17 +1,104 @@
-"""The figures as a page."""
+"""The goals of the loop, and the figures as a Markdown page."""
 
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Final
 
-from bench.loop import script
-from bench.loop.counters import Used
-from bench.loop.goals import goals
-from bench.loop.ideal import CRITICAL_CALLS
-from bench.loop.measuring import CALL_SECONDS, Figures, Side
+from bench.loop import scripted_model
+from bench.loop.counters import Usage
+from bench.loop.run import CALL_SECONDS, CRITICAL_CALLS, Figures, Side
+
+MAX_TIMES_FLOOR: Final = 2.5
+MIN_SHARE_OF_FLOOR: Final = 0.5
+FAST_FLOOR_PER_SECOND: Final = 80.0
+MIN_PER_SECOND_WITH_FAST_FLOOR: Final = 40.0
+MAX_CPU_SECONDS: Final = 0.045
+MAX_COMMITS: Final = 36.0
+MAX_WAL_BYTES: Final = 80_000.0
+MIN_EFFICIENCY: Final = {1: 0.95, 20: 0.90}
+"""By number of agents."""
+MAX_IDLE_BYTES: Final = 90 * 1024**2
+MAX_HOP_SECONDS: Final = 0.003
+
+
+@dataclass(frozen=True)
+class Goal:
+    name: str
+    measured: str
+    target: str
+    is_met: bool
+
+
+def evaluate_goals(figures: Figures) -> Iterator[Goal]:
+    loop, floor = figures.loop, figures.floor
+    times = loop.idle_p50 / floor.idle_p50
+    yield Goal(
+        "one iteration, nothing else going on (p50)",
+        f"{times:.1f} times the floor's",
+        f"at most {MAX_TIMES_FLOOR:g}",
+        times <= MAX_TIMES_FLOOR,
+    )
+    share = loop.per_second / floor.per_second
+    is_quick = (
+        floor.per_second < FAST_FLOOR_PER_SECOND
+        or loop.per_second >= MIN_PER_SECOND_WITH_FAST_FLOOR
+    )
+    yield Goal(
+        "iterations a second, 32 agents",
+        f"{loop.per_second:.1f}, {share:.2f} of the floor's",
+        f"at least {MIN_SHARE_OF_FLOOR:g} of it, and {MIN_PER_SECOND_WITH_FAST_FLOOR:g} where the floor makes"
+        f" {FAST_FLOOR_PER_SECOND:g}",
+        share >= MIN_SHARE_OF_FLOOR and is_quick,
+    )
+    yield Goal(
+        "processor time of an iteration, all processes, 32 agents",
+        f"{loop.load.all_seconds * 1000:.0f} ms",
+        f"at most {MAX_CPU_SECONDS * 1000:g} ms",
+        loop.load.all_seconds <= MAX_CPU_SECONDS,
+    )
+    yield Goal(
+        "commits of an iteration",
+        f"{loop.idle.commits:.1f}",
+        f"at most {MAX_COMMITS:g}",
+        loop.idle.commits <= MAX_COMMITS,
+    )
+    yield Goal(
+        "WAL of an iteration",
+        f"{loop.idle.wal_bytes / 1000:.0f} kB",
+        f"at most {MAX_WAL_BYTES / 1000:g} kB",
+        loop.idle.wal_bytes <= MAX_WAL_BYTES,
+    )
+    yield from _further_goals(figures)
+
+
+def _further_goals(figures: Figures) -> Iterator[Goal]:
+    for makespan in figures.makespans:
+        minimum = MIN_EFFICIENCY[makespan.agents]
+        yield Goal(
+            f"efficiency, {makespan.agents} agents, {makespan.researchers} researchers",
+            f"{makespan.efficiency:.1%}",
+            f"at least {minimum:.0%}",
+            makespan.efficiency >= minimum,
+        )
+    heaviest = max(figures.rest_bytes, key=lambda name: figures.rest_bytes[name])
+    idle_bytes = figures.rest_bytes[heaviest]
+    yield Goal(
+        "memory of an actor at rest",
+        f"{idle_bytes / 1024**2:.0f} MiB (the {heaviest})",
+        f"at most {MAX_IDLE_BYTES / 1024**2:g} MiB",
+        idle_bytes <= MAX_IDLE_BYTES,
+    )
+    yield Goal(
+        "from one actor's commit to the next one's start (p50)",
+        f"{figures.hop_p50 * 1000:.1f} ms",
+        f"at most {MAX_HOP_SECONDS * 1000:g} ms",
+        figures.hop_p50 <= MAX_HOP_SECONDS,
+    )
+
 
 LIMITS: Final = """\
 ## What limits them
@@ -57,7 +144,7 @@ _LIBRARIES = ("faststream", "nats-py", "psycopg", "sqlalchemy", "pydantic")
 
 
 def machine() -> dict[str, str]:
-    """Where it was measured, and with what."""
+    """The machine and the versions of the measurement."""
     return {
         "measured": datetime.now(UTC).date().isoformat(),
         "cores": str(os.cpu_count()),
@@ -67,8 +154,8 @@ def machine() -> dict[str, str]:
     }
 
 
-def document(figures: Figures, before: Mapping[str, str]) -> str:
-    """`before` is what the run before has measured, by what its goals are of."""
+def render_page(figures: Figures, before: Mapping[str, str]) -> str:
+    """Render the page. `before` has the results of the previous run by goal."""
     return "\n".join(_lines(figures, before)) + "\n"
 
 
@@ -84,18 +171,19 @@ def _lines(figures: Figures, before: Mapping[str, str]) -> Iterator[str]:
     )
     yield ""
     yield (
-        f"The reference iteration: {script.MODEL_CALLS} calls of the model, {script.SEARCHES} searches, 12 nodes and 9 edges"
-        f" with their evidence, 2 analyses tied to 2 nodes each; {CRITICAL_CALLS} calls stand one behind another."
+        f"The reference iteration: {scripted_model.MODEL_CALLS} calls of the model, {scripted_model.SEARCHES} searches, 12"
+        f" nodes and 9 edges with their evidence, 2 analyses tied to 2 nodes each; {CRITICAL_CALLS} calls stand one behind"
+        " another."
     )
     yield ""
-    told = ", ".join(f"{name} {value}" for name, value in about.items())
-    yield f"Of this run: {told}."
+    versions = ", ".join(f"{name} {value}" for name, value in about.items())
+    yield f"Of this run: {versions}."
     yield ""
     yield "| | measured | the run before | goal | |"
     yield "|---|---|---|---|---|"
-    for goal in goals(figures):
+    for goal in evaluate_goals(figures):
         is_met = "met" if goal.is_met else "not met"
-        yield f"| {goal.what} | {goal.told} | {before.get(goal.what, '')} | {goal.wanted} | {is_met} |"
+        yield f"| {goal.name} | {goal.measured} | {before.get(goal.name, '')} | {goal.target} | {is_met} |"
     yield ""
     yield from _sides(figures)
     yield from _processes(figures)
@@ -148,12 +236,12 @@ def _processes(figures: Figures) -> Iterator[str]:
     yield ""
 
 
-def _ms(used: Used, name: str) -> str:
+def _ms(used: Usage, name: str) -> str:
     return f"{used.seconds[name] * 1000:.1f}"
 
 
-def _mib(held: int | None) -> str:
-    return "" if held is None else f"{held / 1024**2:.0f}"
+def _mib(size: int | None) -> str:
+    return "" if size is None else f"{size / 1024**2:.0f}"
 
 
 def _makespans(figures: Figures) -> Iterator[str]:
@@ -163,6 +251,7 @@ def _makespans(figures: Figures) -> Iterator[str]:
     yield ""
     yield "| agents | researchers | ideal s | measured s, each run | efficiency |"
     yield "|---|---|---|---|---|"
-    for each in figures.makespans:
-        measured = ", ".join(f"{seconds:.2f}" for seconds in each.measured)
-        yield f"| {each.agents} | {each.researchers} | {each.ideal:.2f} | {measured} | {each.efficiency:.1%} |"
+    for makespan in figures.makespans:
+        measured = ", ".join(f"{seconds:.2f}" for seconds in makespan.measured)
+        cells = f"{makespan.agents} | {makespan.researchers} | {makespan.ideal:.2f} | {measured}"
+        yield f"| {cells} | {makespan.efficiency:.1%} |"

@@ -1,1 +1,1 @@
-"""Many agents for a long time: what stays as it is, and what grows."""
+"""Many agents for a long time: what stays flat, and what grows."""

@@ -1,38 +1,38 @@
-"""Whether what was sampled stays as it is. Pure."""
+"""Decides whether the samples of a run stay flat, and lists what is wrong with a run. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression
 from typing import Final
 
-from bench.soak.sample import Run, Sample
+from bench.soak.sampling import Run, Sample
 
-MOST_PART: Final = 0.02
-"""What is flat grows in the last half by this part of itself at most, or by so much as is nothing:"""
+MAX_GROWTH_SHARE: Final = 0.02
+"""Flat means: growth in the last half by at most this share, or by at most one of the next three limits."""
 MEMORY_BYTES: Final = 2 * 1024**2
 TABLE_BYTES: Final = 256 * 1024
-FILES: Final = 2.0
-MOST_PART_PER_ITERATION: Final = 0.10
-"""What is kept grows in the last half by so much more per iteration than in the first, at most; or, in all, by"""
+OPEN_FILES: Final = 2.0
+MAX_GROWTH_SHARE_PER_ITERATION: Final = 0.10
+"""Flat growth means: at most this share more per iteration in the last half than in the first, or"""
 PAGES_BYTES: Final = 64 * 1024
-"""more: a table grows by pages."""
-FEWEST_SAMPLES: Final = 3
-"""In each half, below which nothing is judged."""
+"""at most this many bytes more in all, because tables grow by pages."""
+MIN_SAMPLES: Final = 3
+"""Minimal samples in each half for a judgement."""
 
-KEPT: Final = frozenset(
+GROWING_TABLES: Final = frozenset(
     (
         *("iterations", "steps", "llm_interactions", "calls", "contexts"),
         *("graph_nodes", "graph_edges", "graph_names", "evidence", "sources", "citations"),
     )
 )
-"""Tables of which nothing is deleted while the agent lives: they are the truth, and must grow."""
+"""Tables without deletions while the agent exists, which must grow."""
 
 Value = Callable[[Sample], float]
 
 
 @dataclass(frozen=True)
 class Trend:
-    """Of something that should stay as it is."""
+    """The trend of a value that should stay flat."""
 
     what: str
     start: float
@@ -41,13 +41,13 @@ class Trend:
     per_hour: float
     """By least squares over the last half."""
     growth: float
-    """Over the last half, by the same line."""
-    nothing: float
-    """Growth that counts as none."""
+    """Growth over the last half, by the same line."""
+    tolerance: float
+    """Growth below this is ignored."""
 
     @property
     def bound(self) -> float:
-        return max(self.nothing, MOST_PART * self.middle)
+        return max(self.tolerance, MAX_GROWTH_SHARE * self.middle)
 
     @property
     def is_flat(self) -> bool:
@@ -55,42 +55,45 @@ class Trend:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Of something that grows with each iteration: by how much in each half."""
+class Growth:
+    """Growth per iteration of a value in each half."""
 
     what: str
     bytes: float
-    """At the end."""
+    """Size at the end."""
     first: float
     last: float
     """Bytes per iteration."""
     iterations: int
-    """Of the last half."""
+    """Iterations in the last half."""
 
     @property
     def is_flat(self) -> bool:
         more = self.last - self.first
-        return more <= MOST_PART_PER_ITERATION * self.first or more * self.iterations <= PAGES_BYTES
+        return (
+            more <= MAX_GROWTH_SHARE_PER_ITERATION * self.first
+            or more * self.iterations <= PAGES_BYTES
+        )
 
 
 def is_long_enough(run: Run) -> bool:
     first, last = halves(run.steady)
-    return min(len(first), len(last)) >= FEWEST_SAMPLES
+    return min(len(first), len(last)) >= MIN_SAMPLES
 
 
 def halves(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample]]:
-    """By time; what stands in the middle belongs to both."""
+    """Split the samples by time; the middle one belongs to both halves."""
     if not samples:
         return [], []
     middle = (samples[0].at_seconds + samples[-1].at_seconds) / 2
-    first = [each for each in samples if each.at_seconds <= middle]
+    first = [sample for sample in samples if sample.at_seconds <= middle]
     return first, [first[-1], *samples[len(first) :]]
 
 
 def trend(what: str, samples: Sequence[Sample], value: Value, nothing: float) -> Trend:
     _, last = halves(samples)
-    times = [each.at_seconds for each in last]
-    per_second = linear_regression(times, [value(each) for each in last]).slope
+    times = [sample.at_seconds for sample in last]
+    per_second = linear_regression(times, [value(sample) for sample in last]).slope
     return Trend(
         what,
         value(samples[0]),
@@ -102,9 +105,9 @@ def trend(what: str, samples: Sequence[Sample], value: Value, nothing: float) ->
     )
 
 
-def kept(what: str, samples: Sequence[Sample], value: Value) -> Kept:
+def growth_per_iteration(what: str, samples: Sequence[Sample], value: Value) -> Growth:
     first, last = (_per_iteration(half, value) for half in halves(samples))
-    return Kept(what, value(samples[-1]), first[0], last[0], last[1])
+    return Growth(what, value(samples[-1]), first[0], last[0], last[1])
 
 
 def _per_iteration(samples: Sequence[Sample], value: Value) -> tuple[float, int]:
@@ -136,19 +139,73 @@ def memory(samples: Sequence[Sample]) -> Iterator[Trend]:
 
 def files(samples: Sequence[Sample]) -> Iterator[Trend]:
     for name in samples[0].processes:
-        yield trend(name, samples, _files_of(name), FILES)
+        yield trend(name, samples, _files_of(name), OPEN_FILES)
 
 
 def flat_tables(samples: Sequence[Sample]) -> Iterator[Trend]:
-    for name in sorted(samples[0].tables.keys() - KEPT):
+    for name in sorted(samples[0].tables.keys() - GROWING_TABLES):
         yield trend(name, samples, _table(name), TABLE_BYTES)
 
 
-def kept_tables(samples: Sequence[Sample]) -> Iterator[Kept]:
-    for name in sorted(samples[0].tables.keys() & KEPT):
-        yield kept(name, samples, _table(name))
+def growing_tables(samples: Sequence[Sample]) -> Iterator[Growth]:
+    for name in sorted(samples[0].tables.keys() & GROWING_TABLES):
+        yield growth_per_iteration(name, samples, _table(name))
 
 
-def streams(samples: Sequence[Sample]) -> Iterator[Kept]:
+def streams(samples: Sequence[Sample]) -> Iterator[Growth]:
     for name in samples[0].streams:
-        yield kept(name, samples, _stream(name))
+        yield growth_per_iteration(name, samples, _stream(name))
+
+
+def faults(run: Run) -> list[str]:
+    return [*_work_faults(run), *_trend_faults(run), *_sample_faults(run)]
+
+
+def _sample_faults(run: Run) -> Iterator[str]:
+    if run.failures:
+        yield f"{len(run.failures)} samples could not be taken; the first: {run.failures[0]}"
+
+
+def _work_faults(run: Run) -> Iterator[str]:
+    sample = run.at_rest or (run.samples[-1] if run.samples else None)
+    if sample is None:
+        yield "no sample was taken"
+        return
+    work = sample.work
+    if not work.completed:
+        yield "no iteration was completed"
+    if work.failed or work.failed_steps or work.with_errors:
+        yield (
+            f"{work.failed} iterations failed, {work.with_errors} had errors, {work.failed_steps} steps failed"
+        )
+    if work.dead_letters:
+        yield f"{work.dead_letters} dead letters are kept"
+    if run.at_rest is None:
+        yield "whether anything waits at the end was not seen"
+    elif not sample.is_at_rest:
+        yield (
+            f"at the end {sample.lag} messages wait or are in flight, {work.running} iterations run, {work.open_steps} steps"
+            f" are open, {work.untold} ends were not heard"
+        )
+
+
+def _trend_faults(run: Run) -> Iterator[str]:
+    if not is_long_enough(run):
+        yield "it ran too short a time after the warm-up to tell whether anything grows"
+        return
+    samples = run.steady
+    for what, trends in (
+        ("memory of", memory(samples)),
+        ("open files of", files(samples)),
+        ("table", flat_tables(samples)),
+    ):
+        yield from (f"{what} {item.what} grows" for item in trends if not item.is_flat)
+    for what, growths in (
+        ("table", growing_tables(samples)),
+        ("stream", streams(samples)),
+    ):
+        yield from (
+            f"{what} {item.what} grows by more with each iteration"
+            for item in growths
+            if not item.is_flat
+        )

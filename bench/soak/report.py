@@ -1,22 +1,171 @@
-"""The run as a page."""
+"""The run as a Markdown page, with explanations of what grows."""
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from bench.loop import scripted_model
 from bench.loop.report import machine
-from bench.soak import explaining, judging
-from bench.soak.judging import Kept, Trend
-from bench.soak.sample import Run, Sample
-from bench.soak.telling import MIB, mib, ms, percentile, row
-from bench.soak.verdict import faults
+from bench.soak import judging
+from bench.soak.judging import Growth, Trend, faults
+from bench.soak.sampling import Run, Sample
 from shared.runtime.settings import Settings
 
-ROWS_OF_TIME: Final = 13
-NOT_IDLE: Final = 0.5
-"""A load."""
+MIB: Final = 1024**2
 
 
-def document(run: Run, settings: Settings) -> str:
+def progress(sample: Sample) -> str:
+    work, processes = sample.work, sample.processes
+    memory = sum(usage.pss_bytes for usage in processes.values()) / MIB
+    tables = sum(usage.bytes for usage in sample.tables.values()) / MIB
+    return (
+        f"{sample.at_seconds / 60:5.1f} min  {work.completed} completed, {work.failed} failed, {work.running} running;"
+        f"  p50 {ms(percentile(sample.seconds, 50))} ms, p95 {ms(percentile(sample.seconds, 95))} ms;  lag {sample.lag};"
+        f"  memory {memory:.0f} MiB, tables {tables:.1f} MiB"
+    )
+
+
+def percentile(values: Sequence[float], percent: int) -> float | None:
+    """The percentile of `values`; None if there are none."""
+    if len(values) < 2:
+        return values[0] if values else None
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def ms(seconds: float | None) -> str:
+    return "—" if seconds is None else f"{seconds * 1000:.0f}"
+
+
+def mib(size: float) -> str:
+    return f"{size / MIB:.1f}"
+
+
+def table_row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+ANCHORS: Final = 2
+NODES: Final = scripted_model.QUERIES * scripted_model.NODES_PER_QUERY + scripted_model.INSIGHTS
+EDGES: Final = (
+    scripted_model.QUERIES * (scripted_model.NODES_PER_QUERY - 1) + scripted_model.INSIGHTS * 2
+)
+"""Edges that an iteration of the script adds, including those of analyses."""
+CONTEXTS: Final = "contexts"
+"""The table of contexts that phases were shown."""
+
+
+def explain_graph(run: Run) -> str:
+    """Describe the growth of the graphs."""
+    sample = run.at_rest or run.samples[-1]
+    work, first = sample.work, run.samples[0].work
+    text = (
+        f"The graphs grow: they had {first.nodes} nodes and {first.edges} edges in the first sample and {work.nodes} and"
+        f" {work.edges} at the end, {work.nodes / run.agents:.0f} nodes an agent."
+    )
+    nodes = ANCHORS * run.agents + NODES * work.completed
+    edges = EDGES * work.completed
+    if (work.nodes, work.edges, work.merges, work.running) == (nodes, edges, 0, 0):
+        return (
+            f"{text} Each completed iteration added {NODES} nodes and {EDGES} edges, its analyses and their ties among them:"
+            " the script's names are new ones each time, and none fell together with one that was there."
+        )
+    return (
+        f"{text} By the script the completed iterations make {nodes} nodes and {edges} edges; {work.merges} merges, and"
+        f" {work.running} iterations still ran when this was counted."
+    )
+
+
+def explain_stream(samples: Sequence[Sample], settings: Settings) -> str:
+    """Describe the stream's shipped limits, and when they are reached at this rate."""
+    _, last = judging.halves(samples)
+    before, after = (
+        sum(it.bytes for it in sample.streams.values()) for sample in (last[0], last[-1])
+    )
+    per_hour = (after - before) / (last[-1].at_seconds - last[0].at_seconds) * 3600
+    limits = (
+        f"As shipped, messages are dropped when they are {settings.stream_max_age_seconds / 86400:g} days old, or the oldest"
+        f" when the stream has {settings.stream_max_bytes / MIB:,.0f} MiB."
+    )
+    if per_hour <= 0:
+        return limits
+    hours = (settings.stream_max_bytes - after) / per_hour
+    return f"{limits} At this rate ({per_hour / MIB:.1f} MiB an hour) it is full {hours:,.0f} hours after this run."
+
+
+def explain_growth(run: Run, settings: Settings) -> Iterator[str]:
+    """An explanation for each line that is not flat."""
+    samples = run.steady
+    for trend in judging.memory(samples):
+        if not trend.is_flat:
+            yield _explain_memory(trend, samples)
+    for trend in judging.files(samples):
+        if not trend.is_flat:
+            yield f"Open files of {trend.what}: not explained yet."
+    for trend in judging.flat_tables(samples):
+        if not trend.is_flat:
+            yield _explain_table(trend, samples)
+    for growth in judging.growing_tables(samples):
+        if not growth.is_flat:
+            why = (
+                _explain_context(samples, settings)
+                if growth.what == CONTEXTS
+                else "not explained yet."
+            )
+            yield f"Table {growth.what}: {why}"
+    for growth in judging.streams(samples):
+        if not growth.is_flat:
+            yield f"Stream {growth.what}: not explained yet."
+
+
+def _explain_memory(grown: Trend, samples: Sequence[Sample]) -> str:
+    _, last = judging.halves(samples)
+    before, after = (sample.processes[grown.what] for sample in (last[0], last[-1]))
+    private = (after.private_bytes - before.private_bytes) / MIB
+    text = (
+        f"Memory of {grown.what}: {grown.growth / MIB:+.1f} MiB over the last half by its slope; from its first sample to"
+        f" its last {(after.pss_bytes - before.pss_bytes) / MIB:+.1f} MiB, {private:+.1f} of which is private."
+    )
+    if grown.what != "postgres":
+        return f"{text} Not explained yet."
+    count = f"It had {before.processes} processes then and {after.processes} in the end."
+    if private * MIB <= judging.MEMORY_BYTES:
+        return f"{text} {count} The rest is what they share: buffers, which count from when they are first used."
+    return f"{text} {count} What is private is not explained yet."
+
+
+def _explain_table(grown: Trend, samples: Sequence[Sample]) -> str:
+    _, last = judging.halves(samples)
+    before, after = (sample.tables[grown.what] for sample in (last[0], last[-1]))
+    return (
+        f"Table {grown.what}: {grown.growth / 1024:+.0f} KiB; live rows {before.live_rows} in the middle and"
+        f" {after.live_rows} at the end, dead rows {before.dead_rows} and {after.dead_rows}, vacuumed"
+        f" {after.autovacuums - before.autovacuums} times in between. Not explained further."
+    )
+
+
+def _explain_context(samples: Sequence[Sample], settings: Settings) -> str:
+    first, last = (
+        [size for sample in half if (size := sample.work.context_bytes) is not None]
+        for half in judging.halves(samples)
+    )
+    if not first or not last:
+        return "not explained yet."
+    before, after = sum(first) / len(first), sum(last) / len(last)
+    text = (
+        f"a context, what a phase is shown of a graph, had {before:,.0f} bytes in the first half and {after:,.0f} in the"
+        " last"
+    )
+    if after > before * (1 + judging.MAX_GROWTH_SHARE_PER_ITERATION):
+        return f"{text}. A phase is shown {settings.context_tokens} tokens of it at most: by then it should be flat."
+    return f"{text}, which does not explain it."
+
+
+MAX_TIME_ROWS: Final = 13
+BUSY_LOAD: Final = 0.5
+"""Load average above which other processes used the machine."""
+
+
+def render_page(run: Run, settings: Settings) -> str:
     return "\n".join(_lines(run, settings)).rstrip() + "\n"
 
 
@@ -24,7 +173,7 @@ def _lines(run: Run, settings: Settings) -> Iterator[str]:
     yield f"# {run.agents} agents for {run.ran_seconds / 60:.0f} minutes"
     yield ""
     yield from _about(run)
-    yield from _found(run)
+    yield from _verdict_lines(run)
     if not run.samples:
         return
     yield from _over_time(run.samples)
@@ -48,7 +197,7 @@ def _about(run: Run) -> Iterator[str]:
     )
     yield ""
     yield "Of this run: " + ", ".join(f"{name} {value}" for name, value in machine().items()) + "."
-    if run.load_before >= NOT_IDLE:
+    if run.load_before >= BUSY_LOAD:
         yield f"Others used the machine: its load was {run.load_before:.1f} before it began."
     if not run.is_whole:
         yield (
@@ -62,14 +211,14 @@ def _about(run: Run) -> Iterator[str]:
     yield ""
 
 
-def _found(run: Run) -> Iterator[str]:
-    found = faults(run)
-    if not found:
+def _verdict_lines(run: Run) -> Iterator[str]:
+    fault_lines = faults(run)
+    if not fault_lines:
         yield "**All lines that should be flat are flat, no iteration failed, and nothing waits at the end.**"
     else:
         yield "**Not as it should be:**"
         yield ""
-        yield from (f"- {each}" for each in found)
+        yield from (f"- {fault}" for fault in fault_lines)
     yield ""
     if run.complaints:
         yield f"The actors warned {len(run.complaints)} times; the first: `{run.complaints[0][:300]}`"
@@ -84,27 +233,27 @@ def _over_time(samples: Sequence[Sample]) -> Iterator[str]:
         " tables MiB | stream MiB | WAL files MiB |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
-    apart = max(1, -(-len(samples) // ROWS_OF_TIME))
+    apart = max(1, -(-len(samples) // MAX_TIME_ROWS))
     for at in range(0, len(samples), apart):
         yield _row_of(samples[at], samples[max(0, at - apart + 1) : at + 1])
     yield ""
 
 
 def _row_of(sample: Sample, since: Sequence[Sample]) -> str:
-    """The latencies are of all samples `since` the last row, this one among them."""
-    held = dict(sample.processes)
-    postgres, nats = held.pop("postgres").pss_bytes, held.pop("nats").pss_bytes
-    actors = sum(each.pss_bytes for each in held.values())
-    tables = sum(each.bytes for each in sample.tables.values())
-    stream = sum(each.bytes for each in sample.streams.values())
+    """A row of the table; latencies are of all samples `since` the last row, including this one."""
+    processes = dict(sample.processes)
+    postgres, nats = processes.pop("postgres").pss_bytes, processes.pop("nats").pss_bytes
+    actors = sum(usage.pss_bytes for usage in processes.values())
+    tables = sum(usage.bytes for usage in sample.tables.values())
+    stream = sum(usage.bytes for usage in sample.streams.values())
     seconds = _seconds(since)
-    return row(
+    return table_row(
         f"{sample.at_seconds / 60:.1f}",
         str(sample.work.completed),
         ms(percentile(seconds, 50)),
         ms(percentile(seconds, 95)),
         str(sample.lag),
-        *(mib(each) for each in (actors, postgres, nats, tables, stream, sample.wal_bytes)),
+        *(mib(usage) for usage in (actors, postgres, nats, tables, stream, sample.wal_bytes)),
     )
 
 
@@ -115,9 +264,9 @@ def _iterations(run: Run) -> Iterator[str]:
     yield (
         f"{work.started} started, {work.completed} completed, {work.failed} failed, {work.with_errors} with errors;"
         f" {work.failed_steps} failed steps, {work.resends} steps asked for again by the reconciler,"
-        f" {work.dead_letters} dead letters. Most at a time in a sample: {_most(run, lambda it: it.work.running)} running"
-        f" iterations, {_most(run, lambda it: it.work.open_steps)} open steps,"
-        f" {_most(run, lambda it: it.work.lapsed_leases)} lapsed leases."
+        f" {work.dead_letters} dead letters. Most at a time in a sample: {_max(run, lambda it: it.work.running)} running"
+        f" iterations, {_max(run, lambda it: it.work.open_steps)} open steps,"
+        f" {_max(run, lambda it: it.work.lapsed_leases)} lapsed leases."
     )
     yield ""
     if len(run.steady) < 2:
@@ -131,7 +280,7 @@ def _iterations(run: Run) -> Iterator[str]:
     ):
         yield _quarter(name, part)
     yield ""
-    yield explaining.graph(run)
+    yield explain_graph(run)
     yield ""
 
 
@@ -139,8 +288,10 @@ def _quarter(name: str, samples: Sequence[Sample]) -> str:
     first, last = samples[0], samples[-1]
     seconds = _seconds(samples[1:])
     completed = last.work.completed - first.work.completed
-    used = sum(each.seconds - first.processes[who].seconds for who, each in last.processes.items())
-    return row(
+    used = sum(
+        usage.seconds - first.processes[name].seconds for name, usage in last.processes.items()
+    )
+    return table_row(
         name,
         str(completed),
         ms(percentile(seconds, 50)),
@@ -156,13 +307,13 @@ def _queues(run: Run) -> Iterator[str]:
     yield "| consumer | most waiting | most in flight | most redelivered | at the end waiting or in flight |"
     yield "|---|---|---|---|---|"
     for name in run.samples[0].queues:
-        seen = [each.queues[name] for each in run.samples if name in each.queues]
+        queues = [sample.queues[name] for sample in run.samples if name in sample.queues]
         end = run.at_rest and run.at_rest.queues.get(name)
-        yield row(
+        yield table_row(
             name,
-            str(max(each.lag for each in seen)),
-            str(max(each.in_flight for each in seen)),
-            str(max(each.redelivered for each in seen)),
+            str(max(sample.lag for sample in queues)),
+            str(max(sample.in_flight for sample in queues)),
+            str(max(sample.redelivered for sample in queues)),
             str(end.lag + end.in_flight) if end else "not seen",
         )
     yield ""
@@ -173,23 +324,23 @@ def _memory(samples: Sequence[Sample]) -> Iterator[str]:
     yield ""
     yield (
         "Each process's part (PSS), which can be summed; PostgreSQL with all its backends. Flat is what grows over the last"
-        f" half by {judging.MOST_PART:.0%} or {judging.MEMORY_BYTES / MIB:g} MiB at most."
+        f" half by {judging.MAX_GROWTH_SHARE:.0%} or {judging.MEMORY_BYTES / MIB:g} MiB at most."
     )
     yield ""
     yield "| | RSS MiB at the end | PSS MiB after the warm-up | in the middle | at the end | MiB an hour | |"
     yield "|---|---|---|---|---|---|---|"
-    for each in judging.memory(samples):
-        rss = samples[-1].processes[each.what].rss_bytes
-        yield row(each.what, mib(rss), *_trend(each, MIB), _verdict(each.is_flat))
+    for trend in judging.memory(samples):
+        rss = samples[-1].processes[trend.what].rss_bytes
+        yield table_row(trend.what, mib(rss), *_trend(trend, MIB), _verdict(trend.is_flat))
     yield ""
     yield (
-        f"Open files: flat is what grows by {judging.MOST_PART:.0%} or {judging.FILES:g} at most."
+        f"Open files: flat is what grows by {judging.MAX_GROWTH_SHARE:.0%} or {judging.OPEN_FILES:g} at most."
     )
     yield ""
     yield "| | after the warm-up | in the middle | at the end | an hour | |"
     yield "|---|---|---|---|---|---|"
-    for each in judging.files(samples):
-        yield row(each.what, *_trend(each, 1), _verdict(each.is_flat))
+    for trend in judging.files(samples):
+        yield table_row(trend.what, *_trend(trend, 1), _verdict(trend.is_flat))
     yield ""
 
 
@@ -199,25 +350,25 @@ def _tables(samples: Sequence[Sample]) -> Iterator[str]:
     yield (
         "With their indexes and TOAST. Of these nothing is deleted while the agent lives: they are what it knows and what it"
         " has cost. Flat is what grows in the last half by no more per iteration than in the first, within"
-        f" {judging.MOST_PART_PER_ITERATION:.0%}, or {judging.PAGES_BYTES // 1024} KiB in all."
+        f" {judging.MAX_GROWTH_SHARE_PER_ITERATION:.0%}, or {judging.PAGES_BYTES // 1024} KiB in all."
     )
     yield ""
-    yield from _kept(judging.kept_tables(samples))
+    yield from _growth_table(judging.growing_tables(samples))
     yield (
-        f"The others should not grow. Flat is what grows over the last half by {judging.MOST_PART:.0%} or"
+        f"The others should not grow. Flat is what grows over the last half by {judging.MAX_GROWTH_SHARE:.0%} or"
         f" {judging.TABLE_BYTES // 1024} KiB at most."
     )
     yield ""
     yield "| | KiB after the warm-up | in the middle | at the end | KiB an hour | live, dead rows at the end | |"
     yield "|---|---|---|---|---|---|---|"
     untouched = 0
-    for each in judging.flat_tables(samples):
-        table = samples[-1].tables[each.what]
-        if each.start == each.end and not table.live_rows:
+    for trend in judging.flat_tables(samples):
+        table = samples[-1].tables[trend.what]
+        if trend.start == trend.end and not table.live_rows:
             untouched += 1
             continue
         rows = f"{table.live_rows}, {table.dead_rows}"
-        yield row(each.what, *_trend(each, 1024), rows, _verdict(each.is_flat))
+        yield table_row(trend.what, *_trend(trend, 1024), rows, _verdict(trend.is_flat))
     yield ""
     yield f"{untouched} more are empty and have not grown."
     yield ""
@@ -226,46 +377,46 @@ def _tables(samples: Sequence[Sample]) -> Iterator[str]:
 def _stream(run: Run, settings: Settings) -> Iterator[str]:
     yield "## Stream"
     yield ""
-    yield from _kept(judging.streams(run.steady))
-    yield explaining.stream(run.steady, settings)
+    yield from _growth_table(judging.streams(run.steady))
+    yield explain_stream(run.steady, settings)
     yield ""
 
 
-def _kept(all_kept: Iterable[Kept]) -> Iterator[str]:
+def _growth_table(growths: Iterable[Growth]) -> Iterator[str]:
     yield "| | MiB at the end | bytes per iteration, first half | last half | |"
     yield "|---|---|---|---|---|"
-    for each in all_kept:
-        yield row(
-            each.what,
-            f"{each.bytes / MIB:.1f}",
-            f"{each.first:,.0f}",
-            f"{each.last:,.0f}",
-            _verdict(each.is_flat),
+    for growth in growths:
+        yield table_row(
+            growth.what,
+            f"{growth.bytes / MIB:.1f}",
+            f"{growth.first:,.0f}",
+            f"{growth.last:,.0f}",
+            _verdict(growth.is_flat),
         )
     yield ""
 
 
 def _explanations(run: Run, settings: Settings) -> Iterator[str]:
-    found = list(explaining.of(run, settings))
-    if found:
+    lines = list(explain_growth(run, settings))
+    if lines:
         yield "## What grows, and why"
         yield ""
-        yield from (f"- {each}" for each in found)
+        yield from (f"- {line}" for line in lines)
 
 
-def _trend(each: Trend, unit: int) -> list[str]:
+def _trend(trend: Trend, unit: int) -> list[str]:
     digits = 0 if unit == 1 else 1
-    told = [f"{value / unit:.{digits}f}" for value in (each.start, each.middle, each.end)]
-    return [*told, f"{each.per_hour / unit:+.1f}"]
+    cells = [f"{value / unit:.{digits}f}" for value in (trend.start, trend.middle, trend.end)]
+    return [*cells, f"{trend.per_hour / unit:+.1f}"]
 
 
 def _verdict(is_flat: bool) -> str:
     return "flat" if is_flat else "grows"
 
 
-def _most(run: Run, value: Callable[[Sample], int]) -> int:
+def _max(run: Run, value: Callable[[Sample], int]) -> int:
     return max(map(value, run.samples))
 
 
 def _seconds(samples: Iterable[Sample]) -> list[float]:
-    return [seconds for each in samples for seconds in each.seconds]
+    return [seconds for sample in samples for seconds in sample.seconds]

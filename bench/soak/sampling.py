@@ -1,8 +1,9 @@
-"""Looks at an installation from outside: processes by the kernel, tables by PostgreSQL, queues by NATS."""
+"""Samples of an installation, taken from outside: processes (kernel), tables (PostgreSQL), queues (NATS)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psutil
@@ -10,10 +11,127 @@ import psycopg
 from nats.js import JetStreamContext
 from psycopg.rows import DictRow, dict_row
 
-from bench.soak.sample import Held, Queue, Sample, Stream, Table, Work
 from shared.events.topology import STREAM
-from shared.runtime.connections import bus_of
+from shared.runtime.connections import create_bus
 from shared.runtime.settings import Settings
+
+
+@dataclass(frozen=True)
+class ProcessUsage:
+    """Usage of a process, or of a server with its child processes."""
+
+    rss_bytes: int
+    """Shared pages are counted for each process."""
+    pss_bytes: int
+    """Shared pages are divided among their processes, so that it can be summed."""
+    private_bytes: int
+    processes: int
+    files: int
+    """Open files, including sockets."""
+    seconds: float
+    """Processor seconds so far."""
+
+
+@dataclass(frozen=True)
+class Table:
+    bytes: int
+    """Including indexes and TOAST."""
+    live_rows: int
+    dead_rows: int
+    """Both are PostgreSQL's estimates."""
+    autovacuums: int
+
+
+@dataclass(frozen=True)
+class Stream:
+    messages: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Queue:
+    lag: int
+    """Undelivered messages."""
+    in_flight: int
+    redelivered: int
+    """Messages in flight that were delivered before."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Numbers of iterations and steps, since the start unless stated otherwise."""
+
+    started: int
+    completed: int
+    failed: int
+    with_errors: int
+    running: int
+    untold: int
+    """Ended iterations that the scheduler has not processed yet."""
+    open_steps: int
+    lapsed_leases: int
+    failed_steps: int
+    resends: int
+    """Steps that the reconciler has republished."""
+    dead_letters: int
+    nodes: int
+    edges: int
+    merges: int
+    context_bytes: float | None
+    """Average size of contexts since the last sample."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    at_seconds: float
+    """Since the agents were activated."""
+    processes: Mapping[str, ProcessUsage]
+    tables: Mapping[str, Table]
+    streams: Mapping[str, Stream]
+    queues: Mapping[str, Queue]
+    wal_bytes: int
+    """Size of PostgreSQL's WAL files."""
+    work: Work
+    seconds: Sequence[float]
+    """Seconds of each iteration completed since the last sample."""
+
+    @property
+    def lag(self) -> int:
+        return sum(queue.lag + queue.in_flight for queue in self.queues.values())
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing waits or runs, and every end is processed."""
+        work = self.work
+        return not (self.lag or work.running or work.open_steps or work.untold)
+
+
+@dataclass
+class Run:
+    agents: int
+    period_seconds: int
+    warm_up_seconds: float
+    wanted_seconds: float
+    load_before: float = 0.0
+    """Load average of the minute before the run."""
+    ran_seconds: float = 0.0
+    """Until the last sample."""
+    is_whole: bool = False
+    """Whether the run was not ended early."""
+    samples: list[Sample] = field(default_factory=list)
+    """Samples while the agents ran."""
+    at_rest: Sample | None = None
+    """The sample after running work had ended or timed out; None if it failed."""
+    failures: list[str] = field(default_factory=list)
+    """Failed samples, with their errors."""
+    complaints: list[str] = field(default_factory=list)
+    """Warnings of the actors."""
+
+    @property
+    def steady(self) -> Sequence[Sample]:
+        """Samples after the warm-up."""
+        return [sample for sample in self.samples if sample.at_seconds >= self.warm_up_seconds]
+
 
 Pids = Callable[[], Iterable[tuple[str, int]]]
 
@@ -60,9 +178,9 @@ class Sampler:
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, settings: Settings, pids: Pids) -> "AsyncIterator[Sampler]":
-        """`pids` tells whom to look at, by name; those they have started are looked at with them."""
-        bus = bus_of(settings, "bench")
+    async def open(cls, settings: Settings, pids: Pids) -> "AsyncIterator[Sampler]":
+        """Connect. `pids` yields the processes by name; their children are included."""
+        bus = create_bus(settings, "bench")
         await bus.connect()
         try:
             async with await psycopg.AsyncConnection.connect(
@@ -74,10 +192,10 @@ class Sampler:
         finally:
             await bus.close()
 
-    async def take(self, at_seconds: float) -> Sample:
-        """Raises whatever keeps it from seeing all of it: a process that is gone, an engine that does not answer."""
+    async def sample(self, at_seconds: float) -> Sample:
+        """Take a sample. Raises the error of a missing process or an engine that does not answer."""
         processes = await asyncio.to_thread(
-            lambda: {name: held_by(name, pid) for name, pid in self._pids()}
+            lambda: {name: process_usage(name, pid) for name, pid in self._pids()}
         )
         span = {"since": self._since, "until": await self._now()}
         tables = await self._rows(_TABLES)
@@ -98,55 +216,58 @@ class Sampler:
         return sample
 
     async def _streams(self) -> Mapping[str, Stream]:
-        found = await self._jetstream.streams_info()
+        streams = await self._jetstream.streams_info()
         return {
-            str(each.config.name): Stream(each.state.messages, each.state.bytes) for each in found
+            str(stream.config.name): Stream(stream.state.messages, stream.state.bytes)
+            for stream in streams
         }
 
     async def _queues(self) -> Mapping[str, Queue]:
-        found = await self._jetstream.consumers_info(STREAM)
+        consumers = await self._jetstream.consumers_info(STREAM)
         return {
-            each.name: Queue(
-                each.num_pending or 0, each.num_ack_pending or 0, each.num_redelivered or 0
+            consumer.name: Queue(
+                consumer.num_pending or 0,
+                consumer.num_ack_pending or 0,
+                consumer.num_redelivered or 0,
             )
-            for each in found
-            if each.config.durable_name  # another is of somebody who looks on
+            for consumer in consumers
+            if consumer.config.durable_name  # others belong to observers
         }
 
     async def _now(self) -> Any:
         (row,) = await self._rows("select clock_timestamp() as now")
         return row["now"]
 
-    async def _rows(self, query: str, given: Mapping[str, Any] | None = None) -> list[DictRow]:
-        cursor = await self._connection.execute(query.encode(), given)
+    async def _rows(self, query: str, params: Mapping[str, Any] | None = None) -> list[DictRow]:
+        cursor = await self._connection.execute(query.encode(), params)
         return await cursor.fetchall()
 
 
-def held_by(name: str, pid: int) -> Held:
-    """Raises psutil.NoSuchProcess where it has ended; of those that it has started, some may."""
-    top = psutil.Process(pid)
-    if top.status() == psutil.STATUS_ZOMBIE:  # it would count as one that holds nothing
+def process_usage(name: str, pid: int) -> ProcessUsage:
+    """The usage of a process and its children. Raises psutil.NoSuchProcess if it has ended."""
+    root = psutil.Process(pid)
+    if root.status() == psutil.STATUS_ZOMBIE:  # it would count as using nothing
         raise psutil.NoSuchProcess(pid, name)
-    held = [_held_by_one(top)]
-    for child in top.children(recursive=True):
+    usages = [_single_process_usage(root)]
+    for child in root.children(recursive=True):
         with suppress(psutil.NoSuchProcess):
-            held.append(_held_by_one(child))
-    return Held(
-        sum(each.rss_bytes for each in held),
-        sum(each.pss_bytes for each in held),
-        sum(each.private_bytes for each in held),
-        len(held),
-        sum(each.files for each in held),
-        sum(each.seconds for each in held) + _seconds_of_ended(top),
+            usages.append(_single_process_usage(child))
+    return ProcessUsage(
+        sum(usage.rss_bytes for usage in usages),
+        sum(usage.pss_bytes for usage in usages),
+        sum(usage.private_bytes for usage in usages),
+        len(usages),
+        sum(usage.files for usage in usages),
+        sum(usage.seconds for usage in usages) + _ended_children_seconds(root),
     )
 
 
-def _held_by_one(process: psutil.Process) -> Held:
+def _single_process_usage(process: psutil.Process) -> ProcessUsage:
     memory, times = process.memory_full_info(), process.cpu_times()
     seconds = times.user + times.system
-    return Held(memory.rss, memory.pss, memory.uss, 1, process.num_fds(), seconds)
+    return ProcessUsage(memory.rss, memory.pss, memory.uss, 1, process.num_fds(), seconds)
 
 
-def _seconds_of_ended(process: psutil.Process) -> float:
+def _ended_children_seconds(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.children_user + times.children_system)

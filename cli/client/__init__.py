@@ -1,1 +1,1 @@
-"""The API as the commands use it. Kept empty: `vigil --help` waits for no HTTP client."""
+"""The API client. Imports nothing, so that `vigil --help` does not load an HTTP client."""

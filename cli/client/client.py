@@ -1,4 +1,4 @@
-"""The API as the commands use it: a class for each topic, all of them one client."""
+"""The API client of the commands: a class for each resource group, combined in `Client`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
@@ -9,6 +9,7 @@ from uuid import UUID
 from httpx_sse import ServerSentEvent
 
 from cli.client.http import Connection, agent_path
+from shared.schemas.accounts import MeView, NewTokenView, SignInLinkView, TokenView, UserView
 from shared.schemas.agents import ConfigurationDetails, PromptsView, PromptView, TypesView
 from shared.schemas.base import (
     AboutView,
@@ -58,7 +59,7 @@ class Agents(Connection):
     def agents(
         self, *, state: str | None = None, search: str | None = None, limit: int | None = None
     ) -> Iterable[AgentView]:
-        """By name. Lists are read page by page, as far as they are looked at; `limit` None is all of them."""
+        """Sorted by name. Lists are fetched page by page as they are iterated; `limit` None is all."""
         return self._pages(AgentView, "/agents", limit, state=state, search=search)
 
     def agent(self, reference: str) -> AgentDetails:
@@ -73,35 +74,35 @@ class Agents(Connection):
         models: dict[str, str] | None = None,
         feedback_rounds: int | None = None,
     ) -> AgentDetails:
-        wanted = {
+        body = {
             "mission": mission,
             "name": name,
             "interval_seconds": interval_seconds,
             "models": models,
             "feedback_rounds": feedback_rounds,
         }
-        given = {key: value for key, value in wanted.items() if value is not None}
-        return self._ask(AgentDetails, "POST", "/agents", json=given)
+        body = {key: value for key, value in body.items() if value is not None}
+        return self._ask(AgentDetails, "POST", "/agents", json=body)
 
     def change_agent(
         self, reference: str, changes_of: Callable[[AgentDetails], dict[str, Any]]
     ) -> AgentDetails:
-        """Changes it by what `changes_of` makes of it, only where nobody has changed it since."""
+        """Sends the changes that `changes_of` returns for the agent. Refused if it was changed in the meantime."""
         path = agent_path(reference)
-        read = self._send("GET", path)
-        changes = changes_of(AgentDetails.model_validate_json(read.content))
-        tag = {"If-Match": read.headers["etag"]}
-        return self._ask(AgentDetails, "PATCH", path, json=changes, headers=tag)
+        response = self._send("GET", path)
+        changes = changes_of(AgentDetails.model_validate_json(response.content))
+        headers = {"If-Match": response.headers["etag"]}
+        return self._ask(AgentDetails, "PATCH", path, json=changes, headers=headers)
 
     def order(self, reference: str, order: str) -> AgentDetails:
-        """`pause`, `resume` or `run`."""
+        """`order` is `pause`, `resume` or `run`."""
         return self._ask(AgentDetails, "POST", f"{agent_path(reference)}/{order}")
 
     def configure(
         self, reference: str, *, mission: str | None = None, keep: Sequence[str] = ()
     ) -> AgentDetails:
-        wanted = {"keep": list(keep)} | ({"mission": mission} if mission else {})
-        return self._ask(AgentDetails, "POST", f"{agent_path(reference)}/configure", json=wanted)
+        body = {"keep": list(keep)} | ({"mission": mission} if mission else {})
+        return self._ask(AgentDetails, "POST", f"{agent_path(reference)}/configure", json=body)
 
     def configuration(self, reference: str) -> ConfigurationDetails:
         return self._ask(ConfigurationDetails, "GET", f"{agent_path(reference)}/configuration")
@@ -110,18 +111,18 @@ class Agents(Connection):
         return self._ask(PromptsView, "GET", f"{agent_path(reference)}/prompts")
 
     def prompt_history(self, reference: str, *, phase: str | None = None) -> Iterable[PromptView]:
-        """Every prompt that there was, the newest version first."""
+        """All versions, newest first."""
         path = f"{agent_path(reference)}/prompts/history"
         return self._pages(PromptView, path, None, phase=phase)
 
     def edit_prompt(self, reference: str, phase: str, prompt: str, *, version: int) -> PromptsView:
-        """Refused where the prompts are not of that `version` any more."""
+        """Refused if the prompts are no longer at this `version`."""
         return self._ask(
             PromptsView,
             "PUT",
             f"{agent_path(reference)}/prompts/{quote(phase, safe='')}",
             json={"prompt": prompt},
-            # What stands before the dot of the ETag that they were read with.
+            # The part before the dot of the ETag they were read with.
             headers={"If-Match": f'"{version}."'},
         )
 
@@ -143,7 +144,7 @@ class Agents(Connection):
 
 class Conversations(Connection):
     def messages(self, agent: str, limit: int | None = 50) -> Iterable[MessageView]:
-        """The newest first."""
+        """Newest first."""
         return self._pages(MessageView, _messages(agent), limit)
 
     def message(self, agent: str, message_id: UUID) -> MessageView:
@@ -158,7 +159,7 @@ class Conversations(Connection):
     def answer(
         self, agent: str, message_id: UUID, last_event_id: str | None
     ) -> Iterator[ServerSentEvent]:
-        """What is said of it behind that event, until the connection ends."""
+        """The events of the answer after `last_event_id`, until the connection ends."""
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
         return self._stream(f"{_messages(agent)}/{message_id}/stream", headers=headers)
 
@@ -166,8 +167,8 @@ class Conversations(Connection):
         return self._pages(MemoryView, _memories(agent), None, forgotten=forgotten)
 
     def remember(self, agent: str, kind: str, content: str) -> MemoryView:
-        given = {"kind": kind, "content": content}
-        return self._ask(MemoryView, "POST", _memories(agent), json=given)
+        body = {"kind": kind, "content": content}
+        return self._ask(MemoryView, "POST", _memories(agent), json=body)
 
     def forget(self, agent: str, memory_id: UUID) -> None:
         self._send("DELETE", f"{_memories(agent)}/{memory_id}")
@@ -206,8 +207,8 @@ class Inbox(Connection):
     def create_destination(
         self, kind: str, address: str, *, agent: str | None = None
     ) -> CreatedDestination:
-        given = {"kind": kind, "address": address, "agent": agent}
-        return self._ask(CreatedDestination, "POST", "/destinations", json=given)
+        body = {"kind": kind, "address": address, "agent": agent}
+        return self._ask(CreatedDestination, "POST", "/destinations", json=body)
 
     def activate_destination(self, destination_id: UUID, *, active: bool) -> DestinationDetails:
         path = _destination(destination_id)
@@ -222,24 +223,24 @@ class Inbox(Connection):
     def delete_destination(self, destination_id: UUID) -> None:
         self._send("DELETE", _destination(destination_id))
 
-    def delivery(self, known: DeliveryView) -> DeliveryView:
-        """As it is now."""
-        return self._ask(DeliveryView, "GET", _delivery(known))
+    def delivery(self, delivery: DeliveryView) -> DeliveryView:
+        """The present state of the delivery."""
+        return self._ask(DeliveryView, "GET", _delivery(delivery))
 
     def failed_deliveries(self, destination_id: UUID) -> list[DeliveryView]:
         path = f"{_destination(destination_id)}/deliveries"
         return list(self._pages(DeliveryView, path, None, status="failed"))
 
-    def retry_delivery(self, known: DeliveryView) -> DeliveryView:
-        return self._ask(DeliveryView, "POST", f"{_delivery(known)}/retry")
+    def retry_delivery(self, delivery: DeliveryView) -> DeliveryView:
+        return self._ask(DeliveryView, "POST", f"{_delivery(delivery)}/retry")
 
 
 def _destination(destination_id: UUID) -> str:
     return f"/destinations/{destination_id}"
 
 
-def _delivery(known: DeliveryView) -> str:
-    return f"{_destination(known.destination_id)}/deliveries/{known.id}"
+def _delivery(delivery: DeliveryView) -> str:
+    return f"{_destination(delivery.destination_id)}/deliveries/{delivery.id}"
 
 
 class OfInstallation(Connection):
@@ -250,7 +251,7 @@ class OfInstallation(Connection):
         return self._ask(OutsideView, "GET", "/about/outside")
 
     def events(self, agent: str | None, parameters: Mapping[str, str]) -> Iterator[ServerSentEvent]:
-        """Of one agent or of all, until the connection ends."""
+        """Events of one agent or of all, until the connection ends."""
         path = "/events" if agent is None else f"{agent_path(agent)}/events"
         return self._stream(path, params=parameters)
 
@@ -324,8 +325,8 @@ class Knowledge(Connection):
         self, reference: str, *, only_open: bool = False, limit: int | None = 100
     ) -> Iterable[InvestigationRequestView]:
         path = f"{agent_path(reference)}/investigation-requests"
-        wanted = "true" if only_open else None
-        return self._pages(InvestigationRequestView, path, limit, open=wanted)
+        is_open = "true" if only_open else None
+        return self._pages(InvestigationRequestView, path, limit, open=is_open)
 
     def conclusion(self, reference: str, kind: str, node_id: UUID) -> ConclusionView:
         """`kind` is `analyses` or `advice`."""
@@ -334,16 +335,16 @@ class Knowledge(Connection):
 
 class Merges(Connection):
     def doubles(self, agent: str, limit: int | None = 50) -> Iterable[DoubleView]:
-        """Among the nodes touched last first."""
+        """Duplicate candidates, most recently changed first."""
         return self._pages(DoubleView, f"{agent_path(agent)}/doubles", limit)
 
     def merges(self, agent: str, limit: int | None = 50) -> Iterable[MergeView]:
-        """The newest first."""
+        """Newest first."""
         return self._pages(MergeView, f"{agent_path(agent)}/merges", limit)
 
     def merge(self, agent: str, *, kept: UUID, gone: UUID, reason: str) -> MergeView:
-        given = {"kept": str(kept), "gone": str(gone), "reason": reason}
-        return self._ask(MergeView, "POST", f"{agent_path(agent)}/merges", json=given)
+        body = {"kept": str(kept), "gone": str(gone), "reason": reason}
+        return self._ask(MergeView, "POST", f"{agent_path(agent)}/merges", json=body)
 
     def undo_merge(self, agent: str, merge_id: UUID) -> MergeView:
         return self._ask(MergeView, "POST", f"{agent_path(agent)}/merges/{merge_id}/undo")
@@ -354,7 +355,7 @@ class Proof(Connection):
         return self._ask(VerificationView, "GET", f"/conclusions/{conclusion_id}/verification")
 
     def verification_pages(self, agent: str, rows: int) -> Iterator[VerificationPage]:
-        """All that the agent knows, looked at so many rows at a time."""
+        """The check of everything the agent knows, `rows` rows a page."""
         cursor: str | None = None
         while True:
             params = {"limit": str(rows)} | ({"cursor": cursor} if cursor else {})
@@ -364,9 +365,9 @@ class Proof(Connection):
             if (cursor := page.next) is None:
                 return
 
-    def export(self, agent: str, wanted: str) -> Iterator[bytes]:
-        """All that the agent knows, in pieces; `wanted` is the format."""
-        return self._download(f"{agent_path(agent)}/export", params={"format": wanted})
+    def export(self, agent: str, file_format: str) -> Iterator[bytes]:
+        """Everything the agent knows, in chunks. `file_format` is jsonl, graphml or prov."""
+        return self._download(f"{agent_path(agent)}/export", params={"format": file_format})
 
 
 class Sources(Connection):
@@ -378,7 +379,7 @@ class Sources(Connection):
         page_url: str | None = None,
         retracted: bool | None = None,
     ) -> Iterable[SourceView]:
-        """Those fetched last first."""
+        """Most recently fetched first."""
         path = f"{agent_path(agent)}/sources"
         return self._pages(SourceView, path, limit, url=page_url, retracted=retracted)
 
@@ -393,7 +394,7 @@ class Sources(Connection):
         standing: bool | None = None,
         source: str | None = None,
     ) -> Iterable[RetractionView]:
-        """The newest first; of that URL or source's id where it is given."""
+        """Newest first; `source` is a URL or the id of a source."""
         path = _retractions(agent)
         return self._pages(RetractionView, path, limit, standing=standing, source=source)
 
@@ -401,8 +402,8 @@ class Sources(Connection):
         return self._ask(RetractionView, "GET", f"{_retractions(agent)}/{retraction_id}")
 
     def retract(self, agent: str, source: str, because: str) -> RetractionView:
-        given = {"source": source, "because": because}
-        return self._ask(RetractionView, "POST", _retractions(agent), json=given)
+        body = {"source": source, "because": because}
+        return self._ask(RetractionView, "POST", _retractions(agent), json=body)
 
     def restore(self, agent: str, retraction_id: UUID) -> RetractionView:
         return self._ask(RetractionView, "POST", f"{_retractions(agent)}/{retraction_id}/restore")
@@ -417,18 +418,18 @@ class Spending(Connection):
         return self._ask(CallsView, "GET", f"{agent_path(reference)}/calls/summary")
 
     def calls_made(self, reference: str) -> Iterable[CallView]:
-        """One by one, the newest first."""
+        """Single calls, newest first."""
         return self._pages(CallView, f"{agent_path(reference)}/calls", None)
 
     def costs(self, reference: str | None, *, by: CostsBy, since: date | None) -> CostsView:
-        """Of one agent or all, with every group."""
+        """Costs of one agent or of all, with every group."""
         path = "/costs" if reference is None else f"{agent_path(reference)}/costs"
         params = {"by": by} | ({} if since is None else {"since": since.isoformat()})
-        told = self._ask(CostsView, "GET", path, params=params)
-        while told.next is not None:
-            more = self._ask(CostsView, "GET", path, params={**params, "cursor": told.next})
-            told = more.model_copy(update={"groups": [*told.groups, *more.groups]})
-        return told
+        view = self._ask(CostsView, "GET", path, params=params)
+        while view.next is not None:
+            more = self._ask(CostsView, "GET", path, params={**params, "cursor": view.next})
+            view = more.model_copy(update={"groups": [*view.groups, *more.groups]})
+        return view
 
     def budget(self, reference: str) -> BudgetView:
         return self._ask(BudgetView, "GET", f"{agent_path(reference)}/budget")
@@ -443,7 +444,61 @@ class Spending(Connection):
         return self._ask(AllowanceView, "PUT", "/budget", json=caps)
 
 
+class Accounts(Connection):
+    def me(self) -> MeView:
+        return self._ask(MeView, "GET", "/me")
+
+    def make_link(self, user: str | None = None) -> SignInLinkView:
+        """A sign-in link for the caller, or for another user."""
+        path = "/me" if user is None else _user(user)
+        return self._ask(SignInLinkView, "POST", f"{path}/sign-in-links")
+
+    def tokens(self) -> list[TokenView]:
+        return list(self._pages(TokenView, "/tokens", None))
+
+    def create_token(
+        self, name: str, *, scopes: Sequence[str], expires_in_days: int | str | None
+    ) -> NewTokenView:
+        """`expires_in_days` None is the API's default."""
+        body = {"name": name, "scopes": scopes or None, "expires_in_days": expires_in_days}
+        present = {key: value for key, value in body.items() if value is not None}
+        return self._ask(NewTokenView, "POST", "/tokens", json=present)
+
+    def revoke_token(self, token_id: UUID) -> None:
+        self._send("DELETE", f"/tokens/{token_id}")
+
+    def users(self) -> list[UserView]:
+        return list(self._pages(UserView, "/users", None))
+
+    def add_user(self, name: str, *, email: str | None, operator: bool) -> UserView:
+        body = {"name": name, "email": email, "operator": operator}
+        return self._ask(UserView, "POST", "/users", json=body)
+
+    def user(self, reference: str) -> UserView:
+        return self._ask(UserView, "GET", _user(reference))
+
+    def order_user(self, reference: str, order: str) -> UserView:
+        """`order` is `disable` or `enable`."""
+        return self._ask(UserView, "POST", f"{_user(reference)}/{order}")
+
+    def remove_user(self, reference: str) -> None:
+        self._send("DELETE", _user(reference))
+
+
+def _user(reference: str) -> str:
+    return f"/users/{quote(reference, safe='')}"
+
+
 class Client(
-    Agents, Knowledge, Merges, Proof, Sources, Conversations, Inbox, Spending, OfInstallation
+    Agents,
+    Accounts,
+    Knowledge,
+    Merges,
+    Proof,
+    Sources,
+    Conversations,
+    Inbox,
+    Spending,
+    OfInstallation,
 ):
-    """Every call raises ApiError where the api refuses, and AwayError where it cannot answer now."""
+    """Every method raises ApiError if the API refuses, and AwayError if it does not answer at the moment."""

@@ -1,7 +1,8 @@
-"""The connection to an api: asked, answered, and what goes wrong told in words."""
+"""HTTP requests to the API: pages, event streams, downloads, and errors with readable messages."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -16,34 +17,49 @@ from cli.errors import AwayError, BadInputError, CommandError
 from shared.schemas.base import LARGEST_PAGE, Page, View
 
 TIMEOUT_SECONDS: Final = 30.0
-"""More than the pause between two signs of life of an answer that goes on."""
+"""Longer than the interval between two keep-alive signals of a running answer."""
 
 T = TypeVar("T")
 S = TypeVar("S", bound=View)
 
 
 class ApiError(CommandError):
-    """The api said no; its own words."""
+    """The API refused the request; the message is its own."""
 
 
 class Connection:
-    """Every call raises ApiError where the api refuses, and AwayError where it cannot answer now."""
+    """Requests to one API. All raise ApiError if it refuses, and AwayError if it does not response at the moment.
 
-    def __init__(self, api: Api) -> None:
-        self.url = api.url
-        shown = {} if api.token is None else {"Authorization": f"Bearer {api.token}"}
+    `api` may be a function that looks it up; it is called at the first request.
+    """
+
+    def __init__(self, api: Api | Callable[[], Api]) -> None:
+        self._target = api
+
+    @cached_property
+    def _api(self) -> Api:
+        return self._target if isinstance(self._target, Api) else self._target()
+
+    @property
+    def url(self) -> str:
+        return self._api.url
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        token = self._api.token
         try:
-            self._http = httpx.Client(
-                base_url=f"{api.url}/api/v1",
-                headers=shown,
+            return httpx.Client(
+                base_url=f"{self.url}/api/v1",
+                headers={} if token is None else {"Authorization": f"Bearer {token}"},
                 timeout=TIMEOUT_SECONDS,
                 trust_env=False,
             )
         except httpx.InvalidURL as error:
-            raise BadInputError(f"{api.url[:80]!r} is no URL of an api: {error}") from error
+            raise BadInputError(f"{self.url[:80]!r} is not the URL of an API: {error}") from error
 
     def close(self) -> None:
-        self._http.close()
+        if "_http" in self.__dict__:
+            self._http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -59,12 +75,12 @@ class Connection:
     def _pages(
         self, shape: type[S], path: str, limit: int | None, **filters: object
     ) -> Iterator[S]:
-        """Each page is asked for when the one before it has been read to its end."""
-        given = {name: str(value) for name, value in filters.items() if value is not None}
+        """Yields up to `limit` items, or all; a page is requested when the one before is exhausted."""
+        query = {name: str(value) for name, value in filters.items() if value is not None}
         left, cursor = limit, None
         while left is None or left > 0:
             size = LARGEST_PAGE if left is None else min(left, LARGEST_PAGE)
-            params = given | {"limit": str(size)} | ({"cursor": cursor} if cursor else {})
+            params = query | {"limit": str(size)} | ({"cursor": cursor} if cursor else {})
             page = self._ask(Page[shape], "GET", path, params=params)  # type: ignore[valid-type]  # at run time only
             yield from page.items
             left = None if left is None else left - len(page.items)
@@ -75,63 +91,63 @@ class Connection:
         return TypeAdapter(shape).validate_json(self._send(method, path, **request).content)
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
-        with self._answered():
-            answer = self._http.request(method, path, **request)
-        raise_for(self.url, answer)
-        return answer
+        with self._translated_errors():
+            response = self._http.request(method, path, **request)
+        raise_for_status(self.url, response)
+        return response
 
     def _stream(self, path: str, **request: Any) -> Iterator[ServerSentEvent]:
-        """What the api sends, until the connection ends."""
-        with self._answered(), self._http.stream("GET", path, **request) as answer:
-            if answer.is_error:
-                answer.read()
-                raise_for(self.url, answer)
-            yield from EventSource(answer).iter_sse()
+        """Yields server-sent events until the connection ends."""
+        with self._translated_errors(), self._http.stream("GET", path, **request) as response:
+            if response.is_error:
+                response.read()
+                raise_for_status(self.url, response)
+            yield from EventSource(response).iter_sse()
 
     def _download(self, path: str, **request: Any) -> Iterator[bytes]:
-        """The answer in pieces. Raises AwayError where it breaks off."""
-        with self._answered(), self._http.stream("GET", path, **request) as answer:
-            if answer.is_error:
-                answer.read()
-                raise_for(self.url, answer)
-            yield from answer.iter_bytes()
+        """Yields the body in chunks. Raises AwayError if it is cut off."""
+        with self._translated_errors(), self._http.stream("GET", path, **request) as response:
+            if response.is_error:
+                response.read()
+                raise_for_status(self.url, response)
+            yield from response.iter_bytes()
 
     @contextmanager
-    def _answered(self) -> Iterator[None]:
-        """Makes errors of what is done within."""
+    def _translated_errors(self) -> Iterator[None]:
+        """Turns errors of httpx into errors of the command line."""
         try:
             yield
         except httpx.InvalidURL as error:
-            raise CommandError(f"{self.url!r} is no URL: {error}") from error
+            raise CommandError(f"{self.url!r} is not a URL: {error}") from error
         except httpx.UnsupportedProtocol as error:
-            raise CommandError(f"{self.url!r} is no URL of an api: {error}") from error
+            raise CommandError(f"{self.url!r} is not the URL of an API: {error}") from error
         except httpx.TransportError as error:
             raise AwayError(
                 f"no Vigil answers at {self.url}: {str(error) or type(error).__name__}"
             ) from error
 
 
-def raise_for(url: str, answer: httpx.Response) -> None:
-    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
-        raise AwayError(_detail(answer))
-    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+def raise_for_status(url: str, response: httpx.Response) -> None:
+    if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
+        raise AwayError(_detail(response))
+    if response.status_code == HTTPStatus.UNAUTHORIZED:
         raise ApiError(
-            f"{url} does not let us in. {_detail(answer)} Then `vigil login --url {url}`, "
-            "or give the token by VIGIL_TOKEN."
+            f"{url} refuses access. {_detail(response)} Then run `vigil login --url {url}`, "
+            "or set VIGIL_TOKEN."
         )
-    if answer.is_error:
-        raise ApiError(_detail(answer))
+    if response.is_error:
+        raise ApiError(_detail(response))
 
 
 def agent_path(reference: str) -> str:
     return f"/agents/{quote(reference, safe='')}"
 
 
-def _detail(answer: httpx.Response) -> str:
+def _detail(response: httpx.Response) -> str:
     try:
-        told = answer.json()
+        problem = response.json()
     except ValueError:
-        told = None
-    if isinstance(told, dict) and isinstance(told.get("detail"), str):
-        return str(told["detail"])
-    return f"{answer.request.url} answers {answer.status_code} {answer.reason_phrase}"
+        problem = None
+    if isinstance(problem, dict) and isinstance(problem.get("detail"), str):
+        return str(problem["detail"])
+    return f"{response.request.url} answers {response.status_code} {response.reason_phrase}"

@@ -1,1 +1,1 @@
-"""Keys and certificates of a cluster, and what is set up in it."""
+"""Keys, certificates and provisioning of a cluster."""

@@ -11,10 +11,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
 
-from cli.config.providers import USED_BY, read_given
+from cli.config.providers import USED_BY, read_provider_secrets
 from cli.errors import BadInputError
 from shared.accounts.secrets import new_token
-from shared.database.grants import role_of
+from shared.database.grants import role_name
 from shared.events.permissions import OPERATOR, PERMISSIONS
 from shared.runtime.identity import (
     DATABASE_PASSWORD_FILE,
@@ -32,16 +32,16 @@ ALL: Final = (CA, *NATS, *POSTGRES)
 
 
 def read_certificates(directory: Path) -> dict[str, str]:
-    """By the file's name; empty where there is none of them.
+    """Certificates by file name; empty if there are none.
 
-    Raises BadInputError where only some are there, or clients that trust the CA would refuse a server.
+    Raises BadInputError if some are missing, or if a client that trusts the CA would refuse a server.
     """
     missing = [name for name in ALL if not (directory / name).is_file()]
     if len(missing) == len(ALL):
         return {}
     if missing:
         raise BadInputError(
-            f"{directory}: {', '.join(missing)} is missing; TLS takes {', '.join(ALL)}"
+            f"{directory}: {', '.join(missing)} is missing; TLS needs {', '.join(ALL)}"
         )
     for pair in (NATS, POSTGRES):
         _try_out(directory, *pair)
@@ -49,7 +49,7 @@ def read_certificates(directory: Path) -> dict[str, str]:
 
 
 def _try_out(directory: Path, certificate: str, key: str) -> None:
-    """A handshake without a network, between a server of that name and a client that trusts the CA alone."""
+    """A TLS handshake in memory, between a server of that name and a client that trusts only the CA."""
     name = Path(certificate).stem
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
@@ -63,9 +63,9 @@ def _try_out(directory: Path, certificate: str, key: str) -> None:
         for side in (*sides, *sides):
             with suppress(ssl.SSLWantReadError):
                 side.do_handshake()
-    except OSError as error:  # ssl's own errors too
+    except OSError as error:  # includes ssl's errors
         raise BadInputError(
-            f"{directory / certificate}, with {key} and {CA}, is no use to a server that is called {name!r}: {error}"
+            f"{directory / certificate}, with {key} and {CA}, cannot be used by a server named {name!r}: {error}"
         ) from error
 
 
@@ -102,7 +102,7 @@ def render(
         parts["tls"] = {
             "cert_file": certificate,
             "key_file": key,
-            # Not "auto": to a client that is slow to begin, NATS would greet in plain text after all.
+            # Not "auto": NATS would greet a slow client in plain text.
             "handshake_first": True,
             "timeout": TLS_TIMEOUT_SECONDS,
         }
@@ -136,12 +136,12 @@ def _random() -> str:
 
 @dataclass(frozen=True)
 class Keys:
-    """Kept in `directory`, a folder a service."""
+    """The passwords of an installation in `directory`, one folder per service."""
 
     directory: Path
     private: bool = False
-    """All of it belongs to the user of this process and is closed to all other users, groups too: for an installation
-    whose services are all run by that user. Otherwise each service's folder belongs to the service's own uid."""
+    """All files belong to the user of this process, and no other user or group can read them: for an installation
+    whose services all run as that user. Otherwise each service's folder belongs to the service's own uid."""
 
     def make(
         self,
@@ -150,28 +150,28 @@ class Keys:
         routes: Sequence[str],
         certificates: Mapping[str, str] | None = None,
     ) -> int:
-        """What is missing; returns how many passwords that were. users.conf is always written anew.
+        """Creates what is missing, and returns the number of new passwords. users.conf is always rewritten.
 
-        `certificates` by the names of their files; those of earlier that are given no more are taken away.
-        Raises BadInputError where a password that was put there cannot be used, or nothing can be written there.
+        `certificates` are by file name; earlier ones that are not among them are removed. Raises BadInputError if an
+        existing password is invalid, or the directory cannot be written.
         """
         try:
             return self._make(postgres_password_file, routes, certificates or {})
         except OSError as error:
             remedy = "change its owner" if self.private else "run as root"
             raise BadInputError(
-                f"{error.filename}: {error.strerror}; {remedy}, or choose a directory of your own"
+                f"{error.filename}: {error.strerror}; {remedy}, or choose another directory"
             ) from error
 
     def login_of(self, name: str) -> dict[str, str]:
-        """The settings by which the service `name` logs in to PostgreSQL and NATS, where it has a login there.
+        """The settings with which the service `name` logs in to PostgreSQL and NATS.
 
-        Raises BadInputError where its files cannot be read.
+        Raises BadInputError if its files cannot be read.
         """
         folder, login = self.directory / name, dict[str, str]()
         service = _SERVICES[name]
         if service.has_database_role:
-            login["database_user"] = role_of(name)
+            login["database_user"] = role_name(name)
             login["database_password"] = _required(folder / DATABASE_PASSWORD_FILE)
         if service.has_nats_user:
             login["nats_user"] = name
@@ -180,16 +180,16 @@ class Keys:
 
     @property
     def nats_users(self) -> Path:
-        """What NATS's configuration includes."""
+        """The file that NATS's configuration includes."""
         return self.directory / "nats" / "users.conf"
 
     def hand_on(self, given: Path) -> list[str]:
-        """The model's and the search service's keys that lie in `given`, which are told by name.
+        """Copies the provider keys in `given` to the services that use them; returns their names.
 
-        One that is given no more is taken away. After `make`, which makes the folders.
+        A key that is no longer in `given` is removed. Call it after `make`, which creates the folders.
         """
         uids = {service.name: service.uid for service in SERVICES}
-        keys = read_given(given)
+        keys = read_provider_secrets(given)
         for name, users in USED_BY.items():
             for user in users:
                 file = self.directory / user / name
@@ -223,7 +223,7 @@ class Keys:
         return made + self._nats(routes, tls=bool(certificates))
 
     def _superuser(self, file: Path) -> int:
-        """The one password that two know: PostgreSQL, from a place that only it and `migrate` see, and `migrate`."""
+        """The superuser's password, which only PostgreSQL and `migrate` can read."""
         own = self.directory / MIGRATE / DATABASE_PASSWORD_FILE
         self._folder(own.parent, SERVICES[0].uid, KEYS_GROUP, 0o750)
         known = _read(file) or _read(own)
@@ -263,7 +263,7 @@ class Keys:
         folder.chmod(PRIVATE_FOLDER if self.private else mode)
 
     def _write(self, file: Path, text: str, uid: int, gid: int, mode: int) -> None:
-        """Whole or not at all, and at no moment readable by others."""
+        """Replaces the file atomically; other users can never read it."""
         file.parent.mkdir(parents=True, exist_ok=True)
         beside = file.with_name(f".{file.name}.new")
         beside.unlink(missing_ok=True)
@@ -274,7 +274,7 @@ class Keys:
         beside.replace(file)
 
     def _lay(self, certificates: Mapping[str, str], folders: Mapping[str, Path]) -> None:
-        """Each into its folder, by name: the CA's for everybody to read, a server's for root."""
+        """Writes each certificate to its folder: the CA's readable by everybody, a server's by root."""
         for name, folder in folders.items():
             if name in certificates:
                 mode = 0o444 if name == CA else 0o400
@@ -283,13 +283,13 @@ class Keys:
                 (folder / name).unlink(missing_ok=True)
 
     def _own(self, path: Path, uid: int, gid: int) -> None:
-        """Where nobody but root may give files away, they stay this user's."""
+        """Changes the owner if the system allows it; otherwise the files stay this user's."""
         if os.geteuid() == ROOT and not self.private:
             os.chown(path, uid, gid)
 
 
 def _read(file: Path) -> str | None:
-    """None where there is none yet; one that was put there empty counts as none."""
+    """The password in the file; None if it is missing or empty."""
     with suppress(FileNotFoundError):
         password = file.read_text().strip()
         if any(character in password for character in "\n\r\0"):
@@ -306,5 +306,5 @@ def _required(file: Path) -> str:
             f"{file} cannot be read ({error.strerror}): run the command as the user that runs `vigil up`"
         ) from error
     if password is None:
-        raise BadInputError(f"{file} is missing or empty: `vigil up` makes it at its next start")
+        raise BadInputError(f"{file} is missing or empty: `vigil up` creates it at its next start")
     return password

@@ -1,4 +1,4 @@
-"""Provisioning as a command: waits for the engines and says which one it waits for."""
+"""Provisioning as a command: waits for the engines and prints which one it is waiting for."""
 
 import asyncio
 import time
@@ -8,9 +8,9 @@ from typing import Final
 from cli.errors import CommandError
 from cli.render.console import err
 from shared.errors import TransientError
-from shared.events.stream_reader import listening
-from shared.runtime.connections import database_of
-from shared.runtime.credentials import credentials_of
+from shared.events.stream_reader import connect_reader
+from shared.runtime.connections import create_database
+from shared.runtime.credentials import build_nats_credentials
 from shared.runtime.identity import MIGRATE
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
@@ -19,11 +19,11 @@ LOOK_AGAIN_SECONDS: Final = 0.5
 
 
 async def provisioned(settings: Settings, wait_seconds: float) -> None:
-    """Raises CommandError where PostgreSQL or NATS does not answer, or is not ready, in time."""
+    """Raises CommandError if PostgreSQL or NATS is not ready in time."""
     deadline = time.monotonic() + wait_seconds
     await _wait(lambda: _ask_postgres(settings), "check VIGIL_DATABASE_URL", deadline)
     await _wait(lambda: _ask_nats(settings), "check VIGIL_NATS_URL", deadline)
-    # NATS lets clients in long before its nodes have agreed on who leads them.
+    # NATS accepts clients long before its nodes have elected a leader.
     await _wait(
         lambda: provision(settings), "see NATS's log, or give it longer by --wait", deadline
     )
@@ -46,7 +46,7 @@ async def _wait(ask: Callable[[], Awaitable[object]], advice: str, deadline: flo
 
 
 async def _ask_postgres(settings: Settings) -> None:
-    database = database_of(settings, MIGRATE, pool_size=1)
+    database = create_database(settings, MIGRATE, pool_size=1)
     try:
         await database.ping()
     finally:
@@ -54,5 +54,5 @@ async def _ask_postgres(settings: Settings) -> None:
 
 
 async def _ask_nats(settings: Settings) -> None:
-    async with listening(settings.nats_url, credentials_of(settings, MIGRATE)):
+    async with connect_reader(settings.nats_url, build_nats_credentials(settings, MIGRATE)):
         return

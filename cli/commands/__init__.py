@@ -1,4 +1,1 @@
-"""The commands, a file for each or for a group. They parse and print; what they do stands beside them.
-
-What a command needs is imported when it runs: `vigil --help` must not wait for a database driver.
-"""
+"""The commands, a module for each noun. `cli.main` lists them, and imports a module when one of its commands runs."""

@@ -1,54 +1,214 @@
-"""`vigil chat`: talk with an agent."""
+"""`vigil chat` and `vigil memory …`: talk with an agent, and what it remembers."""
 
-from typing import Annotated
+import json
+import sys
+import time
+from dataclasses import dataclass
+from typing import Annotated, Final, TextIO
+from uuid import UUID
 
 import typer
+from httpx_sse import ServerSentEvent
 
-from cli.options import AgentName, AsJson, Data, Url
+from cli.client.client import Client
+from cli.command import Result, api_command, command_group
+from cli.errors import AwayError, BadInputError, CommandError
+from cli.options import AgentName, AsJson
+from cli.render.agents import show_memories
+from cli.render.chat import Show, for_people, for_programs
+from cli.render.console import err, out
+from shared.schemas.conversation import LookView, MessageView, TextPiece
+
+RECONNECT_SECONDS: Final = 0.5
+PROMPT: Final = "> "
+LEAVE: Final = frozenset({"/quit", "/exit", "/bye"})
+
+memory_commands = command_group("memory", "What an agent remembers: your wishes and facts.")
 
 
+@api_command
 def chat(
+    client: Client,
     agent: AgentName,
     message: Annotated[
         str | None,
         typer.Argument(
             metavar="[MESSAGE]",
-            help="What to say, - for what stands on stdin; without it you talk until you leave.",
+            help="What to say; - reads it from stdin. Without it, a conversation starts.",
         ),
     ] = None,
     history: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show the last N messages, and end.")
+        int | None, typer.Option(metavar="N", min=1, help="Show the last N messages, and exit.")
     ] = None,
     follow: Annotated[
-        str | None, typer.Option(metavar="ID", help="Read on in an answer that goes on, and end.")
+        str | None,
+        typer.Option(metavar="ID", help="Show an answer that is still being written, and exit."),
     ] = None,
-    retry: Annotated[
-        str | None, typer.Option(metavar="ID", help="Have a failed answer tried again.")
-    ] = None,
+    retry: Annotated[str | None, typer.Option(metavar="ID", help="Retry a failed answer.")] = None,
     as_json: AsJson = False,
-    url: Url = None,
-    data: Data = None,
 ) -> None:
-    """Talk with an agent. Ctrl-C leaves an answer running; it can be read later."""
-    import sys
+    """Talk with an agent. After Ctrl-C the answer continues, and can be read later."""
+    name = client.agent(agent).name
+    show = for_programs() if as_json else for_people(out(), err(), name)
+    conversation = Chat(client, name, show)
+    if history is not None:
+        conversation.show_history(history)
+    elif follow is not None:
+        conversation.follow(parse_message_id(follow))
+    elif retry is not None:
+        conversation.retry(parse_message_id(retry))
+    elif message is not None or not sys.stdin.isatty():
+        conversation.say(message if message not in (None, "-") else sys.stdin.read())
+    else:
+        conversation.talk(sys.stdin)
 
-    from cli.chatting import Chat, message_id_of
-    from cli.client.client import Client
-    from cli.config.discovery import api_url
-    from cli.render.chat import for_people, for_programs
-    from cli.render.console import err, out
 
-    with Client(api_url(url, data)) as client:
-        name = client.agent(agent).name
-        show = for_programs() if as_json else for_people(out(), err(), name)
-        talk = Chat(client, name, show)
-        if history is not None:
-            talk.history(history)
-        elif follow is not None:
-            talk.follow(message_id_of(follow))
-        elif retry is not None:
-            talk.retry(message_id_of(retry))
-        elif message is not None or not sys.stdin.isatty():
-            talk.say(message if message not in (None, "-") else sys.stdin.read())
-        else:
-            talk.until_left(sys.stdin)
+@memory_commands.command("list")
+@api_command
+def list_memories(
+    client: Client,
+    agent: AgentName,
+    forgotten: Annotated[
+        bool, typer.Option("--forgotten", help="Only those that were forgotten.")
+    ] = False,
+) -> Result:
+    """List the wishes and facts that you told an agent."""
+    memories = list(client.memories(agent, forgotten=forgotten))
+    return Result(memories, lambda console: show_memories(console, memories, forgotten=forgotten))
+
+
+@memory_commands.command("add")
+@api_command
+def add_memory(
+    client: Client,
+    agent: AgentName,
+    content: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The wish or fact, in a sentence.")
+    ],
+    fact: Annotated[bool, typer.Option("--fact", help="It is a fact, not a wish.")] = False,
+) -> Result:
+    """Tell an agent a wish or a fact; its next plan takes it into account."""
+    memory = client.remember(agent, "fact" if fact else "wish", content)
+    return Result(
+        memory,
+        f"Remembered as a {memory.kind}, {memory.id}; the next plan takes it into account.",
+    )
+
+
+@memory_commands.command("forget")
+@api_command
+def forget_memory(
+    client: Client,
+    agent: AgentName,
+    memory_id: Annotated[
+        UUID, typer.Argument(metavar="ID", help="As `vigil memory list` shows it.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Make an agent forget a wish or a fact."""
+    client.forget(agent, memory_id)
+    typer.echo(json.dumps({"forgotten": str(memory_id)}) if as_json else "Forgotten.")
+
+
+class NoAnswerError(CommandError):
+    """The answer failed; the failure has been shown."""
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A conversation with one agent; answers are followed across connection losses."""
+
+    client: Client
+    agent: str
+    show: Show
+
+    def say(self, content: str) -> None:
+        """Sends the message and shows the answer as it arrives. Raises CommandError if it fails."""
+        if not content.strip():
+            raise BadInputError("the message is empty: give a MESSAGE, or write it to stdin")
+        turn = self.client.say(self.agent, content)
+        if turn.answer.status == "waiting":
+            self.show.hint("earlier messages are answered first")
+        self.follow(turn.answer.id)
+
+    def follow(self, message_id: UUID) -> None:
+        """Shows the answer from its beginning to its end. Raises CommandError if it failed."""
+        try:
+            message = self._stream_answer(message_id)
+        except KeyboardInterrupt:
+            name = f'"{self.agent}"' if " " in self.agent else self.agent
+            self.show.hint(
+                f"the answer continues; to read it: vigil chat {name} --follow {message_id}"
+            )
+            raise
+        if message.status == "failed":
+            raise NoAnswerError(f"the agent gave no answer: {message.error}")
+
+    def retry(self, message_id: UUID) -> None:
+        self.client.retry_answer(self.agent, message_id)
+        self.follow(message_id)
+
+    def show_history(self, count: int) -> None:
+        """Shows the last `count` messages, oldest first."""
+        for message in reversed(list(self.client.messages(self.agent, count))):
+            self.show.message(message)
+
+    def talk(self, lines: TextIO) -> None:
+        """Sends each line until the end of the input, /quit or Ctrl-C. A failed answer does not end it."""
+        self.show.hint(f"You are talking with {self.agent}. Leave with /quit or Ctrl-D.")
+        while (line := self._read_line(lines)) is not None:
+            try:
+                self.say(line)
+            except (BadInputError, NoAnswerError):
+                continue
+            except AwayError:
+                raise
+            except CommandError as error:
+                self.show.hint(str(error))
+
+    def _read_line(self, lines: TextIO) -> str | None:
+        print(PROMPT, end="", flush=True)
+        line = lines.readline()
+        return None if not line or line.strip() in LEAVE else line
+
+    def _stream_answer(self, message_id: UUID) -> MessageView:
+        """Shows the events of the answer, reconnecting after the last one, until it ends."""
+        last_event_id: str | None = None
+        is_away = False
+        while True:
+            try:
+                for event in self.client.answer(self.agent, message_id, last_event_id):
+                    last_event_id, is_away = event.id or last_event_id, False
+                    if (message := self._show_event(event)) is not None:
+                        return message
+            except AwayError as error:
+                if last_event_id is None:
+                    raise
+                if not is_away:
+                    self.show.hint(f"{error}; reconnecting")
+                is_away = True
+            time.sleep(RECONNECT_SECONDS)
+
+    def _show_event(self, event: ServerSentEvent) -> MessageView | None:
+        """The message, if the event is its last."""
+        match event.event:
+            case "text":
+                self.show.said(TextPiece.model_validate_json(event.data).text)
+            case "tool":
+                self.show.looked(LookView.model_validate_json(event.data))
+            case "restart":
+                self.show.restarted()
+            case "complete" | "failed":
+                message = MessageView.model_validate_json(event.data)
+                self.show.ended(message)
+                return message
+        return None
+
+
+def parse_message_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise BadInputError(
+            f"{text!r} is not a message id: see vigil chat AGENT --history 10"
+        ) from error

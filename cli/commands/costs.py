@@ -1,11 +1,18 @@
-"""`vigil costs`: where the money went."""
+"""`vigil costs` and `vigil budget`: what was spent, and what may be spent in a day."""
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 
-from cli.options import AsJson, Data, Url
+from cli.client.client import Client
+from cli.command import Result, api_command
+from cli.config.durations import parse_day
+from cli.errors import BadInputError
+from cli.options import finite
+from cli.render.costs import show_budget, show_costs
+from shared.schemas.costs import AllowanceView, BudgetView
 
 
 class By(StrEnum):
@@ -15,35 +22,108 @@ class By(StrEnum):
     MODEL = "model"
 
 
+@api_command
 def costs(
+    client: Client,
     agent: Annotated[
         str | None,
-        typer.Argument(metavar="AGENT", help="Name or id of the agent; without it, all agents."),
+        typer.Argument(metavar="AGENT", help="Name or id of the agent. Default: all agents."),
     ] = None,
-    by: Annotated[By, typer.Option(help="What to sum up by.")] = By.DAY,
+    by: Annotated[By, typer.Option(help="What to group by.")] = By.DAY,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="The first day: 2026-01-31, or how long ago it is (7d).",
+            help="The first day: 2026-01-31, or how long ago (7d).",
             show_default="29 days ago",
         ),
     ] = None,
-    as_json: AsJson = False,
-    url: Url = None,
-    data: Data = None,
-) -> None:
-    """Show what calls of the model and the search service have cost, and what is left of today's budget."""
-    from cli.client.client import Client
-    from cli.config.discovery import api_url
-    from cli.config.durations import day_of
-    from cli.render.console import out, print_json
-    from cli.render.costs import show_costs
+) -> Result:
+    """Show what model and search calls cost, and what is left of today's budget."""
+    first_day = None if since is None else parse_day(since)
+    view = client.costs(agent, by=by.value, since=first_day)
+    return Result(view, lambda console: show_costs(console, view, agent))
 
-    first = None if since is None else day_of(since)
-    with Client(api_url(url, data)) as client:
-        told = client.costs(agent, by=by.value, since=first)
-    if as_json:
-        print_json(told)
-    else:
-        show_costs(out(), told, agent)
+
+@api_command
+def budget(
+    client: Client,
+    agent: Annotated[
+        str | None, typer.Argument(metavar="AGENT", help="Name or id of the agent.")
+    ] = None,
+    of_installation: Annotated[
+        bool, typer.Option("--installation", help="Of all agents together, instead of one.")
+    ] = False,
+    usd: Annotated[
+        float | None,
+        typer.Option(
+            "--usd", min=0, callback=finite, metavar="USD", help="Set the cap in USD a day."
+        ),
+    ] = None,
+    calls: Annotated[
+        int | None, typer.Option("--calls", min=0, metavar="N", help="Set the cap in calls a day.")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Remove the caps.")] = False,
+) -> Result:
+    """Show or set what an agent, or the whole installation, may spend in a day (UTC).
+
+    A cap you do not name is not changed. An agent that has used up its budget is suspended until the next day, or until
+    the budget is raised.
+    """
+    change = BudgetChange.from_options(
+        agent, of_installation=of_installation, usd=usd, calls=calls, none=none
+    )
+    view = change.apply(client)
+    return Result(view, lambda console: show_budget(console, view))
+
+
+@dataclass(frozen=True)
+class BudgetChange:
+    """New caps of an agent, or of the installation where `agent` is None. A cap that is None is not changed."""
+
+    agent: str | None
+    usd: float | None = None
+    calls: int | None = None
+    none: bool = False
+    """Remove both caps."""
+
+    @classmethod
+    def from_options(
+        cls,
+        agent: str | None,
+        *,
+        of_installation: bool,
+        usd: float | None,
+        calls: int | None,
+        none: bool,
+    ) -> Self:
+        """Raises BadInputError if the options contradict each other."""
+        if (agent is None) != of_installation:
+            raise BadInputError("name an agent, or give --installation: one of the two")
+        if none and (usd is not None or calls is not None):
+            raise BadInputError("--none removes both caps; leave out --usd and --calls")
+        return cls(agent, usd, calls, none)
+
+    @property
+    def changes_anything(self) -> bool:
+        return self.none or self.usd is not None or self.calls is not None
+
+    def caps(self, present: AllowanceView) -> dict[str, float | int | None]:
+        """Both caps after the change, as the API takes them."""
+        if self.none:
+            return {"usd_per_day": None, "calls_per_day": None}
+        usd = present.usd_per_day if self.usd is None else self.usd
+        calls = present.calls_per_day if self.calls is None else self.calls
+        return {"usd_per_day": usd, "calls_per_day": calls}
+
+    def apply(self, client: Client) -> BudgetView | AllowanceView:
+        """Sets the caps if there is anything to change; returns the budget afterwards."""
+        if self.agent is None:
+            allowance = client.installation_budget()
+            if not self.changes_anything:
+                return allowance
+            return client.set_installation_budget(self.caps(allowance))
+        budget = client.budget(self.agent)
+        if not self.changes_anything:
+            return budget
+        return client.set_budget(str(budget.agent_id), self.caps(budget.allowance))

@@ -1,14 +1,41 @@
-"""`vigil graph`: what an agent knows, at a glance and in detail."""
+"""`vigil graph` and `vigil node …`: what an agent knows, and duplicate nodes."""
 
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final
+from functools import partial
+from typing import Annotated, Final, assert_never
+from uuid import UUID
 
 import typer
+from rich.console import Console
 
-from cli.options import AgentName, AsJson, Data, Url
+from cli.client.client import Client
+from cli.command import Result, api_command, command_group
+from cli.errors import BadInputError, CommandError
+from cli.options import AgentName, Limit
+from cli.render.graph import (
+    show_around,
+    show_duplicates,
+    show_edge,
+    show_edges,
+    show_graph,
+    show_merge,
+    show_merges,
+    show_node,
+    show_nodes,
+    show_types,
+    show_unmerge,
+)
+
+MAX_OVERVIEW_NODES: Final = 1000
+MAX_NEIGHBOURS: Final = 200
+MAX_CANDIDATES: Final = 50
+LISTED_CANDIDATES: Final = 5
+
+node_commands = command_group("node", "Duplicate nodes: find, merge and unmerge them.")
 
 
-class What(StrEnum):
+class GraphView(StrEnum):
     OVERVIEW = "overview"
     NODES = "nodes"
     EDGES = "edges"
@@ -18,18 +45,20 @@ class What(StrEnum):
     EDGE = "edge"
 
 
-_OF_ONE: Final = {What.NEAR: "node", What.NODE: "node", What.EDGE: "edge"}
+_ELEMENT_VIEWS: Final = {GraphView.NEAR: "node", GraphView.NODE: "node", GraphView.EDGE: "edge"}
 
 
+@api_command
 def graph(
+    client: Client,
     agent: AgentName,
-    what: Annotated[
-        What,
+    view: Annotated[
+        GraphView,
         typer.Argument(
             metavar="WHAT",
-            help="overview, nodes, edges, types; near: what lies around NODE; node, edge: that one, and what it rests on.",
+            help="overview, nodes, edges, types; near: the neighbours of NODE; node, edge: one element and its evidence.",
         ),
-    ] = What.OVERVIEW,
+    ] = GraphView.OVERVIEW,
     node: Annotated[
         str | None,
         typer.Argument(
@@ -38,46 +67,176 @@ def graph(
         ),
     ] = None,
     type_name: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Of this type only.")
+        str | None, typer.Option("--type", metavar="TYPE", help="Only of this type.")
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option(metavar="WORDS", help="Nodes whose names have words that begin so."),
+        typer.Option(metavar="WORDS", help="Nodes with words in their names that start like this."),
     ] = None,
-    depth: Annotated[int, typer.Option(min=1, max=2, help="Edges away, for `near`.")] = 1,
-    limit: Annotated[int, typer.Option(min=1, help="How much to show.")] = 20,
-    as_json: AsJson = False,
-    url: Url = None,
-    data: Data = None,
-) -> None:
-    """Show an agent's knowledge graph: types, nodes, edges, what lies around a node, what it rests on.
+    depth: Annotated[int, typer.Option(min=1, max=2, help="Distance in edges, for `near`.")] = 1,
+    limit: Limit = 20,
+) -> Result:
+    """Show an agent's knowledge graph: types, nodes, edges, neighbours of a node, and evidence.
 
     `vigil graph AGENT` · `vigil graph AGENT --search lithium` · `vigil graph AGENT near "Halden Cells" --depth 2`
     """
-    from cli.client.client import Client
-    from cli.config.discovery import api_url
-    from cli.graphing import Graph
-    from cli.render.console import out, print_json
-
-    if search is not None and what is What.OVERVIEW:
-        what = What.NODES
-    _refuse_what_does_not_fit(what, node, search)
-    with Client(api_url(url, data)) as client:
-        look = Graph(client, agent, limit, type_name, node).look(what, search, depth)
-        if as_json:
-            print_json(look.found)
-        else:
-            look.show(out())
+    if search is not None and view is GraphView.OVERVIEW:
+        view = GraphView.NODES
+    _check_arguments(view, node, search)
+    query = GraphQuery(client, agent, limit, type_name, node)
+    return query.load(view, search, depth)
 
 
-def _refuse_what_does_not_fit(what: What, node: str | None, search: str | None) -> None:
-    from cli.errors import BadInputError
+@node_commands.command("doubles")
+@api_command
+def list_duplicates(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
+    """List nodes that may be duplicates by their names, most recently changed first."""
+    candidates = list(client.doubles(agent, limit))
+    return Result(candidates, lambda console: show_duplicates(console, candidates))
 
-    if what in _OF_ONE and node is None:
-        raise BadInputError(
-            f"name the {_OF_ONE[what]}: vigil graph AGENT {what} {_OF_ONE[what].upper()}"
+
+@node_commands.command("merge")
+@api_command
+def merge_nodes(
+    client: Client,
+    agent: AgentName,
+    kept: Annotated[str, typer.Argument(metavar="KEPT", help="Name or id of the node to keep.")],
+    gone: Annotated[
+        str, typer.Argument(metavar="GONE", help="Name or id of the node to merge into it.")
+    ],
+    because: Annotated[
+        str, typer.Option("--because", metavar="TEXT", help="Why they are the same, in a sentence.")
+    ],
+) -> Result:
+    """Merge two nodes: names, evidence and edges of GONE move to KEPT. `vigil node unmerge` undoes it."""
+    merge = client.merge(
+        agent,
+        kept=find_node_id(client, agent, kept),
+        gone=find_node_id(client, agent, gone),
+        reason=because,
+    )
+    return Result(merge, lambda console: show_merge(console, agent, merge))
+
+
+@node_commands.command("merges")
+@api_command
+def list_merges(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
+    """List merged nodes, newest merge first."""
+    merges = list(client.merges(agent, limit))
+    return Result(merges, lambda console: show_merges(console, merges))
+
+
+@node_commands.command("unmerge")
+@api_command
+def unmerge_nodes(
+    client: Client,
+    agent: AgentName,
+    merge_id: Annotated[
+        UUID, typer.Argument(metavar="MERGE", help="As `vigil node merges` shows it.")
+    ],
+) -> Result:
+    """Undo a merge. What was learned since then stays with the node that was kept."""
+    merge = client.undo_merge(agent, merge_id)
+    return Result(merge, lambda console: show_unmerge(console, merge))
+
+
+@dataclass(frozen=True)
+class GraphQuery:
+    """Loads one view of an agent's graph. Raises CommandError if a named type or node does not exist."""
+
+    client: Client
+    agent: str
+    limit: int
+    type_name: str | None
+    node: str | None
+
+    def load(self, view: GraphView, search: str | None, depth: int) -> Result:
+        match view:
+            case GraphView.OVERVIEW:
+                return self._overview()
+            case GraphView.NODES:
+                return self._nodes(search)
+            case GraphView.EDGES:
+                return self._edges()
+            case GraphView.TYPES:
+                types = [*self.client.node_types(self.agent), *self.client.edge_types(self.agent)]
+                return Result(types, partial(show_types, types=types))
+            case GraphView.NEAR:
+                return self._neighbours(depth)
+            case GraphView.NODE:
+                node = self.client.node(self.agent, self._node_id())
+                return Result(node, partial(show_node, node=node))
+            case GraphView.EDGE:
+                return self._edge()
+            case _:
+                assert_never(view)
+
+    def _overview(self) -> Result:
+        limit = min(self.limit, MAX_OVERVIEW_NODES)
+        graph = self.client.graph(self.agent, type_name=self.type_name, limit=limit)
+        known = [node_type.name for node_type in graph.node_types]
+        if self.type_name and self.type_name not in known:
+            names = ", ".join(sorted(known)) or "none yet"
+            raise CommandError(f"there is no node type {self.type_name!r}; there are: {names}")
+
+        def show(console: Console) -> None:
+            show_graph(console, self.client.agent(self.agent), graph)
+
+        return Result(graph, show)
+
+    def _nodes(self, search: str | None) -> Result:
+        nodes = list(self.client.nodes(self.agent, self.limit, type=self.type_name, search=search))
+        return Result(nodes, partial(show_nodes, nodes=nodes, limit=self.limit))
+
+    def _edges(self) -> Result:
+        node_id = str(self._node_id()) if self.node else None
+        edges = list(
+            self.client.edges(self.agent, self.limit, type=self.type_name, node_id=node_id)
         )
-    if node is not None and what not in (*_OF_ONE, What.EDGES):
-        raise BadInputError(f"a node is named for `near`, `node` and `edges`, not for `{what}`")
-    if search is not None and what is not What.NODES:
-        raise BadInputError(f"--search finds nodes; leave it out for `{what}`")
+        return Result(edges, partial(show_edges, edges=edges, limit=self.limit))
+
+    def _neighbours(self, depth: int) -> Result:
+        limit = min(self.limit, MAX_NEIGHBOURS)
+        around = self.client.neighbourhood(self.agent, self._node_id(), depth=depth, limit=limit)
+        return Result(around, partial(show_around, around=around))
+
+    def _edge(self) -> Result:
+        try:
+            edge_id = UUID(self.node)
+        except ValueError:
+            raise BadInputError(
+                f"{self.node!r} is not an edge id; vigil graph AGENT edges --json lists them"
+            ) from None
+        edge = self.client.edge(self.agent, edge_id)
+        return Result(edge, partial(show_edge, edge=edge))
+
+    def _node_id(self) -> UUID:
+        if not self.node:
+            raise BadInputError("name the node: vigil graph AGENT near NODE")
+        return find_node_id(self.client, self.agent, self.node)
+
+
+def find_node_id(client: Client, agent: str, reference: str) -> UUID:
+    """The node with this id or name, ignoring case. Raises CommandError unless exactly one matches."""
+    try:
+        return UUID(reference)
+    except ValueError:
+        candidates = list(client.nodes(agent, MAX_CANDIDATES, search=reference))
+    name = reference.strip().lower()
+    matches = [node for node in candidates if node.name.lower() == name] or candidates
+    if not matches:
+        raise CommandError(f"no node is named {reference!r}: search with vigil graph --search")
+    if len(matches) > 1:
+        listed = [f"{node.name} ({node.type} {node.id})" for node in matches[:LISTED_CANDIDATES]]
+        raise CommandError(f"several nodes match {reference!r}, use an id: {', '.join(listed)}")
+    return matches[0].id
+
+
+def _check_arguments(view: GraphView, node: str | None, search: str | None) -> None:
+    if view in _ELEMENT_VIEWS and node is None:
+        kind = _ELEMENT_VIEWS[view]
+        raise BadInputError(f"name the {kind}: vigil graph AGENT {view} {kind.upper()}")
+    if node is not None and view not in (*_ELEMENT_VIEWS, GraphView.EDGES):
+        raise BadInputError(f"a node is named for `near`, `node` and `edges`, not for `{view}`")
+    if search is not None and view is not GraphView.NODES:
+        raise BadInputError(f"--search finds nodes; leave it out for `{view}`")

@@ -1,12 +1,23 @@
-"""`vigil export`, `vigil import`: a graph with all that it rests on, taken away and brought back."""
+"""`vigil export` and `vigil import`: a graph with its provenance, as a file."""
 
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO, Final
 
 import typer
 
-from cli.options import AgentName, AsJson, Data, Url
+from cli.client.client import Client
+from cli.command import Result, api_command, print_result
+from cli.errors import AwayError, BadInputError, CommandError
+from cli.options import AgentName, AsJson, Data
+from cli.render.graph import show_imported
+from shared.schemas.operations import ExportedFile
+
+PARTIAL_SUFFIX: Final = ".part"
 
 
 class Format(StrEnum):
@@ -15,9 +26,11 @@ class Format(StrEnum):
     PROV = "prov"
 
 
+@api_command
 def export(
+    client: Client,
     agent: AgentName,
-    wanted: Annotated[
+    file_format: Annotated[
         Format,
         typer.Option(
             "--format",
@@ -32,30 +45,20 @@ def export(
         ),
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
-    data: Data = None,
 ) -> None:
-    """Write an agent's graph with its provenance: types, pages, quotes, nodes, edges and conclusions, as of one moment.
+    """Export an agent's graph with its provenance, as of one moment.
 
-    A file is there only when all of it is. With --json what was written is told as JSON, which asks for --output.
+    It contains types, pages, quotes, nodes, edges and conclusions. The file appears only when it is complete. --json
+    describes the file that was written, and needs --output.
     """
-    from cli.client.client import Client
-    from cli.config.discovery import api_url
-    from cli.errors import BadInputError
-    from cli.exporting import export_to_file, export_to_stdout
-    from cli.render.console import print_json
-
     if as_json and output is None:
-        raise BadInputError("--json tells of the file: say by --output where to write it")
-    with Client(api_url(url, data)) as client:
-        if output is None:
-            export_to_stdout(client, agent, wanted)
-            return
-        told = export_to_file(client, agent, wanted, output)
-    if as_json:
-        print_json(told)
-    else:
-        typer.echo(f"{told.file} is written: {told.bytes:,} bytes.")
+        raise BadInputError("--json describes a file: name it with --output")
+    if output is None:
+        export_to_stdout(client, agent, file_format)
+        return
+    written = export_to_file(client, agent, file_format, output)
+    text = f"{written.file} is written: {written.bytes:,} bytes."
+    print_result(Result(written, text), as_json=as_json)
 
 
 def import_(
@@ -66,32 +69,63 @@ def import_(
             exists=True,
             dir_okay=False,
             allow_dash=True,
-            help="What `vigil export` wrote as jsonl; - reads standard input.",
+            help="A file that `vigil export` wrote as jsonl; - reads standard input.",
         ),
     ],
     name: Annotated[
-        str | None, typer.Option(help="The new agent's name.", show_default="the one it had")
+        str | None, typer.Option(help="The new agent's name.", show_default="its former name")
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Whose it becomes.", show_default="the owner's"),
+        typer.Option(metavar="NAME", help="User who will own it.", show_default="the owner"),
     ] = None,
     as_json: AsJson = False,
     data: Data = None,
 ) -> None:
-    """Make a new agent, paused, of an exported graph. Every hash and seal is checked; what cannot be trusted is refused.
+    """Create a new, paused agent from an exported graph. Every hash and seal is checked.
 
-    Works straight in the database, of the installation that runs on the data directory or that VIGIL_DATABASE_URL names:
-    no actor may write a whole graph. Ended in between, it leaves nothing behind.
+    Writes to the database directly: the one of the installation that runs on the data directory, or the one in
+    VIGIL_DATABASE_URL, because no service may write a whole graph. If the import fails or is interrupted, nothing is
+    stored.
     """
-    import asyncio
+    from cli.database_access import import_file
 
-    from cli.importing import import_file
-    from cli.render.console import out, print_json
-    from cli.render.graph import show_imported
+    agent = asyncio.run(import_file(file, name=name, user=user, data=data))
+    print_result(Result(agent, lambda console: show_imported(console, agent)), as_json=as_json)
 
-    made = asyncio.run(import_file(file, name=name, user=user, data=data))
-    if as_json:
-        print_json(made)
-    else:
-        show_imported(out(), made)
+
+def export_to_stdout(client: Client, agent: str, file_format: str) -> None:
+    """Raises AwayError if the export is cut off."""
+    _write(client.export(agent, file_format), sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+def export_to_file(client: Client, agent: str, file_format: str, file: Path) -> ExportedFile:
+    """Replaces `file` when the export is complete. Raises AwayError if it is cut off."""
+    partial = file.with_name(file.name + PARTIAL_SUFFIX)
+    try:
+        with partial.open("wb") as output:
+            size_bytes = _write(client.export(agent, file_format), output)
+            output.flush()
+            os.fsync(output.fileno())
+        partial.replace(file)
+    except OSError as error:
+        raise CommandError(f"{file} cannot be written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return ExportedFile(file=str(file), format=file_format, bytes=size_bytes)
+
+
+def _write(chunks: Iterator[bytes], output: BinaryIO) -> int:
+    size_bytes = 0
+    try:
+        for chunk in chunks:
+            output.write(chunk)
+            size_bytes += len(chunk)
+    except AwayError as error:
+        if not size_bytes:
+            raise
+        raise AwayError(
+            f"the export was cut off after {size_bytes:,} bytes: run it again ({error})"
+        ) from error
+    return size_bytes

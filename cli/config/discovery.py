@@ -1,11 +1,11 @@
-"""Finding the installation that a command speaks to."""
+"""Finds the installation a command talks to: its API, its database and its NATS server."""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cli.client.target import Address, Api, given_token
+from cli.client.target import Address, Api, read_token
 from cli.config.profiles import DEFAULT, Profiles
 from cli.errors import BadInputError, NothingRunsError
 from cli.local.data_directory import DataDirectory, Running, default_data_directory
@@ -20,27 +20,27 @@ NATS_URL: Final = "VIGIL_NATS_URL"
 
 
 def running_on(data: Path | None) -> Running | None:
-    """Who runs on that data directory, or on the usual one."""
+    """The installation that runs on that data directory, or on the default one."""
     return data_directory(data).running()
 
 
 def api_url(address: Address | None, data: Path | None) -> Api:
-    """As it is named; else the installation that runs on the data directory, and else the one that was logged in at.
+    """The API that is named; else of the installation that runs on the data directory, else of the default profile.
 
-    Raises NothingRunsError where there is none of these, and BadInputError where what was given cannot be used.
+    Raises NothingRunsError if there is none of these, and BadInputError if the options contradict each other.
     """
-    named = address or Address()
-    token = given_token(named)
-    if named.profile:
-        saved = Profiles.read().named(named.profile)
-        if named.url and named.url.rstrip("/") != saved.url:
+    address = address or Address()
+    token = read_token(address)
+    if address.profile:
+        saved = Profiles.read().named(address.profile)
+        if address.url and address.url.rstrip("/") != saved.url:
             raise BadInputError(
-                f"--url {named.url} and --profile {named.profile}, which is at {saved.url}, name two installations: "
+                f"--url {address.url} and --profile {address.profile}, which is at {saved.url}, name two installations: "
                 "leave one out (VIGIL_URL and VIGIL_PROFILE count as well)"
             )
         return Api(saved.url, token or saved.token)
-    if named.url:
-        return _at(named.url.rstrip("/"), token, data)
+    if address.url:
+        return _at(address.url.rstrip("/"), token, data)
     if (running := running_on(data)) is not None:
         return Api(running.api_url, token or data_directory(data).token())
     if (usual := Profiles.read().profiles.get(DEFAULT)) is not None:
@@ -49,7 +49,7 @@ def api_url(address: Address | None, data: Path | None) -> Api:
 
 
 def api_or_none(address: Address | None, data: Path | None) -> Api | None:
-    """For what goes without an api too. Raises BadInputError where what was given cannot be used."""
+    """The API, or None if nothing runs. Raises BadInputError as `api_url` does."""
     try:
         return api_url(address, data)
     except NothingRunsError:
@@ -57,17 +57,19 @@ def api_or_none(address: Address | None, data: Path | None) -> Api | None:
 
 
 def data_directory(data: Path | None) -> DataDirectory:
-    """That one, or the usual one."""
+    """The data directory, by default the one in the home directory."""
     return DataDirectory(data or default_data_directory())
 
 
 def _at(url: str, token: str | None, data: Path | None) -> Api:
-    """What is known for one installation is shown to no other."""
+    """The API at `url` with a token. A saved token is only sent to the installation it was saved for."""
     if token is not None:
         return Api(url, token)
     if (saved := Profiles.read().at(url)) is not None:
         return Api(url, saved.token)
-    with suppress(DataDirectoryError):  # another user's; what is named by its URL does not need it
+    with suppress(
+        DataDirectoryError
+    ):  # it belongs to another user; an API named by its URL does not need it
         running = running_on(data)
         if running is not None and running.api_url == url:
             token = data_directory(data).token()
@@ -75,59 +77,59 @@ def _at(url: str, token: str | None, data: Path | None) -> Api:
 
 
 def engine_settings(name: str, data: Path | None) -> "Settings":
-    """By which a command reaches PostgreSQL and NATS with the login of the service `name`.
+    """Settings to connect to PostgreSQL and NATS with the login of the service `name`.
 
-    What VIGIL_DATABASE_URL and VIGIL_NATS_URL name is reached as the environment says; else it is what runs on the data
-    directory, with the passwords kept there. Raises BadInputError where those cannot be read, and DataDirectoryError
-    where the directory is closed to this user.
+    Engines named by VIGIL_DATABASE_URL and VIGIL_NATS_URL are used as the environment says; otherwise those that run on
+    the data directory, with the passwords stored there. Raises BadInputError if those cannot be read, and
+    DataDirectoryError if this user has no access to the directory.
     """
-    # Here, so that commands which do without the engines start without all that they need.
+    # Imported here, because commands that need no engine should not load it.
     from pydantic import SecretStr
 
     from cli.cluster.keys import Keys
     from cli.config.providers import read_settings
 
     settings = read_settings()
-    named = {url for url in (DATABASE_URL, NATS_URL) if os.environ.get(url)}
-    if named == {DATABASE_URL, NATS_URL} or (running := running_on(data)) is None:
+    configured = {url for url in (DATABASE_URL, NATS_URL) if os.environ.get(url)}
+    if configured == {DATABASE_URL, NATS_URL} or (running := running_on(data)) is None:
         return settings
     directory = data_directory(data)
     login = Keys(directory.keys, private=True).login_of(name)
-    found: dict[str, object] = {}
-    if not named:
+    changes: dict[str, object] = {}
+    if not configured:
         token = directory.token()
-        found["keys_dir"], found["owner_token"] = directory.keys, token and SecretStr(token)
-    if DATABASE_URL not in named:
-        found["public_url"] = settings.public_url or running.api_url
-        found["database_url"] = running.database_url
-        found["database_user"] = login.get("database_user")
+        changes["keys_dir"], changes["owner_token"] = directory.keys, token and SecretStr(token)
+    if DATABASE_URL not in configured:
+        changes["public_url"] = settings.public_url or running.api_url
+        changes["database_url"] = running.database_url
+        changes["database_user"] = login.get("database_user")
         password = login.get("database_password")
-        found["database_password"] = password and SecretStr(password)
-    if NATS_URL not in named:
-        found["nats_url"] = running.nats_url
-        found["nats_user"], found["nats_password"] = name, SecretStr(login["nats_password"])
-    return settings.model_copy(update=found)
+        changes["database_password"] = password and SecretStr(password)
+    if NATS_URL not in configured:
+        changes["nats_url"] = running.nats_url
+        changes["nats_user"], changes["nats_password"] = name, SecretStr(login["nats_password"])
+    return settings.model_copy(update=changes)
 
 
 def nats_of(data: Path | None) -> "tuple[str, Credentials]":
-    """Where NATS is, and the operator's credentials there.
+    """The URL of NATS, and the operator's credentials.
 
-    Raises NothingRunsError where $VIGIL_NATS_URL names none and no installation runs.
+    Raises NothingRunsError if VIGIL_NATS_URL is not set and no installation runs.
     """
     from shared.events.permissions import OPERATOR
-    from shared.runtime.credentials import credentials_of
+    from shared.runtime.credentials import build_nats_credentials
 
     if not os.environ.get(NATS_URL):
         _running(data, NATS_URL)
     settings = engine_settings(OPERATOR, data)
     try:
-        return settings.nats_url, credentials_of(settings, OPERATOR)
+        return settings.nats_url, build_nats_credentials(settings, OPERATOR)
     except OSError as error:
         raise BadInputError(f"a certificate for NATS cannot be used: {error}") from error
 
 
 def nats_or_none(data: Path | None) -> "tuple[str, Credentials] | None":
-    """For what goes without the bus too."""
+    """As `nats_of`, or None if nothing runs or it is not accessible."""
     try:
         return nats_of(data)
     except (NothingRunsError, DataDirectoryError):
@@ -135,11 +137,11 @@ def nats_or_none(data: Path | None) -> "tuple[str, Credentials] | None":
 
 
 def _running(data: Path | None, how: str) -> Running:
-    found = running_on(data)
-    if found is None:
+    running = running_on(data)
+    if running is None:
         directory = data or default_data_directory()
         raise NothingRunsError(
             f"no Vigil is running here (data directory {directory}): start one with `vigil up`, "
             f"or name one that runs elsewhere with {how}"
         )
-    return found
+    return running

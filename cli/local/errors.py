@@ -1,4 +1,4 @@
-"""What can go wrong on one machine. Every message says what to do next."""
+"""Errors of a local installation. Every message says what to do next."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from shared.errors import VigilError
 
 
 class LocalError(VigilError):
-    """Base of what `vigil up` reports and ends on."""
+    """Base of the errors that end `vigil up`."""
 
 
 class MissingExtraError(LocalError):
@@ -25,7 +25,7 @@ class EngineError(LocalError):
 
 
 class UserNamespaceError(EngineError):
-    """We are root, which PostgreSQL refuses, and may not look like an ordinary user either."""
+    """This process is root, which PostgreSQL refuses, and cannot use a user namespace to appear as another user."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -36,7 +36,7 @@ class UserNamespaceError(EngineError):
 
 
 class DataDirectoryError(LocalError):
-    """The data directory cannot be used: no rights, not a directory, no room."""
+    """The data directory cannot be used: no permission, not a directory, or no space."""
 
     def __init__(self, root: Path, wrong: str, remedy: str) -> None:
         super().__init__(f"data directory {root}: {wrong}; {remedy}")
@@ -46,7 +46,7 @@ class DataDirectoryError(LocalError):
 class AlreadyRunningError(LocalError):
     """Another installation holds the lock of this data directory.
 
-    `pid` and `api_url` are None for as long as the other one has not written them.
+    `pid` and `api_url` are None until the other one has written them.
     """
 
     def __init__(self, root: Path, pid: int | None, api_url: str | None) -> None:
@@ -55,7 +55,7 @@ class AlreadyRunningError(LocalError):
         stop = "stop it" if pid is None else f"stop it with `kill {pid}`"
         super().__init__(
             f"Vigil already runs on {root}: {who} holds it and {where}; use that one, {stop}, "
-            "or give another directory with VIGIL_DATA"
+            "or name another directory with VIGIL_DATA"
         )
         self.root = root
         self.pid = pid

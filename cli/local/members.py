@@ -22,7 +22,7 @@ ACTORS: Final = (
 )
 API: Final = "api"
 SANDBOX_PACE_SECONDS: Final = 0.03
-"""Between the pieces of a streamed answer: as quick as a quick model writes."""
+"""Delay between the chunks of a streamed answer, as with a fast model."""
 SANDBOX: Final = "sandbox"
 
 PRELOAD: Final = (
@@ -37,7 +37,7 @@ PRELOAD: Final = (
     "cli.main",
     "cli.local.members",
 )
-"""What the forkserver imports once for all of them."""
+"""Modules that the forkserver imports once for all services."""
 
 
 def run_actor(name: str) -> None:
@@ -53,7 +53,7 @@ def run_api() -> None:
 
 
 def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
-    """Ends with status 2 where the corpus cannot be used."""
+    """Exits with status 2 if the corpus cannot be used."""
     from pathlib import Path
 
     from sandbox.app import serve
@@ -74,9 +74,9 @@ def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
 
 
 def run_provision(refusals: Connection | None = None) -> None:
-    """The database, its tables, roles, the owner, the stream and its consumers: made, or brought up to date.
+    """Creates the database, its tables, roles, the owner, the stream and its consumers, or brings them up to date.
 
-    Ends with status 1 where that is refused on purpose, and sends the reason in words to `refusals`.
+    On an expected error exits with status 1, and sends the message to `refusals`.
     """
     from shared.errors import VigilError
     from shared.runtime import logging
@@ -109,9 +109,9 @@ def _ensure_database(url: str) -> None:
 NATS: Final = "nats"
 
 KNOWN: Final[Mapping[str, int]] = {API: 8080, NATS: 4222}
-"""The ports that people use."""
+"""The documented ports."""
 
-# Below the range that the kernel hands out to outgoing connections, so that none of those takes one in between.
+# Below the kernel's ephemeral range, so that no outgoing connection takes one in the meantime.
 UP_PORTS: Final = range(12_000, 20_000)
 DEMO_PORTS: Final = range(20_000, 32_000)
 
@@ -119,22 +119,22 @@ _OTHERS: Final = (SANDBOX, *ACTORS)
 
 
 def usual_ports(api_port: int) -> dict[str, int]:
-    """The ports that people know, or any free ones where those are taken; the others elsewhere for each process.
+    """The documented ports, or free ones if those are taken; internal ports differ for each supervisor process.
 
-    Two installations that start at the same time would else find the same ports free, and one would take the other's
-    services for its own.
+    Otherwise two installations that start at the same time would find the same ports free, and one would use the
+    other's services.
     """
     known = {**KNOWN, API: api_port}
     return _chosen([*known.items(), *_of_this_process(_OTHERS, UP_PORTS)])
 
 
 def demo_ports() -> dict[str, int]:
-    """Away from the usual ones, and elsewhere for each process, so that demos begun at the same time do not meet."""
+    """Free ports away from the usual ones, different for each process, so that parallel demos do not collide."""
     return _chosen(_of_this_process((*KNOWN, *_OTHERS), DEMO_PORTS))
 
 
 def taken(ports: Mapping[str, int], api_port: int) -> list[int]:
-    """The known ports that others hold, so that the installation listens elsewhere."""
+    """The documented ports that are in use, so that the installation uses others."""
     known = {**KNOWN, API: api_port}
     return [port for name, port in known.items() if ports[name] != port]
 

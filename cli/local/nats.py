@@ -13,13 +13,13 @@ import psutil
 
 from cli.local.engines import Engine, nats_server
 from cli.local.ports import LOOPBACK
-from cli.local.processes import find_strays, stop_strays
+from cli.local.processes import find_orphans, stop_strays
 
 MAX_FILE_STORE_BYTES: Final = 8 * 1024**3
-"""All streams together; the stream has a limit of its own, which is smaller."""
+"""For all streams together; the stream's own limit is smaller."""
 
 MAX_MEMORY_STORE_BYTES: Final = 64 * 1024**2
-"""Vigil keeps no stream in memory; the default is three quarters of the machine's."""
+"""Vigil has no stream in memory; the default is three quarters of the machine's memory."""
 
 _ANSWER_SECONDS: Final = 1.0
 
@@ -27,11 +27,11 @@ _ANSWER_SECONDS: Final = 1.0
 class EmbeddedNats(Engine):
     """A server that keeps its streams in `data`, without users and passwords unless `include` configures them.
 
-    It has no monitoring port: that one knows no password, and shows connections and subjects to every local user.
+    It has no monitoring port, which has no password and would show connections and subjects to every local user.
 
-    Whoever starts it must hold the data directory's lock: a server that already serves `data`
-    counts as an orphan of a killed run, and is stopped first. Nothing else keeps two servers off
-    one store.
+    The caller must hold the data directory's lock: a server that already serves `data`
+    counts as an orphan of a killed run, and is stopped first. Nothing else prevents two servers
+    on one store.
     """
 
     name = "NATS"
@@ -47,7 +47,7 @@ class EmbeddedNats(Engine):
         also: Mapping[str, Any] | None = None,
         include: Path | None = None,
     ) -> None:
-        """`also` is added to the configuration as it is, and so is the file `include`."""
+        """`also` is added to the configuration as it is; the file `include` is included."""
         super().__init__(log)
         self.data = data.resolve()
         self.port = port
@@ -62,12 +62,12 @@ class EmbeddedNats(Engine):
 
     @property
     def config(self) -> Path:
-        """Written anew at each start."""
+        """Writes the configuration file at each start."""
         return self.data / "nats-server.conf"
 
     def _prepare(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
-        stop_strays(find_strays("nats-server", self._is_ours), self.stop_signals)
+        stop_strays(find_orphans("nats-server", self._is_ours), self.stop_signals)
         beside = self.config.with_suffix(".new")
         beside.write_text(self._configuration())
         beside.replace(self.config)
@@ -76,7 +76,7 @@ class EmbeddedNats(Engine):
         return [str(nats_server()), "--config", str(self.config)]
 
     def _configuration(self) -> str:
-        """Its format takes values as JSON; `sync_interval` exists in the file only, not as an option."""
+        """The format accepts JSON values; `sync_interval` exists in the file only, not as an option."""
         jetstream: dict[str, Any] = {
             "store_dir": str(self.data),
             "max_file_store": MAX_FILE_STORE_BYTES,
@@ -95,7 +95,7 @@ class EmbeddedNats(Engine):
             for key, value in configuration.items()
         ]
         if self._include is not None:
-            # NATS looks for it from where the configuration stands, an absolute path too.
+            # NATS resolves it, even an absolute path, relative to the configuration file.
             lines.append(f"include '{os.path.relpath(self._include, self.data)}'\n")
         return "".join(lines)
 
@@ -115,5 +115,5 @@ class EmbeddedNats(Engine):
         return isinstance(greeting, dict) and named.items() <= greeting.items()
 
     def _is_ours(self, process: psutil.Process) -> bool:
-        """Another server has another configuration file."""
+        """Whether the process uses our configuration file."""
         return os.fspath(self.config) in process.cmdline()

@@ -1,4 +1,4 @@
-"""Free ports on 127.0.0.1, and whether the process behind one is ready."""
+"""Free ports on 127.0.0.1, and readiness checks."""
 
 import json
 import socket
@@ -11,22 +11,22 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """A port that is free at this moment."""
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
-    """That many different free ports: all are held until the last one is known."""
+    """`count` different free ports; all are bound until the last one is known."""
     with ExitStack() as held:
         sockets = [held.enter_context(_bound(0)) for _ in range(count)]
         return [int(each.getsockname()[1]) for each in sockets]
 
 
 def choose_port(preferred: int, avoid: Collection[int] = ()) -> int:
-    """`preferred` where it is free and not to be avoided, else any other free port."""
+    """`preferred` if it is free and not in `avoid`, otherwise any other free port."""
     if preferred not in avoid and _is_free(preferred):
         return preferred
-    # Among len(avoid) + 1 different ports one at least is none of those to be avoided.
+    # Of len(avoid) + 1 different ports at least one is not in `avoid`.
     return next(port for port in free_ports(len(avoid) + 1) if port not in avoid)
 
 
@@ -39,7 +39,7 @@ def _is_free(port: int) -> bool:
 
 
 def _bound(port: int) -> socket.socket:
-    """A socket bound to the port. SO_REUSEADDR, as servers set it: old connections do not count."""
+    """A socket bound to the port. Uses SO_REUSEADDR as servers do, so that closed connections do not count."""
     bound = socket.socket()
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -55,7 +55,7 @@ NOT_LISTENING: Final = "it does not listen yet"
 
 
 def unreadiness(port: int, path: str = "/health/ready") -> str | None:
-    """Why whoever listens on that port is not ready, in words, or None where it is."""
+    """Why the process on that port is not ready, in words; None if it is ready."""
     connection = HTTPConnection(LOOPBACK, port, timeout=ANSWER_SECONDS)
     try:
         connection.request("GET", path)

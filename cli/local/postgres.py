@@ -17,7 +17,7 @@ import psutil
 from cli.config.profiles import write_private
 from cli.local.engines import Engine, postgres_binaries
 from cli.local.errors import EngineError, UserNamespaceError
-from cli.local.processes import LINUX, before_exec, find_strays, stop_strays
+from cli.local.processes import LINUX, before_exec, find_orphans, stop_strays
 
 _UID: Final = 1000
 """No such user need exist: it is a number inside the server's own user namespace."""
@@ -244,7 +244,7 @@ class EmbeddedPostgres(Engine):
         if not (self.data / "PG_VERSION").exists():
             make_cluster(self.data, durable=self.durable, appear_as_uid=self.appear_as_uid)
         check_version(self.data)
-        stop_strays(find_strays("postgres", self._is_ours), self.stop_signals)
+        stop_strays(find_orphans("postgres", self._is_ours), self.stop_signals)
         remove_misleading_pid_file(self.data)
         close_to_others(self.data)
         if self.sockets != self.data:

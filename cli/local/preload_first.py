@@ -1,9 +1,9 @@
-"""Imported by the forkserver before all else; it acts when imported, as its like do."""
+"""Imported by the forkserver first. It takes effect on import."""
 
 import os
 
 from setproctitle import setproctitle
 
-# The terminal's Ctrl-C and hang-up are the supervisor's to answer; the forkserver ends with it.
+# The supervisor handles the terminal's Ctrl-C and hang-up; the forkserver ends with it.
 os.setpgid(0, 0)
 setproctitle("vigil forkserver")

@@ -1,7 +1,7 @@
-"""Imported by the forkserver after all that actors share; it acts when imported, as its like do."""
+"""Imported by the forkserver last, after the modules that services share. It takes effect on import."""
 
 import gc
 
-# What is imported by now is no garbage: a collector that never looks at it leaves its pages shared.
+# Imported modules are not garbage: if the collector skips them, their memory pages stay shared.
 gc.collect()
 gc.freeze()

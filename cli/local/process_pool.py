@@ -22,7 +22,7 @@ LONGEST_TEMPORARY_DIRECTORY: Final = 70
 
 @dataclass(frozen=True)
 class Died:
-    """An actor ended though nobody stopped it. A negative `exit_code` is a signal's number."""
+    """A service ended without being stopped. A negative `exit_code` is a signal number."""
 
     name: str
     pid: int
@@ -33,7 +33,7 @@ class Died:
 
 @dataclass(frozen=True)
 class Restarted:
-    """An actor that had died runs again."""
+    """A service that had died is running again."""
 
     name: str
     pid: int
@@ -65,8 +65,8 @@ def _short_paths() -> Iterator[None]:
         tempfile.tempdir = usual
 
 
-class Fleet:
-    """Actors as children of a forkserver, which has imported `preload` once for all of them.
+class ProcessPool:
+    """Services as children of a forkserver that has imported `preload` once for all of them.
 
     Actors see the environment of the moment the forkserver started, and their own on top. A program
     has one forkserver: the first Fleet's `preload` counts. Python imports the program's main module
@@ -83,9 +83,9 @@ class Fleet:
         self._stopping = False
 
     def warm_up(self) -> None:
-        """Start the forkserver and do not wait: it imports while the engines start.
+        """Starts the forkserver without waiting: it imports while the engines start.
 
-        `spawn` does it where nobody did.
+        Otherwise the first `spawn` starts it.
         """
         with _short_paths():
             forkserver.ensure_running()
@@ -103,15 +103,15 @@ class Fleet:
         should. Raises LocalError where the name is taken.
         """
         if name in self._members:
-            raise LocalError(f"an actor named {name!r} already runs: give this one another name")
+            raise LocalError(f"an actor named {name!r} is already running: choose another name")
         log = self._log_directory / f"{name}.log"
         actor = ActorProcess(name, target, args, environment, log)
         self._members[name] = _Member(actor, self._start(actor), time.monotonic())
 
     def poll(self, kept_down: Collection[str] = ()) -> list[Died | Restarted]:
-        """Notice who died, start again whose delay is over, and say both. Does not wait.
+        """Detects dead services, restarts those whose delay is over, and returns both. Does not wait.
 
-        Who is named in `kept_down` is not started again for now.
+        Services in `kept_down` are not restarted for now.
         """
         if self._stopping:
             return []
@@ -122,9 +122,9 @@ class Fleet:
         return [each for each in happened if each is not None]
 
     def stop(self, order: Iterable[Iterable[str]], grace_seconds: float) -> list[str]:
-        """SIGTERM group by group; each has `grace_seconds`, then what remains of it is killed.
+        """Sends SIGTERM group by group; each has `grace_seconds`, then the rest of it is killed.
 
-        Actors that `order` does not name are the last group. Returns who had to be killed.
+        Services not named in `order` are the last group. Returns the names of those that were killed.
         """
         self._stopping = True
         groups = [
@@ -135,13 +135,13 @@ class Fleet:
         return [name for group in [*groups, rest] for name in _stop_group(group, grace_seconds)]
 
     def pids(self) -> dict[str, int]:
-        """Of the actors that run at this moment."""
+        """The pids of the running services."""
         return {
             name: member.pid for name, member in self._members.items() if member.process.is_alive()
         }
 
     def _start(self, actor: ActorProcess) -> BaseProcess:
-        # daemon: where an exception ends the supervisor, Python ends the actors and does not wait.
+        # daemon: if an exception ends the supervisor, Python ends the services without waiting.
         process = self._context.Process(target=actor.run, name=actor.name, daemon=True)
         process.start()
         return process

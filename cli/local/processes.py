@@ -14,10 +14,10 @@ import psutil
 from cli.local.errors import EngineError
 
 
-def find_strays(program: str, serves: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
-    """Living processes of that program of which `serves` is true.
+def find_orphans(program: str, serves: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
+    """Living processes of that program for which `serves` is true.
 
-    The process table is asked, not a pid file: a number in a file may belong to anybody by now.
+    Uses the process table instead of a pid file, whose number may belong to another process by now.
     """
     return [
         process
@@ -29,7 +29,7 @@ def find_strays(program: str, serves: Callable[[psutil.Process], bool]) -> list[
 def stop_strays(
     strays: Sequence[psutil.Process], signals: Sequence[tuple[signal.Signals, float]]
 ) -> None:
-    """Send each signal in turn and wait, until all are gone. EngineError where some stay."""
+    """Sends each signal in turn and waits until all have ended. Raises EngineError if some remain."""
     living = list(strays)
     for sent, patience_seconds in signals:
         for process in living:
@@ -38,13 +38,13 @@ def stop_strays(
     if living:
         pids = ", ".join(str(process.pid) for process in living)
         raise EngineError(
-            f"processes of an earlier run still use this data and do not end: {pids}; "
-            f"end them with `kill -9 {pids.replace(',', '')}` and start again"
+            f"processes of an earlier run still use this data and do not stop: {pids}; "
+            f"end them with `kill -9 {pids.replace(',', '')}` and try again"
         )
 
 
 def _is(process: psutil.Process, serves: Callable[[psutil.Process], bool]) -> bool:
-    """False too for what has just ended, is a zombie, or belongs to another user: not ours."""
+    """Also false if it has just ended, is a zombie, or belongs to another user."""
     try:
         return serves(process)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
@@ -52,7 +52,7 @@ def _is(process: psutil.Process, serves: Callable[[psutil.Process], bool]) -> bo
 
 
 def _living_after(seconds: float, processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still live then; returns as soon as none does."""
+    """The processes that are still alive then; returns as soon as none is."""
     deadline = time.monotonic() + seconds
     while (living := [each for each in processes if _lives(each)]) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -60,7 +60,7 @@ def _living_after(seconds: float, processes: list[psutil.Process]) -> list[psuti
 
 
 def _lives(process: psutil.Process) -> bool:
-    """A zombie does not: it holds no file, and in a container it may never be buried."""
+    """A zombie does not count: it has no open files, and in a container it may never be reaped."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -71,7 +71,7 @@ def _send(process: psutil.Process, sent: signal.Signals) -> None:
     try:
         process.send_signal(sent)
     except psutil.NoSuchProcess:
-        return  # ended by itself meanwhile, which is what was wanted
+        return  # it has ended in the meantime
 
 
 LINUX: Final = sys.platform.startswith("linux")
@@ -104,10 +104,7 @@ def before_exec(
 
 
 def signal_at_parents_death(death_signal: signal.Signals, libc: ctypes.CDLL | None = None) -> None:
-    """Ask the kernel for `death_signal` when the thread that forked this process ends.
-
-    Linux only: elsewhere nothing happens.
-    """
+    """Asks the kernel for `death_signal` when the thread that forked this process ends (Linux only)."""
     if not LINUX:
         return
     library = libc or ctypes.CDLL(None, use_errno=True)
@@ -116,7 +113,7 @@ def signal_at_parents_death(death_signal: signal.Signals, libc: ctypes.CDLL | No
 
 
 def _enter_user_namespace(libc: ctypes.CDLL, uid: int) -> None:
-    """A user namespace of our own, in which root is `uid`; files made stay root's outside."""
+    """Enters a user namespace in which root is `uid`; new files still belong to root outside."""
     if libc.unshare(_CLONE_NEWUSER) != 0:
         raise _os_error("unshare")
     for name, content in (
@@ -139,7 +136,7 @@ TAIL_BYTES: Final = 2000
 
 
 def open_log(path: Path, *, rotate_bytes: int = ROTATE_BYTES) -> BinaryIO:
-    """Open for appending; a file larger than that first becomes `<name>.1`, the only one kept."""
+    """Opens it for appending. A larger file is first renamed to `<name>.1`, replacing the previous one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and path.stat().st_size > rotate_bytes:
         path.replace(path.with_name(f"{path.name}.1"))

@@ -1,4 +1,4 @@
-"""What Ctrl-C and a polite kill mean to a command that runs until it is stopped."""
+"""Stop signals (Ctrl-C, SIGTERM) of a command that runs until it is stopped."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ class StopSignals:
         self._hurry: Callable[[], None] | None = None
 
     def end_with(self, pids: Callable[[], Iterable[int]], say: Callable[[str], None]) -> None:
-        """From now on the command ends, and a signal kills `pids`, so that nobody waits for them."""
+        """Marks that the command is ending: from now on a signal kills `pids` instead of waiting for them."""
 
         def hurry() -> None:
             say("not waiting any longer")
@@ -37,7 +37,7 @@ class StopSignals:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Within, nothing is raised; what came meanwhile, or was dropped earlier, is raised when the block ends."""
+        """Defers signals: one that arrived in the block, or was dropped earlier, is raised when the block ends."""
         self._holding = True
         try:
             yield

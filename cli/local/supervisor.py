@@ -16,7 +16,7 @@ from cli.cluster.keys import Keys
 from cli.config.providers import Outside, corpus_cache
 from cli.local.actor import ActorProcess
 from cli.local.data_directory import DataDirectory, Running
-from cli.local.engines import Engine, EngineKeeper, require_local_extra
+from cli.local.engines import Engine, EngineWatchdog, require_local_extra
 from cli.local.errors import LocalError
 from cli.local.members import (
     ACTORS,
@@ -32,7 +32,7 @@ from cli.local.members import (
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import LOOPBACK, unreadiness
 from cli.local.postgres import EmbeddedPostgres
-from cli.local.process_pool import Died, Fleet
+from cli.local.process_pool import Died, ProcessPool
 from cli.local.processes import tail
 from cli.local.signals import StopSignals
 from shared.events.credentials import Credentials
@@ -43,21 +43,21 @@ from shared.runtime.settings import SANDBOX_KEY
 READY_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 5.0
 KILL_AFTER_SECONDS: Final = DRAIN_SECONDS + 5.0
-"""What an actor may take to end: its drain, and closing what it holds."""
+"""How long a service may take to stop: finishing its work and closing connections."""
 DATABASE: Final = "vigil"
 SANDBOX_KEY_BYTES: Final = 32
 
 _POLL_SECONDS: Final = 0.02
 _DEATHS_ENOUGH: Final = 3
-"""An actor that died so often while starting will not start."""
+"""A service that died this often while starting is given up."""
 
 
 class StackError(LocalError):
-    """The installation, or a part of it, could not be started."""
+    """The installation, or a part of it, failed to start."""
 
 
 class Stack:
-    """One supervisor's children. To be used by the main thread, while `data` is locked."""
+    """The engines and services of one installation. Use it from the main thread, while `data` is locked."""
 
     def __init__(
         self,
@@ -67,31 +67,31 @@ class Stack:
         corpus_cache: Path,
         uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        """`uninterrupted` holds signals back: a child asked for and not recorded would be nobody's."""
+        """`uninterrupted` defers signals, so that no child is started without being recorded."""
         self._data = data
         self._outside = outside
         self._ports = dict(ports)
         self._corpus_cache = corpus_cache
         self._uninterrupted = uninterrupted
-        self._fleet = Fleet(data.logs, PRELOAD)
+        self._fleet = ProcessPool(data.logs, PRELOAD)
         self._keys = Keys(data.keys, private=True)
         self._nats = EmbeddedNats(
             data.nats, ports[NATS], data.logs / "nats.log", include=self._keys.nats_users
         )
         self._postgres = EmbeddedPostgres(data.postgres, data.logs / "postgres.log")
         self._sandbox_key = f"{SANDBOX_KEY}-{secrets.token_urlsafe(SANDBOX_KEY_BYTES)}"
-        self._keepers: list[EngineKeeper] = []
+        self._keepers: list[EngineWatchdog] = []
         self._started_at = datetime.now(UTC)
         self._token = data.renew_token()
 
     @property
     def members(self) -> list[str]:
-        """The processes of ours, engines left out."""
+        """The processes of the installation, without the engines."""
         return [*([SANDBOX] if self._outside.needs_sandbox else []), *ACTORS, API]
 
     @property
     def running(self) -> Running:
-        """How others find it."""
+        """What other commands read about it."""
         ports = self._ports
         if not self._outside.needs_sandbox:
             ports = {name: port for name, port in ports.items() if name != SANDBOX}
@@ -106,23 +106,23 @@ class Stack:
 
     @property
     def sandbox_model(self) -> tuple[str, str]:
-        """Where the sandbox answers in place of a model server, and to which key."""
+        """URL and key of the sandbox as a model server."""
         environment = self._environment(API)
         return environment["OPENAI_BASE_URL"], environment["OPENAI_API_KEY"]
 
     @property
     def api(self) -> Api:
-        """How its owner speaks to it."""
+        """Its API, with the owner's token."""
         return Api(self.running.api_url, self._token)
 
     @property
     def nats(self) -> tuple[str, Credentials]:
-        """Where its NATS is, and its owner's credentials there."""
+        """The URL of its NATS, and the operator's credentials."""
         login = self._keys.login_of(OPERATOR)
         return self._nats.url, Credentials(login["nats_user"], login["nats_password"])
 
     def start(self, say: Callable[[str], None]) -> None:
-        """Returns when everybody is ready; `say` hears what is being done. Raises LocalError."""
+        """Returns when everything is ready; reports progress to `say`. Raises LocalError."""
         say("starting PostgreSQL and NATS")
         self._fleet.warm_up()
         self._keys.make(postgres_password_file=None, routes=[])
@@ -131,7 +131,7 @@ class Stack:
             self._postgres.launch()
         for engine in (self._nats, self._postgres):
             engine.wait_until_ready()
-            self._keepers.append(EngineKeeper(engine))
+            self._keepers.append(EngineWatchdog(engine))
         if self._outside.needs_sandbox:
             self._spawn_sandbox()
         say("preparing tables and stream")
@@ -143,7 +143,7 @@ class Stack:
         self._wait_until_ready(say)
 
     def look_after(self) -> list[str]:
-        """Starts again whoever died; says what happened, a line each. Does not wait long."""
+        """Restarts processes that died; returns what happened, one line each. Does not wait long."""
         with self._uninterrupted():
             return [
                 *(line for keeper in self._keepers if (line := keeper.look_after())),
@@ -151,7 +151,7 @@ class Stack:
             ]
 
     def stop(self) -> list[str]:
-        """Drains and ends everybody, actors first and engines last; returns who had to be killed."""
+        """Stops everything, services first and engines last; returns the names of those that were killed."""
         killed = self._fleet.stop([[*ACTORS, API], [SANDBOX]], KILL_AFTER_SECONDS)
         self._nats.stop()
         self._postgres.stop()
@@ -197,12 +197,12 @@ class Stack:
             )
 
     def _environment(self, member: str) -> dict[str, str]:
-        """What `member` is to find in its environment, on top of the supervisor's."""
+        """Environment variables of `member`, in addition to the supervisor's."""
         login = {"database_user": "", "database_password": "", **self._keys.login_of(member)}
         return {
             "VIGIL_DATABASE_URL": self._postgres.url(DATABASE),
             "VIGIL_NATS_URL": self._nats.url,
-            # All of it, so that nothing is used that the shell names for another installation.
+            # All of it, so that no setting of the shell for another installation is used.
             **{f"VIGIL_{name.upper()}": value for name, value in login.items()},
             "VIGIL_HOST": LOOPBACK,
             "VIGIL_PORT": str(self._ports.get(member, 0)),
@@ -253,7 +253,7 @@ def _told(happened: object) -> str:
     if isinstance(happened, Died):
         return (
             f"the {happened.name} died ({_how(happened.exit_code)}), "
-            f"starting it again in {happened.restart_in_seconds:.1f} s"
+            f"restarting it in {happened.restart_in_seconds:.1f} s"
         )
     return f"the {getattr(happened, 'name', happened)} runs again"
 
@@ -261,7 +261,7 @@ def _told(happened: object) -> str:
 def _how(exit_code: int | None) -> str:
     """How a process ended, in words."""
     if exit_code is None:
-        return f"it did not end within {READY_SECONDS:.0f} s"
+        return f"it did not stop within {READY_SECONDS:.0f} s"
     return f"killed by signal {-exit_code}" if exit_code < 0 else f"exit status {exit_code}"
 
 
@@ -279,9 +279,9 @@ def installation(
     choose_ports: Callable[[], Mapping[str, int]],
     say: Callable[[str], None],
 ) -> Iterator[Stack]:
-    """Started when the block begins, ended in order however the block ends. Raises LocalError.
+    """Starts the installation, and stops it in order when the block ends. Raises LocalError.
 
-    A stopping signal raises KeyboardInterrupt in the block; another one while it ends kills what is slow.
+    A stop signal raises KeyboardInterrupt in the block; another one while stopping kills the remaining processes.
     """
     require_local_extra()
     raise_open_files()
@@ -302,20 +302,20 @@ def installation(
 
 
 def raise_open_files() -> None:
-    """Raise this process's soft limit of open files, which its children inherit, to the hard one or OPEN_FILES."""
+    """Raises this process's soft limit of open files, which its children inherit, to the hard one or OPEN_FILES."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (OPEN_FILES, _OPEN_FILES_OF_MACOS):
         allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         if soft == resource.RLIM_INFINITY or soft >= allowed:
             return
-        with suppress(ValueError):  # macOS has a lower limit than the hard one that it tells
+        with suppress(ValueError):  # macOS has a lower limit than the hard limit it reports
             resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
             return
 
 
 @contextmanager
 def _closed_to_others() -> Iterator[None]:
-    """Within, whatever this process and its children write or listen on in the file system is their user's alone."""
+    """Within the block, files and sockets that this process and its children create are private to the user."""
     before = os.umask(0o077)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Who may come in, in a terminal."""
+"""Users and their credentials in a terminal."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,8 +17,8 @@ def show_me(console: Console, me: MeView, url: str) -> None:
     console.print(f"[agent]{escape(me.user.name)}[/]{escape(email)}{operator}", soft_wrap=True)
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
-    table.add_row("  At", escape(url))
-    table.add_row("  By", f"{me.credential.kind} {me.credential.id}")
+    table.add_row("  API", escape(url))
+    table.add_row("  Credential", f"{me.credential.kind} {me.credential.id}")
     table.add_row("  Allows", ", ".join(me.credential.scopes))
     table.add_row("  Expires", _when(me.credential.expires_at))
     console.print(table)
@@ -28,7 +28,7 @@ def show_tokens(console: Console, tokens: Sequence[TokenView]) -> None:
     if not tokens:
         console.print("There are no tokens: vigil token create NAME", soft_wrap=True)
         return
-    table = _table("Id", "Name", "Allows", "Made", "Used", "Expires")
+    table = _table("Id", "Name", "Allows", "Created", "Used", "Expires")
     for token in tokens:
         table.add_row(
             str(token.id)[:8],

@@ -31,7 +31,7 @@ _STYLES = {"completed": "good", "failed": "bad", "running": "agent"}
 def show_agents(console: Console, agents: Sequence[AgentView]) -> None:
     if not agents:
         console.print(
-            'There is no agent yet: vigil agent create "what to watch, and to what end"',
+            'There is no agent yet: vigil agent create "what to watch, and for what purpose"',
             soft_wrap=True,
         )
         return
@@ -59,21 +59,23 @@ def show_agent(
     table.add_row("  Runs", f"every {interval(agent.interval_seconds)}, next {_next(agent)}")
     if agent.feedback_rounds:
         rounds = counted(agent.feedback_rounds, "round")
-        table.add_row("  Feedback", f"{rounds} an iteration, of what its Analyzers lack")
+        table.add_row(
+            "  Feedback", f"up to {rounds} an iteration, for data its analyses were missing"
+        )
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Budget", _budget(agent))
     table.add_row("  Knows", _knows(counts))
-    table.add_row("  Asked", _asked(calls))
+    table.add_row("  Calls", _calls(calls))
     table.add_row("  Last", _last(agent))
     console.print(table)
     if agent.fault:
         console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
     elif (last := agent.configuration) and last.ended_at is None and last.error:
-        told = f"configured again: {last.error}"
+        state = f"configured again: {last.error}"
         if last.waiting_since is not None:
-            told = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
-        console.print(f"  [warn]![/] It is {escape(told)}", soft_wrap=True)
+            state = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
+        console.print(f"  [warn]![/] It is {escape(state)}", soft_wrap=True)
     if agent.last_iteration:
         _errors(console, agent.last_iteration)
     for trouble in agent.trouble:
@@ -95,12 +97,12 @@ def _budget(agent: AgentView) -> str:
 
 def _knows(counts: CountsView) -> str:
     kinds = ((counts.nodes, "node"), (counts.edges, "edge"), (counts.analyses, "analysis"))
-    told = [counted(number, noun) for number, noun in kinds]
-    whole = ", ".join([*told, counted(counts.advice, "advice")])
+    parts = [counted(number, noun) for number, noun in kinds]
+    whole = ", ".join([*parts, counted(counts.advice, "advice")])
     return f"at least {whole}" if counts.has_more else whole
 
 
-def _asked(calls: CallTotals) -> str:
+def _calls(calls: CallTotals) -> str:
     tokens = calls.input_tokens + calls.output_tokens
     searches = counted(calls.search_calls, "search")
     cost = f", {calls.cost_usd:.4f} USD" if calls.cost_usd else ""
@@ -116,13 +118,13 @@ def _next(agent: AgentView) -> str:
     if agent.status == "failed":
         return "[bad]not configured[/]"
     if agent.resting_until is not None and agent.resting_until > datetime.now(UTC):
-        return f"[warn]{ago(agent.resting_until)}: it rests, for a budget is used up[/]"
+        return f"[warn]{ago(agent.resting_until)}: suspended, because a budget is used up[/]"
     if agent.run_requested_at is not None:
-        return "now, as asked"
+        return "now, as requested"
     if not agent.active:
         return "[warn]paused[/]"
-    told = ago(agent.next_run_at)
-    return told if told.startswith("in ") else "now"
+    when = ago(agent.next_run_at)
+    return when if when.startswith("in ") else "now"
 
 
 def _last(agent: AgentView) -> str:
@@ -131,8 +133,8 @@ def _last(agent: AgentView) -> str:
         return "[quiet]none yet[/]"
     style = _STYLES.get(last.status, "quiet")
     if last.ended_at is None:
-        told = f"[{style}]#{last.number} {last.stage}[/] [quiet]for {between(last.started_at, None)}[/]"
-        return f"{told} [warn]in trouble[/]" if agent.trouble else told
+        state = f"[{style}]#{last.number} {last.stage}[/] [quiet]for {between(last.started_at, None)}[/]"
+        return f"{state} [warn]in trouble[/]" if agent.trouble else state
     return f"[{style}]#{last.number} {last.status}[/] [quiet]{ago(last.ended_at)}[/]"
 
 
@@ -143,24 +145,24 @@ def _errors(console: Console, iteration: IterationView) -> None:
 
 def _in_trouble(trouble: Trouble) -> str:
     if trouble.waiting_since is not None:
-        told = waiting(trouble.error, trouble.waiting_since, trouble.retry_at)
-        return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(told)}"
+        reason = waiting(trouble.error, trouble.waiting_since, trouble.retry_at)
+        return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(reason)}"
     retry = "" if trouble.retry_at is None else f", next try {ago(trouble.retry_at)}"
     retry = retry if "in " in retry else ""
     return (
-        f"{trouble.step} of iteration {trouble.iteration_number} is tried again "
+        f"{trouble.step} of iteration {trouble.iteration_number} is retried "
         f"({counted(trouble.attempts, 'attempt')} failed{retry}): {escape(trouble.error)}"
     )
 
 
 def show_created(console: Console, agent: AgentDetails, types: TypesView) -> None:
     name = escape(agent.name)
-    runs = "it runs now, and every" if agent.active else "it is paused; resumed, it runs every"
+    runs = "it runs now, and every" if agent.active else "it is paused; when resumed, it runs every"
     console.print(
-        f"[good]●[/] [agent]{name}[/] keeps watch: {runs} {interval(agent.interval_seconds)}.",
+        f"[good]●[/] [agent]{name}[/] is ready: {runs} {interval(agent.interval_seconds)}.",
         soft_wrap=True,
     )
-    console.print(f"  It has {_made(agent, types)}.", soft_wrap=True)
+    console.print(f"  It has {_counts(agent, types)}.", soft_wrap=True)
     _show_cap(console, agent)
     for command in ("tail --agent", "agent show", "agent prompts", "agent types"):
         console.print(f"  [quiet]vigil {command}[/] {_quoted(name)}", soft_wrap=True)
@@ -169,26 +171,26 @@ def show_created(console: Console, agent: AgentDetails, types: TypesView) -> Non
 def _show_cap(console: Console, agent: AgentView) -> None:
     budget = f"vigil budget {_quoted(escape(agent.name))}"
     if agent.budget_usd_per_day is None and agent.budget_calls_per_day is None:
-        told = f"Its spending has no cap; [quiet]{budget} --usd N[/] sets one."
+        text = f"Its spending has no cap; [quiet]{budget} --usd N[/] sets one."
     else:
-        told = (
-            f"It may spend {_budget(agent)}, then it rests until the next day; "
+        text = (
+            f"It may spend {_budget(agent)}, then it is suspended until the next day; "
             f"[quiet]{budget} --usd N[/] changes that."
         )
-    console.print(f"  {told}", soft_wrap=True)
+    console.print(f"  {text}", soft_wrap=True)
 
 
 def show_made(console: Console, agent: AgentDetails, types: TypesView) -> None:
-    """In the course of something else."""
+    """One line, for `vigil demo` and `try-model`."""
     last = agent.configuration
     took = between(last.requested_at, last.ended_at) if last else ""
     console.print(
-        f"  [good]✓[/] [agent]{escape(agent.name)}[/] is made of it: {_made(agent, types)} [quiet]{took}[/]",
+        f"  [good]✓[/] [agent]{escape(agent.name)}[/] is configured: {_counts(agent, types)} [quiet]{took}[/]",
         soft_wrap=True,
     )
 
 
-def _made(agent: AgentDetails, types: TypesView) -> str:
+def _counts(agent: AgentDetails, types: TypesView) -> str:
     kinds = (
         (len(agent.prompts), "prompt"),
         (len(types.node_types), "node type"),
@@ -197,7 +199,7 @@ def _made(agent: AgentDetails, types: TypesView) -> str:
     return ", ".join(counted(number, noun) for number, noun in kinds)
 
 
-def show_ordered(console: Console, agent: AgentDetails) -> None:
+def show_configuring(console: Console, agent: AgentDetails) -> None:
     name = escape(agent.name)
     console.print(f"[good]●[/] [agent]{name}[/] is being configured.", soft_wrap=True)
     _show_cap(console, agent)
@@ -208,38 +210,40 @@ def _quoted(name: str) -> str:
     return f'"{name}"' if " " in name else name
 
 
-def configuring(name: str, found: ConfigurationDetails) -> str:
-    """What is being done, in a line."""
-    if found.error and found.waiting_since is not None:
-        return f"configuring {name}: {waiting(found.error, found.waiting_since, found.retry_at)}"
-    if found.error:
-        retry = "" if found.retry_at is None else f", next try {ago(found.retry_at)}"
-        return f"{name} is in trouble{retry if 'in ' in retry else ''}: {found.error}"
-    if found.interaction is None:
-        return f"{name} waits to be configured"
-    answered = sum(event.type == "answer" for event in found.interaction.events)
-    told = f"configuring {name}: {'its types' if answered else 'its name and prompts'}"
-    calls = found.running_calls
+def describe_configuration(name: str, configuration: ConfigurationDetails) -> str:
+    """The state of a running configuration, in one line."""
+    if configuration.error and configuration.waiting_since is not None:
+        return f"configuring {name}: {waiting(configuration.error, configuration.waiting_since, configuration.retry_at)}"
+    if configuration.error:
+        retry = (
+            "" if configuration.retry_at is None else f", next try {ago(configuration.retry_at)}"
+        )
+        return f"{name} is in trouble{retry if 'in ' in retry else ''}: {configuration.error}"
+    if configuration.interaction is None:
+        return f"{name} is waiting to be configured"
+    answered = sum(event.type == "answer" for event in configuration.interaction.events)
+    text = f"configuring {name}: {'its types' if answered else 'its name and prompts'}"
+    calls = configuration.running_calls
     if calls and age_seconds(calls[0]) >= LONG_CALL_SECONDS:
-        return f"{told}: {growth(calls[0])}"
-    return told
+        return f"{text}: {growth(calls[0])}"
+    return text
 
 
 def show_prompts(console: Console, prompts: Sequence[PromptView]) -> None:
-    for each in prompts:
-        _show_prompt(console, each)
+    for prompt in prompts:
+        _show_prompt(console, prompt)
 
 
 def show_history(console: Console, versions: Sequence[PromptView]) -> None:
     if not versions:
-        console.print("The prompts were never changed.")
-    for each in versions:
-        _show_prompt(console, each)
+        console.print("The prompts have never been changed.")
+    for prompt in versions:
+        _show_prompt(console, prompt)
 
 
 def _show_prompt(console: Console, prompt: PromptView) -> None:
-    told = "" if prompt.created_at is None else f", {ago(prompt.created_at)} by {prompt.made_by}"
-    console.print(f"[title]{prompt.phase}[/] [quiet]version {prompt.version}{told}[/]\n")
+    author = "" if prompt.created_at is None else f", {ago(prompt.created_at)} by {prompt.made_by}"
+    console.print(f"[title]{prompt.phase}[/] [quiet]version {prompt.version}{author}[/]\n")
     console.print(Padding(escape(prompt.prompt), (0, 0, 1, 2), expand=False))
 
 
@@ -252,16 +256,18 @@ def show_types(console: Console, types: TypesView) -> None:
         _show_type(console, f"[agent]{escape(edge.name)}[/]  {_ends(edge)}", edge)
 
 
-def _show_type(console: Console, head: str, of: TypeDetails) -> None:
-    maker = "" if of.created_by == "configuration" else f" [quiet](by {escape(of.created_by)})[/]"
-    console.print(f"\n  {head}{maker}", soft_wrap=True)
-    console.print(f"  {escape(of.description)}", soft_wrap=True)
-    properties = of.properties_schema.get("properties", {})
+def _show_type(console: Console, heading: str, kind: TypeDetails) -> None:
+    maker = (
+        "" if kind.created_by == "configuration" else f" [quiet](by {escape(kind.created_by)})[/]"
+    )
+    console.print(f"\n  {heading}{maker}", soft_wrap=True)
+    console.print(f"  {escape(kind.description)}", soft_wrap=True)
+    properties = kind.properties_schema.get("properties", {})
     if properties:
-        required = of.properties_schema.get("required", [])
+        required = kind.properties_schema.get("required", [])
         console.print(Padding(_properties(properties, required), (0, 0, 0, 4), expand=False))
-    if of.example_properties:
-        example = json.dumps(of.example_properties, ensure_ascii=False)
+    if kind.example_properties:
+        example = json.dumps(kind.example_properties, ensure_ascii=False)
         console.print(f"    [quiet]for example[/] {escape(example)}", soft_wrap=True)
 
 
@@ -293,8 +299,8 @@ def _ends(edge: EdgeTypeDetails) -> str:
 
 def show_memories(console: Console, memories: Sequence[MemoryView], *, forgotten: bool) -> None:
     if not memories:
-        told = "Nothing was forgotten." if forgotten else "Nothing is remembered yet."
-        console.print(f"{told} [quiet]Tell it something: vigil memory add, or vigil chat.[/]")
+        text = "Nothing was forgotten." if forgotten else "Nothing is remembered yet."
+        console.print(f"{text} [quiet]Tell it something: vigil memory add, or vigil chat.[/]")
     for memory in memories:
         when = ago(memory.forgotten_at or memory.created_at)
         console.print(

@@ -10,20 +10,20 @@ from cli.render.console import ago, cited, harmless_json, print_json
 from shared.schemas.conversation import LookView, MessageView
 
 _TOOLS: Final = {
-    "queryGraph": "looks into the graph",
+    "queryGraph": "queries the graph",
     "tavilySearch": "searches the web",
     "remember": "remembers",
 }
 
 
 class Show(Protocol):
-    """How a conversation is shown."""
+    """Prints a conversation."""
 
     def said(self, text: str) -> None:
-        """More of the answer."""
+        """Prints more of the answer."""
 
     def restarted(self) -> None:
-        """The answer begins anew: what was shown of it is void."""
+        """The answer starts again: what was printed of it is discarded."""
 
     def looked(self, look: LookView) -> None: ...
 
@@ -31,14 +31,14 @@ class Show(Protocol):
         """The answer is complete, or has failed."""
 
     def message(self, message: MessageView) -> None:
-        """One of the past."""
+        """Prints an earlier message."""
 
     def hint(self, text: str) -> None:
-        """Something beside the conversation."""
+        """Prints a note next to the conversation."""
 
 
-def for_people(out: Console, beside: Console, name: str) -> Show:
-    return _ForPeople(out, beside, name)
+def for_people(out: Console, notes: Console, name: str) -> Show:
+    return _ForPeople(out, notes, name)
 
 
 def for_programs() -> Show:
@@ -46,9 +46,9 @@ def for_programs() -> Show:
 
 
 class _ForPeople:
-    def __init__(self, out: Console, beside: Console, name: str) -> None:
+    def __init__(self, out: Console, notes: Console, name: str) -> None:
         self._out = out
-        self._beside = beside
+        self._notes = notes
         self._name = name
         self._is_in_line = False
 
@@ -58,7 +58,7 @@ class _ForPeople:
 
     def restarted(self) -> None:
         self._end_line()
-        self.hint("the answer begins anew")
+        self.hint("the answer starts again")
 
     def looked(self, look: LookView) -> None:
         self._end_line()
@@ -68,29 +68,30 @@ class _ForPeople:
     def ended(self, message: MessageView) -> None:
         self._end_line()
         if message.status == "failed":
-            self._beside.print(f"[bad]no answer:[/] {escape(message.error or '')}", soft_wrap=True)
-            self.hint(f"try again: vigil chat {_quoted(self._name)} --retry {message.id}")
+            self._notes.print(f"[bad]no answer:[/] {escape(message.error or '')}", soft_wrap=True)
+            self.hint(f"retry: vigil chat {_quoted(self._name)} --retry {message.id}")
         self._sources(message)
 
     def message(self, message: MessageView) -> None:
-        who = "You" if message.role == "user" else self._name
-        told = f"[title]{escape(who)}[/] [quiet]{ago(message.created_at)}"
+        author = "You" if message.role == "user" else self._name
+        heading = f"[title]{escape(author)}[/] [quiet]{ago(message.created_at)}"
         if message.status != "complete":
-            told += f", {message.status}: vigil chat {_quoted(self._name)} --follow {message.id}"
-        self._out.print(f"{told}[/]", soft_wrap=True)
+            heading += f", {message.status}: vigil chat {_quoted(self._name)} --follow {message.id}"
+        self._out.print(f"{heading}[/]", soft_wrap=True)
         self._out.print(escape(cited(message.content, message.citations)), soft_wrap=True)
         self._out.print()
 
     def hint(self, text: str) -> None:
-        self._beside.print(f"[quiet]{escape(text)}[/]", soft_wrap=True)
+        self._notes.print(f"[quiet]{escape(text)}[/]", soft_wrap=True)
 
     def _sources(self, message: MessageView) -> None:
-        """Behind the answer, what its ids mean; which of them do not exist."""
-        for each in message.citations:
-            if each.name is None:
-                self.hint(f"[{each.kind}:{each.id}] does not exist: the model made it up")
+        """Prints what the ids cited in the answer stand for, and which do not exist."""
+        for citation in message.citations:
+            reference = f"[{citation.kind}:{citation.id}]"
+            if citation.name is None:
+                self.hint(f"{reference} does not exist: the model made it up")
             else:
-                self.hint(f"[{each.kind}:{each.id}] {each.type} {each.name}")
+                self.hint(f"{reference} {citation.type} {citation.name}")
 
     def _print(self, text: str) -> None:
         self._out.print(text, end="", markup=False, soft_wrap=True)
@@ -102,7 +103,7 @@ class _ForPeople:
 
 
 class _ForPrograms:
-    """The message at the end; of the past, a line for each."""
+    """JSON: the complete message at its end; earlier messages one per line."""
 
     def said(self, text: str) -> None: ...
 

@@ -44,7 +44,7 @@ def show_nodes(console: Console, nodes: Sequence[NodeView], *, limit: int) -> No
         console.print("There are no such nodes.")
         return
     console.print(_nodes(nodes))
-    _perhaps_more(console, len(nodes), limit)
+    _print_limit(console, len(nodes), limit)
 
 
 def show_edges(console: Console, edges: Sequence[EdgeView], *, limit: int) -> None:
@@ -52,19 +52,19 @@ def show_edges(console: Console, edges: Sequence[EdgeView], *, limit: int) -> No
         console.print("There are no such edges.")
         return
     _edges(console, edges)
-    _perhaps_more(console, len(edges), limit)
+    _print_limit(console, len(edges), limit)
 
 
 def show_types(console: Console, types: Sequence[TypeDetails]) -> None:
-    """Each with its properties, and what its edges may join."""
-    for each in types:
-        is_edge = isinstance(each, EdgeTypeDetails)
-        name = f"—{escape(each.name)}→" if is_edge else f"[agent]{escape(each.name)}[/]"
-        console.print(f"{name}  [quiet]{escape(each.description)}[/]", soft_wrap=True)
-        if isinstance(each, EdgeTypeDetails) and (each.source_types or each.target_types):
-            console.print(f"    {escape(_ends(each))}", soft_wrap=True)
-        for told in _properties(each.properties_schema):
-            console.print(f"    {told}", soft_wrap=True)
+    """Each type with its properties; an edge type also with the node types it connects."""
+    for kind in types:
+        is_edge = isinstance(kind, EdgeTypeDetails)
+        name = f"—{escape(kind.name)}→" if is_edge else f"[agent]{escape(kind.name)}[/]"
+        console.print(f"{name}  [quiet]{escape(kind.description)}[/]", soft_wrap=True)
+        if isinstance(kind, EdgeTypeDetails) and (kind.source_types or kind.target_types):
+            console.print(f"    {escape(_ends(kind))}", soft_wrap=True)
+        for line in _properties(kind.properties_schema):
+            console.print(f"    {line}", soft_wrap=True)
 
 
 def show_around(console: Console, around: NeighbourhoodView) -> None:
@@ -74,10 +74,10 @@ def show_around(console: Console, around: NeighbourhoodView) -> None:
         console.print(f"  {escape(about)}", soft_wrap=True)
     console.print()
     if not around.edges:
-        console.print("Nothing lies around it.")
+        console.print("It has no neighbours.")
     _edges(console, around.edges)
     if around.cut:
-        console.print("[quiet]There is more around it; with --limit.[/]")
+        console.print("[quiet]It has more neighbours; see --limit.[/]")
 
 
 def _edges(console: Console, edges: Sequence[EdgeView]) -> None:
@@ -88,9 +88,9 @@ def _edges(console: Console, edges: Sequence[EdgeView]) -> None:
         )
 
 
-def _perhaps_more(console: Console, shown: int, limit: int) -> None:
+def _print_limit(console: Console, shown: int, limit: int) -> None:
     if shown == limit:
-        console.print(f"[quiet]The {limit} touched last; more with --limit.[/]")
+        console.print(f"[quiet]The {limit} most recently changed; more with --limit.[/]")
 
 
 def _ends(kind: EdgeTypeDetails) -> str:
@@ -100,13 +100,17 @@ def _ends(kind: EdgeTypeDetails) -> str:
 
 def _properties(schema: Json) -> Iterator[str]:
     required = schema.get("required", [])
-    for name, told in schema.get("properties", {}).items():
-        kind = told.get("type") or ("one of " + ", ".join(map(str, told.get("enum", []))))
-        needed = "" if name in required else "[quiet], optional[/]"
-        about = (
-            f"  [quiet]{escape(clip(told['description'], 80))}[/]" if "description" in told else ""
+    for name, definition in schema.get("properties", {}).items():
+        kind = definition.get("type") or (
+            "one of " + ", ".join(map(str, definition.get("enum", [])))
         )
-        yield f"{escape(name)}: {escape(str(kind))}{needed}{about}"
+        optional = "" if name in required else "[quiet], optional[/]"
+        about = (
+            f"  [quiet]{escape(clip(definition['description'], 80))}[/]"
+            if "description" in definition
+            else ""
+        )
+        yield f"{escape(name)}: {escape(str(kind))}{optional}{about}"
 
 
 def _types(graph: GraphView) -> Table:
@@ -114,10 +118,16 @@ def _types(graph: GraphView) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
     table.add_column(style="quiet")
-    for each in graph.node_types:
-        table.add_row(f"[agent]{escape(each.name)}[/]", str(each.nodes), escape(each.description))
-    for kind in graph.edge_types:
-        table.add_row(f"—{escape(kind.name)}→", str(kind.edges), escape(kind.description))
+    for node_type in graph.node_types:
+        table.add_row(
+            f"[agent]{escape(node_type.name)}[/]",
+            str(node_type.nodes),
+            escape(node_type.description),
+        )
+    for edge_type in graph.edge_types:
+        table.add_row(
+            f"—{escape(edge_type.name)}→", str(edge_type.edges), escape(edge_type.description)
+        )
     return table
 
 
@@ -138,20 +148,20 @@ def _nodes(nodes: Iterable[NodeView]) -> Table:
 
 
 def _about(node: NodeView) -> str:
-    said = node.properties.get("summary") or node.properties.get("quote") or ""
-    return clip(str(said), 90)
+    text = node.properties.get("summary") or node.properties.get("quote") or ""
+    return clip(str(text), 90)
 
 
-def _some(shown: int, there_are: int) -> str:
+def _some(shown: int, total: int) -> str:
     return (
-        "" if shown >= there_are else f"the {shown} touched last of {there_are}; more with --limit"
+        "" if shown >= total else f"the {shown} most recently changed of {total}; more with --limit"
     )
 
 
 def show_node(console: Console, node: NodeDetails) -> None:
     console.print(f"[agent]{escape(node.name)}[/]  [quiet]{escape(node.type)} {node.id}[/]")
     _property_lines(console, node.properties)
-    console.print("\n[title]What it rests on[/]")
+    console.print("\n[title]Evidence[/]")
     show_evidence(console, node.evidence.items, is_all=node.evidence.next is None)
     if node.edges.items:
         console.print("\n[title]Edges[/]")
@@ -165,7 +175,7 @@ def show_edge(console: Console, edge: EdgeDetails) -> None:
         soft_wrap=True,
     )
     _property_lines(console, edge.properties)
-    console.print("\n[title]What it rests on[/]")
+    console.print("\n[title]Evidence[/]")
     show_evidence(console, edge.evidence.items, is_all=edge.evidence.next is None)
 
 
@@ -174,43 +184,43 @@ def _property_lines(console: Console, properties: Json) -> None:
         console.print(f"  {escape(name)}: {escape(str(value))}", soft_wrap=True)
 
 
-def show_made(console: Console, agent: str, made: MergeView) -> None:
+def show_merge(console: Console, agent: str, merge: MergeView) -> None:
     console.print(
-        f"{escape(made.gone_name)} has gone into [agent]{escape(made.kept_name or '')}[/]: {_moved(made)}.",
+        f"{escape(merge.gone_name)} is merged into [agent]{escape(merge.kept_name or '')}[/]: {_moved(merge)}.",
         soft_wrap=True,
     )
     console.print(
-        f'[quiet]To undo it: vigil node unmerge "{escape(agent)}" {made.id}[/]', soft_wrap=True
+        f'[quiet]To undo it: vigil node unmerge "{escape(agent)}" {merge.id}[/]', soft_wrap=True
     )
 
 
-def show_undone(console: Console, undone: MergeView) -> None:
+def show_unmerge(console: Console, merge: MergeView) -> None:
     console.print(
-        f"[agent]{escape(undone.gone_name)}[/] is there again, with {_moved(undone)}.",
+        f"[agent]{escape(merge.gone_name)}[/] is restored, with {_moved(merge)}.",
         soft_wrap=True,
     )
 
 
 def show_merges(console: Console, merges: Sequence[MergeView]) -> None:
     if not merges:
-        console.print("No nodes were made one yet.")
-    for each in merges:
-        kept = "a node that has gone itself since" if each.kept_name is None else each.kept_name
-        undone = "" if each.undone_at is None else f", undone {ago(each.undone_at)}"
+        console.print("No nodes have been merged yet.")
+    for merge in merges:
+        kept = "a node that was merged itself since" if merge.kept_name is None else merge.kept_name
+        undone = "" if merge.undone_at is None else f", undone {ago(merge.undone_at)}"
         console.print(
-            f"{escape(each.gone_name)} [quiet]→[/] [agent]{escape(kept)}[/]  {escape(each.reason)}  "
-            f"[quiet]{escape(each.type)}, {_moved(each)}, {ago(each.made_at)}{undone}  {each.id}[/]",
+            f"{escape(merge.gone_name)} [quiet]→[/] [agent]{escape(kept)}[/]  {escape(merge.reason)}  "
+            f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {merge.id}[/]",
             soft_wrap=True,
         )
 
 
-def show_doubles(console: Console, doubles: Sequence[DoubleView]) -> None:
-    if not doubles:
-        console.print("No two nodes are called alike.")
-    for each in doubles:
+def show_duplicates(console: Console, candidates: Sequence[DoubleView]) -> None:
+    if not candidates:
+        console.print("No two nodes have similar names.")
+    for pair in candidates:
         console.print(
-            f"{each.likeness:.2f}  {escape(each.node.name)} [quiet]{each.node.id}[/]  and  "
-            f"{escape(each.other.name)} [quiet]{each.other.id}  {escape(each.node.type)}[/]",
+            f"{pair.likeness:.2f}  {escape(pair.node.name)} [quiet]{pair.node.id}[/]  and  "
+            f"{escape(pair.other.name)} [quiet]{pair.other.id}  {escape(pair.node.type)}[/]",
             soft_wrap=True,
         )
 
@@ -220,11 +230,12 @@ def _moved(merge: MergeView) -> str:
     return f"{counted(merge.names, 'name')}, {spans} of evidence, {counted(merge.edges, 'edge')}"
 
 
-def show_imported(console: Console, made: ImportedAgent) -> None:
-    counts = made.counts
+def show_imported(console: Console, agent: ImportedAgent) -> None:
+    counts = agent.counts
     console.print(
-        f"[agent]{escape(made.name)}[/] has {counted(counts.nodes, 'node')} and {counted(counts.edges, 'edge')}, "
-        f"resting on {counted(counts.evidence, 'quote')} of {counted(counts.sources, 'page')}; every seal was checked.",
+        f"[agent]{escape(agent.name)}[/] has {counted(counts.nodes, 'node')} and {counted(counts.edges, 'edge')}, "
+        f"with evidence of {counted(counts.evidence, 'quote')} from {counted(counts.sources, 'page')}; "
+        "every seal was checked.",
         soft_wrap=True,
     )
-    console.print(f"It is paused: [quiet]vigil agent resume {made.agent_id}[/]", soft_wrap=True)
+    console.print(f"It is paused: [quiet]vigil agent resume {agent.agent_id}[/]", soft_wrap=True)

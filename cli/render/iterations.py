@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from rich.console import Console
@@ -14,7 +14,6 @@ from rich.table import Table
 from cli.render.console import ago, between, cited, clip, counted
 from shared.events import models
 from shared.events.envelope import Event
-from shared.events.stream_reader import Told
 from shared.schemas.base import (
     AnswerEvent,
     CommitmentView,
@@ -32,8 +31,11 @@ from shared.schemas.base import (
 )
 from shared.schemas.conclusions import InvestigationRequestView
 
+if TYPE_CHECKING:
+    from shared.events.stream_reader import StoredEvent
+
 LONG_CALL_SECONDS: Final = 10.0
-"""After so many it is shown how far the answer to a call has come."""
+"""A call that takes longer is shown with its progress."""
 
 ACTOR_OF: Final = {
     "observe": "Observer",
@@ -43,7 +45,7 @@ ACTOR_OF: Final = {
 }
 _THINKS: Final = {
     "observer": "reads the graph and plans",
-    "knowledge_acquisition": "asks where to look",
+    "knowledge_acquisition": "decides where to search",
     "graph_construction": "reads the document against the graph",
     "analysis_generation": "weighs the nodes",
     "advice_generation": "weighs the analyses",
@@ -51,7 +53,7 @@ _THINKS: Final = {
 
 
 def step_name(step: StepView) -> str:
-    """`query 2`, or `query 4, round 2`; of some kinds there is only one."""
+    """`query 2`, or `query 4, round 2`; without a number for kinds that occur once."""
     if step.kind not in ("query", "insight"):
         return step.kind
     again = f", round {round_of(step) + 1}" if round_of(step) else ""
@@ -59,25 +61,25 @@ def step_name(step: StepView) -> str:
 
 
 def round_of(step: StepView) -> int:
-    """0 of what was planned; of what Analyzers lacked, and of their being asked again, the round after it."""
+    """The feedback round of a step: 0 if it was planned, higher if it follows up missing data."""
     number = step.input.get("round", 0)
     return number if isinstance(number, int) else 0
 
 
 def about(step: StepView) -> str:
-    """What a query or an insight asks."""
+    """The objective of a query, or the observation of an insight."""
     return str(step.input.get("objective") or step.input.get("observation") or "")
 
 
 def doing(iteration: IterationDetails, step: StepView) -> str:
-    """What `step`, which has not ended, is about."""
+    """What a step that has not ended is doing."""
     if step.error is not None and step.status == "pending":
         if step.waiting_since is not None:
-            return f"waits{_next_try(step.retry_at)}: {step.error}"
-        return f"rests, and tries again: {step.error}"
-    runs = [each for each in iteration.interactions if each.step_id == step.id]
+            return f"waiting{_next_try(step.retry_at)}: {step.error}"
+        return f"waiting to retry: {step.error}"
+    runs = [run for run in iteration.interactions if run.step_id == step.id]
     if step.status != "running" or not runs:
-        return "waits for a worker"
+        return "waiting for a worker"
     calls = [call for call in iteration.running_calls if call.step_id == step.id]
     if calls and age_seconds(calls[0]) >= LONG_CALL_SECONDS:
         return growth(calls[0])
@@ -85,7 +87,7 @@ def doing(iteration: IterationDetails, step: StepView) -> str:
 
 
 def waiting(error: str, since: datetime, retry_at: datetime | None) -> str:
-    """Why a step waits for a provider, for how long it has, and when it looks again."""
+    """Why and how long a step has been waiting for a provider, and when it retries."""
     return f"waiting for {between(since, None)}: {error}{_next_try(retry_at, '; ')}"
 
 
@@ -95,13 +97,13 @@ def _next_try(retry_at: datetime | None, separator: str = ", ") -> str:
 
 
 def growth(call: RunningCall) -> str:
-    """How far the answer to a call has come."""
+    """The progress of a running call."""
     took = between(call.sent_at, None)
     if call.kind == "search":
         return f"waiting for the search service, {took}"
     if not call.received_chars:
         return f"waiting for the first token, {took}"
-    return f"the answer grows: {call.received_chars:,} characters after {took}"
+    return f"receiving the answer: {call.received_chars:,} characters after {took}"
 
 
 def age_seconds(call: RunningCall) -> float:
@@ -111,7 +113,7 @@ def age_seconds(call: RunningCall) -> float:
 def _in_phase(run: InteractionView) -> str:
     answers = [event for event in run.events if isinstance(event, AnswerEvent)]
     calls = _tool_calls(answers[-1]) if answers else []
-    searches = [each for each in calls if each[0].startswith("tavily")]
+    searches = [(name, arguments) for name, arguments in calls if name.startswith("tavily")]
     if searches:
         return _searching(*searches[-1])
     written = sum(name.startswith("add") for answer in answers for name, _ in _tool_calls(answer))
@@ -127,64 +129,66 @@ def _searching(tool: str, arguments: Json) -> str:
 
 
 def _tool_calls(answer: AnswerEvent) -> list[tuple[str, Json]]:
-    asked = (answer.message or {}).get("tool_calls") or []
-    return [(call["function"]["name"], _arguments(call["function"]["arguments"])) for call in asked]
+    calls = (answer.message or {}).get("tool_calls") or []
+    return [(call["function"]["name"], _arguments(call["function"]["arguments"])) for call in calls]
 
 
-def _arguments(written: str) -> Json:
-    """What the model wrote may be no JSON at all."""
+def _arguments(text: str) -> Json:
+    """Empty if the model did not write a JSON object."""
     try:
-        arguments = json.loads(written)
+        arguments = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return arguments if isinstance(arguments, dict) else {}
 
 
 STYLES: Final = {"completed": "good", "failed": "bad", "running": "agent"}
-RESULT_CHARACTERS: Final = 200
+MAX_RESULT_CHARS: Final = 200
 
 
-def show_iterations(console: Console, found: Sequence[IterationView], *, limit: int) -> None:
-    if not found:
+def show_iterations(console: Console, iterations: Sequence[IterationView], *, limit: int) -> None:
+    if not iterations:
         console.print("There are no such iterations.")
         return
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    for column in ("#", "Status", "Why", "Began", "Took", "Errors"):
+    for column in ("#", "Status", "Why", "Started", "Took", "Errors"):
         table.add_column(column)
-    for each in found:
-        state = each.stage if each.ended_at is None else each.status
+    for iteration in iterations:
+        state = iteration.stage if iteration.ended_at is None else iteration.status
         table.add_row(
-            str(each.number),
-            f"[{STYLES.get(each.status, 'quiet')}]{state}[/]",
-            escape(each.why),
-            f"[quiet]{ago(each.started_at)}[/]",
-            between(each.started_at, each.ended_at),
-            f"[bad]{escape(clip('; '.join(each.errors), 80))}[/]",
+            str(iteration.number),
+            f"[{STYLES.get(iteration.status, 'quiet')}]{state}[/]",
+            escape(iteration.why),
+            f"[quiet]{ago(iteration.started_at)}[/]",
+            between(iteration.started_at, iteration.ended_at),
+            f"[bad]{escape(clip('; '.join(iteration.errors), 80))}[/]",
         )
     console.print(table)
-    if len(found) == limit:
+    if len(iterations) == limit:
         console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
 
 
-def show_iteration(console: Console, found: IterationDetails, *, said: bool) -> None:
-    """With `said`, every phase's answers and tool results too."""
-    style = STYLES.get(found.status, "quiet")
-    state = found.stage if found.ended_at is None else found.status
+def show_iteration(console: Console, iteration: IterationDetails, *, said: bool) -> None:
+    """With `said` also the answers and tool results of every phase."""
+    style = STYLES.get(iteration.status, "quiet")
+    state = iteration.stage if iteration.ended_at is None else iteration.status
     console.print(
-        f"[agent]{escape(found.agent_name)}[/] #{found.number}  [{style}]{state}[/]  [quiet]"
-        f"{ago(found.started_at)}, {between(found.started_at, found.ended_at)}, {found.id}[/]",
+        f"[agent]{escape(iteration.agent_name)}[/] #{iteration.number}  [{style}]{state}[/]  [quiet]"
+        f"{ago(iteration.started_at)}, {between(iteration.started_at, iteration.ended_at)}, {iteration.id}[/]",
         soft_wrap=True,
     )
-    for error in found.errors:
+    for error in iteration.errors:
         console.print(f"  [bad]✗[/] {escape(error)}", soft_wrap=True)
-    if found.plan is not None:
-        _plan(console, found.plan)
-    for step in found.steps:
-        _step(console, step, [run for run in found.interactions if run.step_id == step.id], said)
-        for call in found.running_calls:
+    if iteration.plan is not None:
+        _plan(console, iteration.plan)
+    for step in iteration.steps:
+        _step(
+            console, step, [run for run in iteration.interactions if run.step_id == step.id], said
+        )
+        for call in iteration.running_calls:
             if call.step_id == step.id:
                 console.print(f"  [agent]…[/] {call.phase}: {growth(call)}")
-    calls = found.calls
+    calls = iteration.calls
     console.print(
         f"\n[quiet]{counted(calls.llm_calls, 'call')} of the model, "
         f"{counted(calls.search_calls, 'search')}, {calls.input_tokens + calls.output_tokens:,} tokens[/]"
@@ -193,8 +197,8 @@ def show_iteration(console: Console, found: IterationDetails, *, said: bool) -> 
 
 def _plan(console: Console, plan: Json) -> None:
     queries, insights = plan.get("queries", []), plan.get("insights", [])
-    told = f"{_number(queries, 'query')}, {_number(insights, 'insight')}"
-    console.print(f"\n[title]Plan[/]  [quiet]{told}[/]")
+    counts = f"{_number(queries, 'query')}, {_number(insights, 'insight')}"
+    console.print(f"\n[title]Plan[/]  [quiet]{counts}[/]")
     for query in queries:
         console.print(f"  [agent]?[/] {escape(str(query.get('objective', '')))}", soft_wrap=True)
         if query.get("reasoning"):
@@ -217,19 +221,19 @@ def _step(console: Console, step: StepView, runs: Sequence[InteractionView], sai
         f"[quiet]{between(step.started_at, step.ended_at)}{tries}[/]"
     )
     if round_of(step):
-        # What was planned stands in the plan.
+        # The plan shows the others.
         console.print(f"  [agent]?[/] {escape(about(step))}", soft_wrap=True)
     if step.error and step.waiting_since is not None and step.ended_at is None:
-        told = waiting(step.error, step.waiting_since, step.retry_at)
-        console.print(f"  [warn]![/] {escape(told)}", soft_wrap=True)
+        reason = waiting(step.error, step.waiting_since, step.retry_at)
+        console.print(f"  [warn]![/] {escape(reason)}", soft_wrap=True)
     elif step.error:
         console.print(f"  [bad]✗[/] {escape(step.error)}", soft_wrap=True)
     for run in runs:
         answers = [event for event in run.events if isinstance(event, AnswerEvent)]
         tools = [event for event in run.events if isinstance(event, ToolResultEvent)]
-        told = f"{counted(len(answers), 'answer')}, {counted(len(tools), 'tool result')}"
+        counts = f"{counted(len(answers), 'answer')}, {counted(len(tools), 'tool result')}"
         console.print(
-            f"  {run.phase} [quiet]{escape(run.model)}, {told}, {run.id}[/]", soft_wrap=True
+            f"  {run.phase} [quiet]{escape(run.model)}, {counts}, {run.id}[/]", soft_wrap=True
         )
         for line in (*_failures(run.failures), *_lines(run.events)) if said else ():
             console.print(Padding(line, (0, 0, 0, 4), expand=False))
@@ -237,10 +241,10 @@ def _step(console: Console, step: StepView, runs: Sequence[InteractionView], sai
 
 def _failures(failures: Sequence[FailedSending]) -> Iterator[str]:
     for failed in failures:
-        cost = "the most it can cost" if failed.cost_usd is None else f"{failed.cost_usd:f} USD"
+        cost = "its maximum cost" if failed.cost_usd is None else f"{failed.cost_usd:f} USD"
         yield f"[bad]✗ {escape(failed.error)}[/] [quiet]{failed.kind}, booked at {cost}[/]"
         if failed.said:
-            yield f"[quiet]it said: {escape(clip(failed.said, RESULT_CHARACTERS))}[/]"
+            yield f"[quiet]response: {escape(clip(failed.said, MAX_RESULT_CHARS))}[/]"
 
 
 def _lines(events: Sequence[InteractionEvent]) -> Iterator[str]:
@@ -249,7 +253,7 @@ def _lines(events: Sequence[InteractionEvent]) -> Iterator[str]:
             result = (
                 "expired" if event.result is None else json.dumps(event.result, ensure_ascii=False)
             )
-            yield f"[quiet]← {escape(event.name)}: {escape(clip(result, RESULT_CHARACTERS))}[/]"
+            yield f"[quiet]← {escape(event.name)}: {escape(clip(result, MAX_RESULT_CHARS))}[/]"
             continue
         if isinstance(event, RepairEvent):
             yield f"[warn]repaired {escape(event.subject)}:[/] {escape('; '.join(event.repairs))}"
@@ -257,11 +261,11 @@ def _lines(events: Sequence[InteractionEvent]) -> Iterator[str]:
         if event.text:
             yield escape(event.text)
         for call in event.tool_calls:
-            yield f"[link]→ {escape(call.name)}[/] {escape(clip(call.arguments, RESULT_CHARACTERS))}"
+            yield f"[link]→ {escape(call.name)}[/] {escape(clip(call.arguments, MAX_RESULT_CHARS))}"
 
 
-LONG_AGO_SECONDS: Final = 5.0
-"""What is older is told with its age."""
+MIN_AGE_SHOWN_SECONDS: Final = 5.0
+"""Events older than this are shown with their age."""
 
 _STYLES: Final[Mapping[str, str]] = {
     "requested": "blue",
@@ -272,25 +276,25 @@ _STYLES: Final[Mapping[str, str]] = {
 }
 
 
-def line_of(told: Told, agent_name: str) -> str:
-    """Time, age, event, agent, and what it says; in console markup."""
-    verb = told.subject.rpartition(".")[2]
+def line_of(event: "StoredEvent", agent_name: str) -> str:
+    """Time, age, subject, agent and summary of an event, in console markup."""
+    verb = event.subject.rpartition(".")[2]
     style = _STYLES.get(verb, "quiet")
-    age_seconds = (datetime.now(UTC) - told.told_at).total_seconds()
-    age = ago(told.told_at) if age_seconds > LONG_AGO_SECONDS else ""
-    clock = told.told_at.astimezone().strftime("%H:%M:%S")
-    what = "cannot be read by this version" if told.event is None else summary(told.event)
+    age_seconds = (datetime.now(UTC) - event.stored_at).total_seconds()
+    age = ago(event.stored_at) if age_seconds > MIN_AGE_SHOWN_SECONDS else ""
+    clock = event.stored_at.astimezone().strftime("%H:%M:%S")
+    text = "cannot be read by this version" if event.event is None else summary(event.event)
     return (
-        f"[quiet]{clock} {age:>10}[/]  [{style}]{told.subject:<20}[/] "
-        f"[agent]{escape(clip(agent_name, 28))}[/]  {escape(what)}"
+        f"[quiet]{clock} {age:>10}[/]  [{style}]{event.subject:<20}[/] "
+        f"[agent]{escape(clip(agent_name, 28))}[/]  {escape(text)}"
     )
 
 
 def summary(event: Event) -> str:
-    """What the event says, in a few words."""
+    """The event in a few words."""
     match event:
         case models.IterationStarted():
-            why = "asked for" if event.why == "run_now" else "due"
+            why = "requested" if event.why == "run_now" else "due"
             return f"iteration {event.number}, {why}"
         case models.PlanProduced():
             return f"{counted(event.queries, 'query')}, {counted(event.insights, 'insight')}"
@@ -304,7 +308,7 @@ def summary(event: Event) -> str:
             missing = f"; missing: {clip('; '.join(event.missing), 70)}" if event.missing else ""
             return f"{counted(event.analyses, 'analysis')}{missing}"
         case models.AnalysisProduced():
-            return f"{counted(len(event.analysis_ids), 'analysis')} to weigh"
+            return f"{counted(len(event.analysis_ids), 'analysis')} to consider"
         case models.AdviceProduced():
             return f"{event.action}: see `vigil inbox`"
         case models.AdviceCompleted():
@@ -323,13 +327,13 @@ def summary(event: Event) -> str:
         ):
             return clip(event.error, 120)
         case models.ConfigurationRequested():
-            return "to be made from its mission"
+            return "from its mission"
         case models.ConfigurationCompleted():
             return "ready"
         case models.AnswerRequested():
-            return "somebody has written to it"
+            return "it received a message"
         case models.AnswerCompleted():
-            return "it has answered: see `vigil chat`"
+            return "it answered: see `vigil chat`"
         case _:
             return ""
 
@@ -341,29 +345,29 @@ def _ended(event: models.IterationCompleted) -> str:
         (event.analyses, "analysis"),
         (event.advice, "advice"),
     )
-    told = ", ".join(counted(number, noun) for number, noun in kinds if number) or "nothing to do"
+    counts = ", ".join(counted(number, noun) for number, noun in kinds if number) or "nothing to do"
     errors = f"; {counted(len(event.errors), 'error')}" if event.errors else ""
-    return f"iteration {event.number}: {told}{errors}"
+    return f"iteration {event.number}: {counts}{errors}"
 
 
 def short(agent_id: UUID) -> str:
-    """For an agent whose name is not known, as after its end."""
+    """Stands for the name of an unknown agent, such as a deleted one."""
     return str(agent_id)[:8]
 
 
 def show_investigations(
-    console: Console, found: Sequence[InvestigationRequestView], *, only_open: bool, limit: int
+    console: Console, requests: Sequence[InvestigationRequestView], *, only_open: bool, limit: int
 ) -> None:
-    if not found:
-        console.print("Nothing is lacking." if only_open else "Nothing was lacking yet.")
-    for each in found:
+    if not requests:
+        console.print("No data is missing." if only_open else "No data was missing so far.")
+    for request in requests:
         console.print(
-            f"{_state(each)} [title]{escape(each.objective)}[/]  "
-            f"[quiet]lacking in iteration {each.iteration_number}, {ago(each.created_at)}, {each.id}[/]",
+            f"{_state(request)} [title]{escape(request.objective)}[/]  "
+            f"[quiet]missing in iteration {request.iteration_number}, {ago(request.created_at)}, {request.id}[/]",
             soft_wrap=True,
         )
-        console.print(Padding(f"[quiet]{escape(each.reasoning)}[/]", (0, 0, 0, 2), expand=False))
-    if len(found) == limit:
+        console.print(Padding(f"[quiet]{escape(request.reasoning)}[/]", (0, 0, 0, 2), expand=False))
+    if len(requests) == limit:
         console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
 
 
@@ -375,34 +379,39 @@ def _state(request: InvestigationRequestView) -> str:
     return "[warn]open[/]"
 
 
-def commitment_lines(told: CommitmentView, *, with_confidence: bool = False) -> list[str]:
-    """None where it commits itself to nothing: it is older than that, or a notice."""
+def commitment_lines(terms: CommitmentView, *, with_confidence: bool = False) -> list[str]:
+    """The terms of a forecast; no lines for a notice, or for advice stored before terms existed."""
     lines = []
-    if with_confidence and told.confidence is not None:
-        lines.append(f"[quiet]Confidence: {told.confidence:.2f}[/]")
-    if told.horizon is not None:
-        until = f"Holds until {told.horizon}"
-        lines.append(f"[warn]Expired: it held until {told.horizon}[/]" if told.expired else until)
-    if told.invalidation is not None:
-        lines.append(f"[quiet]Proved wrong by: {escape(told.invalidation)}[/]")
+    if with_confidence and terms.confidence is not None:
+        lines.append(f"[quiet]Confidence: {terms.confidence:.2f}[/]")
+    if terms.horizon is not None:
+        until = f"Valid until {terms.horizon}"
+        lines.append(
+            f"[warn]Expired: it was valid until {terms.horizon}[/]" if terms.expired else until
+        )
+    if terms.invalidation is not None:
+        lines.append(f"[quiet]Proved wrong by: {escape(terms.invalidation)}[/]")
     return lines
 
 
 def show_conclusions(
-    console: Console, found: Sequence[ConclusionView], *, noun: str, limit: int
+    console: Console, conclusions: Sequence[ConclusionView], *, noun: str, limit: int
 ) -> None:
-    if not found:
+    if not conclusions:
         console.print(f"There is no {noun} yet.")
-    for each in found:
-        sure = "" if each.confidence is None else f", confidence {each.confidence:.2f}"
+    for conclusion in conclusions:
+        confidence = (
+            "" if conclusion.confidence is None else f", confidence {conclusion.confidence:.2f}"
+        )
         console.print(
-            f"[title]{escape(each.name)}[/]  [quiet]{each.word}{sure}, {each.generated_at}, {each.id}[/]",
+            f"[title]{escape(conclusion.name)}[/]  [quiet]{conclusion.word}{confidence}, "
+            f"{conclusion.generated_at}, {conclusion.id}[/]",
             soft_wrap=True,
         )
-        console.print(Padding(escape(each.summary), (0, 0, 0, 2), expand=False))
-        for line in commitment_lines(each):
+        console.print(Padding(escape(conclusion.summary), (0, 0, 0, 2), expand=False))
+        for line in commitment_lines(conclusion):
             console.print(Padding(line, (0, 0, 0, 2), expand=False))
-        content = escape(cited(each.content, each.citations))
+        content = escape(cited(conclusion.content, conclusion.citations))
         console.print(Padding(f"[quiet]{content}[/]", (0, 0, 1, 2), expand=False))
-    if len(found) == limit:
+    if len(conclusions) == limit:
         console.print(f"[quiet]The newest {limit}; more with --limit.[/]")

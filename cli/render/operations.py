@@ -1,11 +1,11 @@
-"""Dead letters, findings of the doctor and the start of an installation in a terminal."""
+"""Dead letters, findings of `vigil doctor` and the start of an installation, in a terminal."""
 
 import json
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,28 +13,30 @@ from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 
-from cli.doctor.finding import Finding, Verdict
 from cli.local.data_directory import DataDirectory, Running
 from cli.render.console import ago, between, clip, counted, printable
 from shared.schemas.accounts import SignInLinkView
 from shared.schemas.operations import DeadLetterDetails, DeadLetterView
 
-ID_CHARACTERS: Final = 8
-TEXT_CHARACTERS: Final = 4000
-BYTES_SHOWN: Final = 256
-BYTES_A_LINE: Final = 16
+if TYPE_CHECKING:
+    from cli.doctor import Finding
+
+ID_CHARS: Final = 8
+MAX_TEXT_CHARS: Final = 4000
+MAX_HEX_BYTES: Final = 256
+BYTES_PER_LINE: Final = 16
 
 
 def show_letters(console: Console, letters: Sequence[DeadLetterView], *, limit: int) -> None:
     if not letters:
-        console.print("There are no dead letters: everything could be handled.", soft_wrap=True)
+        console.print("There are no dead letters.", soft_wrap=True)
         return
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    for column in ("Id", "When", "Actor", "Message", "About", "Error"):
+    for column in ("Id", "When", "Service", "Message", "About", "Error"):
         table.add_column(column, no_wrap=column != "Error")
     for letter in letters:
         table.add_row(
-            str(letter.id)[:ID_CHARACTERS],
+            str(letter.id)[:ID_CHARS],
             f"[quiet]{ago(letter.kept_at)}[/]",
             escape(letter.actor),
             escape(letter.subject),
@@ -51,23 +53,25 @@ def show_letter(console: Console, letter: DeadLetterDetails) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
     table.add_row("  Error", f"[bad]{letter.code}[/] {escape(letter.error)}")
-    table.add_row("  Actor", f"{escape(letter.actor)}, after {counted(letter.attempts, 'attempt')}")
+    table.add_row(
+        "  Service", f"{escape(letter.actor)}, after {counted(letter.attempts, 'attempt')}"
+    )
     table.add_row("  When", _when(letter))
     table.add_row("  About", escape(_about(letter)) or "[quiet]no step[/]")
-    table.add_row("  Now", _what_to_do(letter))
+    table.add_row("  Next", _what_to_do(letter))
     console.print(table)
-    console.print(f"\n[quiet]  What it says ({len(letter.payload):,} bytes):[/]")
+    console.print(f"\n[quiet]  Payload ({len(letter.payload):,} bytes):[/]")
     console.print(Padding(escape(readable(letter)), (0, 0, 0, 2), expand=False))
 
 
 def readable(letter: DeadLetterDetails) -> str:
-    """JSON with its lines, text as it is, and of anything else the first bytes in hex; cut where it is long."""
+    """Indented JSON, plain text, or the first bytes in hex; long payloads are cut."""
     if letter.text is None:
-        shown = letter.payload[:BYTES_SHOWN]
-        lines = [shown[at : at + BYTES_A_LINE] for at in range(0, len(shown), BYTES_A_LINE)]
-        return _cut("\n".join(map(_hex, lines)), len(letter.payload) > BYTES_SHOWN)
+        shown = letter.payload[:MAX_HEX_BYTES]
+        lines = [shown[at : at + BYTES_PER_LINE] for at in range(0, len(shown), BYTES_PER_LINE)]
+        return _cut("\n".join(map(_hex, lines)), len(letter.payload) > MAX_HEX_BYTES)
     text = _pretty(letter.text)
-    return _cut(printable(text[:TEXT_CHARACTERS]), len(text) > TEXT_CHARACTERS)
+    return _cut(printable(text[:MAX_TEXT_CHARS]), len(text) > MAX_TEXT_CHARS)
 
 
 def _pretty(text: str) -> str:
@@ -79,11 +83,11 @@ def _pretty(text: str) -> str:
 
 def _hex(line: bytes) -> str:
     letters = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in line)
-    return f"{line.hex(' '):<{3 * BYTES_A_LINE}} {letters}"
+    return f"{line.hex(' '):<{3 * BYTES_PER_LINE}} {letters}"
 
 
 def _cut(text: str, is_cut: bool) -> str:
-    return f"{text}\n… cut here; all of it with --json" if is_cut else text
+    return f"{text}\n… cut here; the whole text with --json" if is_cut else text
 
 
 def _about(letter: DeadLetterView) -> str:
@@ -94,7 +98,7 @@ def _about(letter: DeadLetterView) -> str:
 
 
 def _waits(letter: DeadLetterView) -> str:
-    return "[warn]retry asked[/] " if letter.retry_requested_at else ""
+    return "[warn]retry requested[/] " if letter.retry_requested_at else ""
 
 
 def _when(letter: DeadLetterView) -> str:
@@ -104,50 +108,52 @@ def _when(letter: DeadLetterView) -> str:
 
 
 def _what_to_do(letter: DeadLetterView) -> str:
-    short = str(letter.id)[:ID_CHARACTERS]
+    short = str(letter.id)[:ID_CHARS]
     discard = f"[link]vigil dead-letters discard {short}[/]"
     if letter.retry_requested_at is not None:
-        return f"its retry was asked for {ago(letter.retry_requested_at)}, and waits for the scheduler and NATS"
+        return f"a retry was requested {ago(letter.retry_requested_at)}, and waits for the scheduler and NATS"
     if letter.refusal is not None:
         return f"{escape(letter.refusal)}; or {discard}"
     return f"[link]vigil dead-letters retry {short}[/], or {discard}"
 
 
 _MARKS: Final = {
-    Verdict.GOOD: "[good]✓[/]",
-    Verdict.NOTE: "[quiet]·[/]",
-    Verdict.BAD: "[bad]✗[/]",
+    "good": "[good]✓[/]",
+    "note": "[quiet]·[/]",
+    "bad": "[bad]✗[/]",
 }
 
 
-def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+def show_findings(console: Console, findings: "Sequence[Finding]") -> None:
     table = Table.grid(padding=(0, 1))
     table.add_column()
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        mend = f"\n[quiet]→ {escape(finding.mend)}[/]" if finding.mend else ""
-        told = (
+        fix = f"\n[quiet]→ {escape(finding.mend)}[/]" if finding.mend else ""
+        text = (
             f"[bad]{escape(finding.told)}[/]" if finding.verdict == "bad" else escape(finding.told)
         )
-        table.add_row(_MARKS[finding.verdict], finding.name, f"{told}{mend}")
+        table.add_row(_MARKS[finding.verdict], finding.name, f"{text}{fix}")
     console.print(table)
-    wrong = sum(finding.verdict == Verdict.BAD for finding in findings)
-    told = f"[bad]{counted(wrong, 'thing')} to mend.[/]" if wrong else "[good]Nothing is wrong.[/]"
-    console.print(f"\n{told}")
+    wrong = sum(finding.verdict == "bad" for finding in findings)
+    verdict = (
+        f"[bad]{counted(wrong, 'problem')} found.[/]" if wrong else "[good]Nothing is wrong.[/]"
+    )
+    console.print(f"\n{verdict}")
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: "Sequence[Finding]") -> None:
     print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
 
 
 FIRST_LINE_SECONDS: Final = 10.0
 LINE_SECONDS: Final = 30.0
-"""Without a terminal: when the first line is printed about what takes long, and how often then."""
+"""Without a terminal: when the first line about a long activity is printed, and how often after that."""
 
 
 class Activity:
-    """A line that tells what is being done and leaves nothing behind; without a terminal, a line now and then where it
+    """Shows the present activity in one line that disappears. Without a terminal, prints a line from time to time if it
     takes long.
     """
 
@@ -155,11 +161,11 @@ class Activity:
         self._console = console
         self._status: Status = console.status("", spinner="dots", spinner_style="quiet")
         self._next_line_at: float | None = None
-        """A reading of the monotonic clock; None while nothing is being done."""
+        """By the monotonic clock; None while there is no activity."""
 
-    def say(self, what: str) -> None:
+    def say(self, text: str) -> None:
         if self._console.is_terminal:
-            self._status.update(f"[quiet]{escape(what)} …[/]")
+            self._status.update(f"[quiet]{escape(text)} …[/]")
             self._status.start()
             return
         now = time.monotonic()
@@ -167,10 +173,10 @@ class Activity:
             self._next_line_at = now + FIRST_LINE_SECONDS
         elif now >= self._next_line_at:
             self._next_line_at = now + LINE_SECONDS
-            self._console.print(f"  [quiet]{escape(what)} …[/]", soft_wrap=True)
+            self._console.print(f"  [quiet]{escape(text)} …[/]", soft_wrap=True)
 
     def rest(self) -> None:
-        """Nothing is being done, until something is said again."""
+        """Ends the present activity."""
         self._next_line_at = None
         self._status.stop()
 
@@ -189,40 +195,40 @@ class Activity:
 def show_ready(
     console: Console, running: Running, data: DataDirectory, sentence: str, taken: Iterable[int]
 ) -> None:
-    """`taken` are the ports that it would have used, had they been free."""
+    """`taken` are the usual ports that were not free."""
     took = between(running.started_at, None)
     console.print(f"[good]●[/] [title]Vigil is up[/] [quiet]after {took}[/]")
     console.print(f"  {escape(sentence)}\n", soft_wrap=True)
     console.print(_addresses(running, data), soft_wrap=True)
     if others := ", ".join(map(str, taken)):
-        console.print(f"\n  [warn]![/] Others listen on {others}, so free ports were taken.")
+        console.print(f"\n  [warn]![/] {others} are in use, so other ports were chosen.")
     console.print(
-        '\n  [quiet]Now, in another terminal:[/] vigil agent create "what to watch, and to what end"'
+        '\n  [quiet]Now, in another terminal:[/] vigil agent create "what to watch, and for what purpose"'
         "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
     )
-    console.print("  [quiet]Ctrl-C ends all of it; the data stays.[/]\n")
+    console.print("  [quiet]Ctrl-C stops everything; the data is kept.[/]\n")
 
 
-def show_unreached(console: Console, findings: Iterable[Finding]) -> None:
-    """What does not answer outside, and that the work waits for it."""
+def show_unreached(console: Console, findings: "Iterable[Finding]") -> None:
+    """Providers that do not answer, and what that means for the work."""
     for finding in findings:
         console.print(
             f"  [warn]![/] The {finding.name} at {escape(finding.told)}; {escape(finding.mend)}",
             soft_wrap=True,
         )
         console.print(
-            "    [quiet]Steps that need it wait, use up no attempts, and go on by themselves when it answers.[/]",
+            "    [quiet]Steps that need it wait, without using up attempts, and continue when it answers.[/]",
             soft_wrap=True,
         )
 
 
 def show_sign_in(console: Console, link: SignInLinkView) -> None:
     console.print(f"  [quiet]In a browser:[/] [link]{escape(link.url)}[/]", soft_wrap=True)
-    console.print("  [quiet]Once, within 15 minutes; vigil sign-in-link prints another.[/]\n")
+    console.print("  [quiet]Valid once, for 15 minutes; vigil sign-in-link prints another.[/]\n")
 
 
-def show_happened(console: Console, lines: Iterable[str]) -> None:
-    """What the supervisor saw: who died, and who runs again."""
+def show_process_events(console: Console, lines: Iterable[str]) -> None:
+    """Processes that died or were restarted, as the supervisor reports them."""
     for line in lines:
         console.print(f"  [warn]![/] {escape(line)}", soft_wrap=True)
 

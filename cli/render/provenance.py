@@ -28,24 +28,26 @@ from shared.schemas.provenance import (
     VerificationView,
 )
 
-_QUOTE_CHARACTERS = 300
-_VALUE_CHARACTERS = 80
+MAX_EVIDENCE_CHARS = 300
+MAX_CLAIM_CHARS = 80
 
 
 def show_sources(console: Console, sources: Sequence[SourceView], *, limit: int) -> None:
     if not sources:
-        console.print("No such page has been read.")
+        console.print("There are no such pages.")
         return
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(style="quiet", no_wrap=True)
-    for each in sources:
-        title = f"{escape(clip(each.title, 60))}  " if each.title else ""
-        table.add_row(str(each.id), f"{title}[link]{escape(each.url)}[/]{_fate(each)}", _when(each))
+    for source in sources:
+        title = f"{escape(clip(source.title, 60))}  " if source.title else ""
+        table.add_row(
+            str(source.id), f"{title}[link]{escape(source.url)}[/]{_fate(source)}", _when(source)
+        )
     console.print(table)
     if len(sources) == limit:
-        console.print(f"[quiet]The {limit} fetched last; more with --limit.[/]")
+        console.print(f"[quiet]The {limit} most recently fetched; more with --limit.[/]")
 
 
 def show_source(console: Console, source: SourceDetails) -> None:
@@ -59,38 +61,39 @@ def show_source(console: Console, source: SourceDetails) -> None:
 
 
 def show_evidence(console: Console, evidence: Sequence[EvidenceView], *, is_all: bool) -> None:
-    """Each quote with where it stands, and what it bears out."""
+    """Each quote with its source, and the claims it supports."""
     if not evidence:
-        console.print("[quiet]It rests on no page.[/]")
-    for each in evidence:
-        fate = "  [bad]retracted[/]" if each.retracted_at else ""
-        console.print(f"  “{escape(clip(each.quote, _QUOTE_CHARACTERS))}”", soft_wrap=True)
+        console.print("[quiet]There is no evidence.[/]")
+    for row in evidence:
+        fate = "  [bad]retracted[/]" if row.retracted_at else ""
+        console.print(f"  “{escape(clip(row.quote, MAX_EVIDENCE_CHARS))}”", soft_wrap=True)
         console.print(
-            f"    [link]{escape(each.url)}[/]  [quiet]{_time(each)}[/]{fate}", soft_wrap=True
+            f"    [link]{escape(row.url)}[/]  [quiet]{_time(row)}[/]{fate}", soft_wrap=True
         )
-        for claim in each.claims:
+        for claim in row.claims:
             console.print(f"    {_claim(claim)}", soft_wrap=True)
     if not is_all:
-        console.print("  [quiet]There is more, which --json and the api tell.[/]")
+        console.print("  [quiet]There is more: see --json.[/]")
 
 
-def show_retractions(console: Console, found: Sequence[RetractionView]) -> None:
-    if not found:
-        console.print("Nothing was retracted.")
-    for each in found:
-        state = "[good]restored[/]" if each.restored_at else "[warn]retracted[/]"
-        when = ago(each.restored_at or each.created_at)
+def show_retractions(console: Console, retractions: Sequence[RetractionView]) -> None:
+    if not retractions:
+        console.print("There are no retractions.")
+    for retraction in retractions:
+        state = "[good]restored[/]" if retraction.restored_at else "[warn]retracted[/]"
+        when = ago(retraction.restored_at or retraction.created_at)
         console.print(
-            f"{state} [link]{escape(each.url)}[/]  [quiet]{when}, {each.id}[/]", soft_wrap=True
+            f"{state} [link]{escape(retraction.url)}[/]  [quiet]{when}, {retraction.id}[/]",
+            soft_wrap=True,
         )
-        versions = "one version" if each.source_id else counted(each.sources, "version")
-        console.print(f"  {versions}: {escape(each.because)}", soft_wrap=True)
-        console.print(f"  {_doubted(each)}", soft_wrap=True)
+        versions = "one version" if retraction.source_id else counted(retraction.sources, "version")
+        console.print(f"  {versions}: {escape(retraction.because)}", soft_wrap=True)
+        console.print(f"  {_doubted(retraction)}", soft_wrap=True)
 
 
 def _claim(claim: ClaimView) -> str:
-    said = f"{escape(claim.property)}: {escape(clip(str(claim.value), _VALUE_CHARACTERS))}"
-    return said if claim.holds else f"[quiet]{said} (superseded)[/]"
+    text = f"{escape(claim.property)}: {escape(clip(str(claim.value), MAX_CLAIM_CHARS))}"
+    return text if claim.holds else f"[quiet]{text} (superseded)[/]"
 
 
 def _time(evidence: EvidenceView) -> str:
@@ -114,7 +117,7 @@ def _fate(source: SourceView) -> str:
 
 def _doubted(retraction: RetractionView) -> str:
     if retraction.is_pending:
-        return "[quiet]What rests on it is being gone through.[/]"
+        return "[quiet]What is based on it is being re-evaluated.[/]"
     if not retraction.analyses and not retraction.advice:
         return "[quiet]Nothing is in doubt because of it.[/]"
     analyses, advice = (
@@ -125,10 +128,10 @@ def _doubted(retraction: RetractionView) -> str:
 
 
 if TYPE_CHECKING:
-    from cli.verifying import AgentVerified
+    from cli.verification import AgentVerified
 
-QUOTE_CHARACTERS: Final = 160
-VALUE_CHARACTERS: Final = 60
+MAX_QUOTE_CHARS: Final = 160
+MAX_VALUE_CHARS: Final = 60
 GOOD: Final = "[good]✓[/]"
 BAD: Final = "[bad]✗[/]"
 
@@ -147,25 +150,25 @@ def show_summary(console: Console, found: VerificationView) -> None:
         *found.sources,
     ]
     broken = sum(len(link.breaks) for link in links)
-    edges = sum(each.link == "edge" for each in found.things)
+    edges = sum(thing.link == "edge" for thing in found.things)
     checked = CheckedView(
         sources=len(found.sources),
         evidence=len(found.evidence),
         nodes=len(found.conclusions) + len(found.things) - edges,
         edges=edges,
     )
-    told = counted_in_words(checked)
-    console.print(f"\n{_verdict(broken)} [quiet]{told} checked[/]", soft_wrap=True)
-    asked = next((each for each in found.conclusions if each.id == found.id), None)
-    for each in asked.doubts if asked else ():
-        console.print(_doubt(each), soft_wrap=True)
+    counts = counted_in_words(checked)
+    console.print(f"\n{_verdict(broken)} [quiet]{counts} checked[/]", soft_wrap=True)
+    root = next((link for link in found.conclusions if link.id == found.id), None)
+    for doubt in root.doubts if root else ():
+        console.print(_doubt(doubt), soft_wrap=True)
 
 
 def show_breaks(console: Console, found: "AgentVerified") -> None:
-    """What is broken of all that an agent knows, and which of its conclusions are in doubt."""
-    for each in found.breaks:
-        where = f"{each.link} {_data(each.name)} [quiet]{each.id}[/]"
-        console.print(f"{BAD} {where}: [bad]{_data(each.told)}[/]", soft_wrap=True)
+    """What is broken in an agent's graph, and which of its conclusions are in doubt."""
+    for fault in found.breaks:
+        where = f"{fault.link} {_data(fault.name)} [quiet]{fault.id}[/]"
+        console.print(f"{BAD} {where}: [bad]{_data(fault.told)}[/]", soft_wrap=True)
     if (more := found.broken - len(found.breaks)) > 0:
         console.print(f"[bad]… and {more:,} more[/]")
     for doubt in found.doubts:
@@ -186,7 +189,7 @@ def counted_in_words(checked: CheckedView) -> str:
 
 
 class _Chain:
-    """Each link is told in full where it is met first, and named where it is met again."""
+    """The chain as a tree. A link that occurs again is only named."""
 
     def __init__(self, found: VerificationView) -> None:
         self._root = found.id
@@ -197,21 +200,21 @@ class _Chain:
             *found.sources,
         )
         self._links = {link.id: link for link in links}
-        self._met: set[UUID] = set()
+        self._shown: set[UUID] = set()
 
     def tree(self) -> Tree:
         return self._branch(Tree, self._root)
 
     def _branch(self, add: Callable[[str], Tree], link_id: UUID) -> Tree:
         link = self._links[link_id]
-        is_known = link_id in self._met
-        self._met.add(link_id)
+        is_known = link_id in self._shown
+        self._shown.add(link_id)
         again = " [quiet](as above)[/]" if is_known and not isinstance(link, SourceLink) else ""
         branch = add(f"{GOOD if link.holds else BAD} {_line(link)}{again}")
         if is_known:
             return branch
-        for each in link.breaks:
-            branch.add(_break(each))
+        for fault in link.breaks:
+            branch.add(_break(fault))
         for doubt in link.doubts if isinstance(link, ConclusionLink) else ():
             branch.add(_doubt(doubt))
         for below in self._below(link):
@@ -221,15 +224,15 @@ class _Chain:
         return branch
 
     def _below(self, link: AnyLink) -> Iterator[UUID]:
-        """Not all that was checked: what a value rests on, and what is broken."""
-        for each in self._rests_on(link):
-            below = self._links.get(each)
+        """The links to show below it: evidence of present values, and what is broken."""
+        for link_id in self._rests_on(link):
+            below = self._links.get(link_id)
             if below is None:
                 continue
             if isinstance(link, ThingLink) and isinstance(below, ThingLink) and below.holds:
-                continue  # an edge's end
+                continue  # a node of an edge
             if not _is_superseded(below):
-                yield each
+                yield link_id
 
     def _rests_on(self, link: AnyLink) -> Sequence[UUID]:
         match link:
@@ -241,12 +244,12 @@ class _Chain:
                 return link.rests_on
 
     def _superseded(self, link: AnyLink) -> int:
-        below = (self._links.get(each) for each in self._rests_on(link))
-        return sum(each is not None and _is_superseded(each) for each in below)
+        below = (self._links.get(link_id) for link_id in self._rests_on(link))
+        return sum(row is not None and _is_superseded(row) for row in below)
 
 
 def _is_superseded(link: AnyLink) -> bool:
-    """It says values, and none of them holds; where something is wrong with it, that is told all the same."""
+    """Whether it is intact and only supports superseded values. Broken evidence is always shown."""
     return isinstance(link, EvidenceLink) and link.holds and bool(link.claims) and not link.stands
 
 
@@ -255,19 +258,21 @@ def _line(link: AnyLink) -> str:
         case ConclusionLink():
             return f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{link.id}[/]"
         case ThingLink():
-            told = ", ".join(f"{_data(name)} = {_value(v)}" for name, v in link.properties.items())
+            values = ", ".join(
+                f"{_data(name)} = {_value(value)}" for name, value in link.properties.items()
+            )
             return f"[agent]{_data(link.type)}[/] {_data(link.name)}" + (
-                f" ({told})" if told else ""
+                f" ({values})" if values else ""
             )
         case EvidenceLink():
             stands = f"[quiet]{_data(', '.join(link.stands))}:[/] " if link.stands else ""
-            return f"{stands}“{_data(clip(link.quote, QUOTE_CHARACTERS))}”"
+            return f"{stands}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
         case SourceLink():
             return _page(link)
 
 
 def _page(link: SourceLink) -> str:
-    title = f"{_data(clip(link.title, VALUE_CHARACTERS))}, " if link.title else ""
+    title = f"{_data(clip(link.title, MAX_VALUE_CHARS))}, " if link.title else ""
     when = (
         f"fetched {link.fetched_at:%Y-%m-%d}"
         if link.published is None
@@ -277,8 +282,8 @@ def _page(link: SourceLink) -> str:
     return f"{title}[link]{_data(link.url)}[/], {when}{gone}"
 
 
-def _break(told: BreakView) -> str:
-    return f"[bad]{told.broken}: {_data(told.told)}[/]"
+def _break(fault: BreakView) -> str:
+    return f"[bad]{fault.broken}: {_data(fault.told)}[/]"
 
 
 def _doubt(doubt: DoubtView) -> str:
@@ -288,13 +293,15 @@ def _doubt(doubt: DoubtView) -> str:
 
 def _verdict(broken: int) -> str:
     return (
-        f"{GOOD} everything holds." if not broken else f"{BAD} [bad]{counted(broken, 'break')}.[/]"
+        f"{GOOD} everything is intact."
+        if not broken
+        else f"{BAD} [bad]{counted(broken, 'break')}.[/]"
     )
 
 
 def _value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _data(clip(text, VALUE_CHARACTERS))
+    return _data(clip(text, MAX_VALUE_CHARS))
 
 
 def _data(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A trial's report in a terminal, and several side by side."""
+"""The report of a model trial in a terminal, and several reports side by side."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -17,13 +17,13 @@ _STYLES: Final = {
     "worked": "good", "failed": "bad", "partly failed": "warn",
     "unfinished": "warn", "not reached": "quiet",
 }  # fmt: skip
-_EXAMPLE_CHARACTERS: Final = 160
-_EXAMPLES: Final = 3
+_MAX_EXAMPLE_CHARS: Final = 160
+_MAX_EXAMPLES: Final = 3
 _PRICES: Final = {
     "listed": "listed price",
     "given": "price given with --price",
     "own_server": "counted as free: not listed, and the server is on this machine or in a private network",
-    "fallback": "FALLBACK price: the model is not in the list of prices",
+    "fallback": "FALLBACK price: the model is not in the price list",
 }
 
 
@@ -32,11 +32,11 @@ def _usd(amount: float) -> str:
 
 
 def show_announcement(console: Console, trial: Trial) -> None:
-    console.print("[title]Vigil tries a model[/]")
+    console.print("[title]Model trial[/]")
     if trial.server is None:
         console.print(
-            "  No model server is configured (--url, OPENAI_BASE_URL or OPENAI_API_KEY): the sandbox's own reader is "
-            "tried, which is no language model.",
+            "  No model server is configured (--url, OPENAI_BASE_URL or OPENAI_API_KEY): the sandbox's rule-based "
+            "model is tested, which is not a language model.",
             soft_wrap=True,
         )
     console.print(
@@ -47,7 +47,7 @@ def show_announcement(console: Console, trial: Trial) -> None:
 
 
 def show_report(console: Console, report: Report) -> None:
-    server = report.server.url or "the sandbox, which is no language model"
+    server = report.server.url or "the sandbox, which is not a language model"
     console.print(f"\n[title]{escape(report.server.model)}[/] at {escape(server)}", soft_wrap=True)
     _show_verdict(console, report)
     console.print()
@@ -58,7 +58,7 @@ def show_report(console: Console, report: Report) -> None:
 
 
 def show_comparison(console: Console, reports: Sequence[Report]) -> None:
-    """A column for each report."""
+    """One column per report."""
     table = Table(box=None, pad_edge=False, header_style="title", padding=(0, 2, 0, 0))
     table.add_column("")
     for report in reports:
@@ -73,7 +73,7 @@ def _show_verdict(console: Console, report: Report) -> None:
     verdict = report.verdict
     console.print(f"[{_STYLES[verdict.word]}]{escape(verdict.sentence)}[/]", soft_wrap=True)
     for reason in verdict.reasons:
-        console.print(f"  {escape(clip(reason, _EXAMPLE_CHARACTERS))}", soft_wrap=True)
+        console.print(f"  {escape(clip(reason, _MAX_EXAMPLE_CHARS))}", soft_wrap=True)
 
 
 def _phases(phases: Sequence[PhaseReport]) -> Table:
@@ -106,21 +106,21 @@ def _facts(report: Report) -> Table:
 
 
 def _compared(report: Report) -> Iterator[tuple[str, str]]:
-    """The same rows for every report."""
+    """Names and values of the rows, the same for every report."""
     yield "Verdict", report.verdict.word
-    run, found, costs = report.run, report.preflight, report.costs
+    run, preflight, costs = report.run, report.preflight, report.costs
     yield "Iterations", f"{run.iterations_completed} of {run.iterations_asked} completed"
     yield "Time", f"{duration(run.seconds)} ({run.ended.replace('_', ' ')})"
     for name, probe in (
-        ("Streaming", found.streaming),
-        ("Tool calls", found.tool_calls),
-        ("JSON Schema", found.structured_output),
+        ("Streaming", preflight.streaming),
+        ("Tool calls", preflight.tool_calls),
+        ("JSON Schema", preflight.structured_output),
     ):
         yield name, "yes" if probe.works else f"no: {clip(probe.detail, 80)}"
     answers = report.structured
     yield (
         "Structured answers",
-        f"{answers.first_try} at first try, {answers.after_repair} after repair, {answers.failed} failed",
+        f"{answers.first_try} at the first attempt, {answers.after_repair} after repair, {answers.failed} failed",
     )
     yield "Tools used", f"{report.tools.made} calls, {report.tools.refused} refused"
     yield "Repairs", _repairs(report)
@@ -144,25 +144,25 @@ def _repairs(report: Report) -> str:
 
 
 def _verification(report: Report) -> str:
-    found = report.verification
-    if found is None:
+    verification = report.verification
+    if verification is None:
         return "not reached"
-    return "holds" if found.holds else f"{found.broken} broken"
+    return "intact" if verification.holds else f"{verification.broken} broken"
 
 
 def _show_examples(console: Console, report: Report) -> None:
     lines = [
-        *(f"refused {each.count} ×: {each.kind}" for each in report.tools.refusals),
-        *(f"repaired: {each}" for each in report.repairs.examples[:_EXAMPLES]),
+        *(f"refused {refusal.count} ×: {refusal.kind}" for refusal in report.tools.refusals),
+        *(f"repaired: {repair}" for repair in report.repairs.examples[:_MAX_EXAMPLES]),
         *(
-            f"wrong: {each.thing}, {each.property} is {each.written}; the corpus says {each.stated}"
-            for each in report.facts.wrong_examples[:_EXAMPLES]
+            f"wrong: {fact.thing}, {fact.property} is {fact.written}; the corpus says {fact.stated}"
+            for fact in report.facts.wrong_examples[:_MAX_EXAMPLES]
         ),
-        *(f"error in {phase.phase}: {each}" for phase in report.phases for each in phase.errors),
+        *(f"error in {phase.phase}: {error}" for phase in report.phases for error in phase.errors),
         *(report.verification.breaks if report.verification else ()),
         *report.errors,
     ]
     if lines:
         console.print()
     for line in lines:
-        console.print(f"  [warn]![/] {escape(clip(line, 2 * _EXAMPLE_CHARACTERS))}", soft_wrap=True)
+        console.print(f"  [warn]![/] {escape(clip(line, 2 * _MAX_EXAMPLE_CHARS))}", soft_wrap=True)

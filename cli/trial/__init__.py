@@ -1,1 +1,1 @@
-"""`vigil try-model`: a model is tried on a fixed mission over a known corpus, and a report says what it can do."""
+"""`vigil try-model`: tests a model on a fixed mission over a known corpus, and reports what it can do."""

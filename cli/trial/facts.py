@@ -1,7 +1,7 @@
-"""What an agent wrote into its graph, compared with what the World Factbook states.
+"""Compares what an agent wrote into its graph with the World Factbook.
 
 Only what can be compared for certain is judged: the property must be of a country, and its name must lead to a value of
-the Factbook. All else is `not checkable`; that says nothing against it.
+the Factbook. Everything else is `not checkable`, which does not count against it.
 """
 
 import re
@@ -48,9 +48,9 @@ _GENERIC: Final = frozenset(
         *("rate", "share", "unit", "us", "value", "annual", "current", "latest", "yearly"),
     }
 )
-"""Words of a property's name that say nothing of what it is about."""
+"""Words of a property's name that carry no meaning of their own."""
 _WEAK: Final = frozenset({"total", "name", "real", "country", "national"})
-"""Words that a label may have more than the property's name, and mean the same."""
+"""Words that a label may have in addition to the property's name without changing its meaning."""
 _TEXTS: Final = frozenset({"quote", "summary", "description", "source", "url", "note", "title"})
 """Properties that are text about a thing, or of the page, and no fact that has a name."""
 _YEARS: Final = frozenset({"year", "date", "period", "as of", "asof", "reference year"})
@@ -91,7 +91,7 @@ class _Labelled:
     fact: StatedFact
     words: frozenset[str]
     core: frozenset[str]
-    """Without what stands in brackets."""
+    """Without the text in brackets."""
     years: frozenset[int]
 
 
@@ -102,7 +102,7 @@ class _Known:
 
 
 class FactCheck:
-    """Made once of all countries."""
+    """Built once from all countries."""
 
     def __init__(self, countries: Iterable[Country]) -> None:
         self._by_name: dict[str, _Known] = {}
@@ -114,7 +114,7 @@ class FactCheck:
         self._in_text = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def of(self, written: Written) -> Checked:
-        """Whether the Factbook says so too."""
+        """Compares the property with the Factbook."""
         found = self._subject(written)
         if found is None or not _is_fact(written):
             return Checked(written, Judgement.NOT_CHECKABLE)
@@ -125,7 +125,7 @@ class FactCheck:
         return Checked(written, judgement, stated)
 
     def _subject(self, written: Written) -> tuple[_Known, str, str] | None:
-        """The country, the words that say what of it, and the other end of an edge."""
+        """The country, the words of the property, and the other node of an edge."""
         if written.about:
             for one, other in (
                 (written.subject, written.other),
@@ -174,7 +174,7 @@ class _Claim:
         wanted = _stated_years(self._written)
         of_year = [each for each in facts if wanted & each.years]
         if wanted and not of_year:
-            self._may_be_wrong = False  # a year that the Factbook says nothing about
+            self._may_be_wrong = False  # a year that the Factbook does not cover
         return of_year or facts
 
     def _judged_quantity(self, written: Quantity) -> tuple[Judgement, StatedFact | None]:
@@ -240,7 +240,7 @@ def _nearest(facts: Sequence[_Labelled]) -> StatedFact:
 
 
 def _has_words(text: str) -> bool:
-    """Beside the number: a unit, perhaps, that is not known here."""
+    """Whether there are words beside the number, perhaps an unknown unit."""
     return any(word.isalpha() and word not in UNIT_WORDS for word in _split(text))
 
 
@@ -256,7 +256,7 @@ def _is_fact(written: Written) -> bool:
 
 
 def _as_text(written: Written) -> str:
-    """The value with the unit that stands in the property's name, or beside it."""
+    """The value with the unit from the property's name or from another property."""
     text = str(written.value)
     if any(each.unit or each.has_scale for each in quantities(text)):
         return text

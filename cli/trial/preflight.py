@@ -1,4 +1,4 @@
-"""Asks a model server a few small questions before anything is started: whether it is there, and what it can do."""
+"""Probes a model server before anything is started: whether it answers, and which features it supports."""
 
 import asyncio
 import json
@@ -17,13 +17,13 @@ from cli.errors import BadInputError
 from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import Settings
 from shared.schemas.base import View
-from shared.urls import without_secrets
+from shared.urls import strip_secrets
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 REACH_SECONDS: Final = 10.0
-"""For the list of models and the first answer of one token, together."""
+"""For the list of models and the first one-token answer together."""
 PROBE_SECONDS: Final = 120.0
-"""For each question about what the server can do: a slow one writes 3 tokens a second."""
+"""For each probe; a slow server writes 3 tokens a second."""
 PROBE_TOKENS: Final = 256
 HIDDEN: Final = "***"
 MOST_BYTES: Final = 4 * 1024**2
@@ -56,7 +56,7 @@ class UnreachableError(BadInputError):
 
 
 class Probe(View):
-    """Whether the server can do something, and in words what it did."""
+    """Whether the server supports a feature, and what it did, in words."""
 
     works: bool
     detail: str
@@ -66,23 +66,23 @@ class Preflight(View):
     """What the server did before the trial."""
 
     models: list[str] | None
-    """Those that it lists; None where it has no list."""
+    """The models it lists; None if it has no list."""
     streaming: Probe
     tool_calls: Probe
     structured_output: Probe
     input_tokens: int
     output_tokens: int
-    """As far as the server says how many there were."""
+    """As reported by the server."""
     seconds: float
 
 
 SHORTEST_SECRET: Final = 6
-"""In characters. Shorter ones stand in ordinary words, which would be hidden with them."""
+"""In characters. Shorter ones occur in ordinary words, which would be hidden too."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """A model server, as it is asked. `model` is None where the server has to name it."""
+    """A model server and how to call it. `model` is None if the server's list decides."""
 
     url: str
     model: str | None
@@ -90,8 +90,8 @@ class Server:
 
     @property
     def shown_url(self) -> str:
-        """Without what could be a password."""
-        return without_secrets(self.url)
+        """The URL without credentials."""
+        return strip_secrets(self.url)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -112,9 +112,9 @@ class Server:
 def chosen_server(
     settings: Settings, url: str | None, model: str | None, key_env: str | None
 ) -> Server | None:
-    """The server that is named, or else the one that the settings configure; None is the sandbox.
+    """The server named by --url, otherwise the configured one; None is the sandbox.
 
-    A server that is named by its URL is sent no key but the one that is named with it. Raises BadInputError.
+    A server named by --url only gets the key of --key-env. Raises BadInputError.
     """
     key = _key_named(key_env)
     configured = "model" in settings.model_fields_set
@@ -159,7 +159,7 @@ class _Tokens:
 
 
 class _Asking:
-    """A connection to the server for as long as the preflight takes."""
+    """The connection to the server during the preflight."""
 
     def __init__(self, server: Server, http: httpx.AsyncClient) -> None:
         self._server = server
@@ -178,7 +178,7 @@ class _Asking:
         return [str(each["id"]) for each in data if isinstance(each, dict) and "id" in each]
 
     def choose_model(self, listed: list[str] | None) -> None:
-        """The only one that there is, where none was named. Raises UnreachableError."""
+        """Chooses the only listed model if none was named. Raises UnreachableError."""
         if self.model is not None:
             return
         if listed is None or len(listed) != 1:
@@ -189,7 +189,7 @@ class _Asking:
         self.model = listed[0]
 
     async def first_token(self, listed: list[str] | None) -> None:
-        """Raises UnreachableError where the server gives no answer that can be used."""
+        """Raises UnreachableError if the server gives no usable answer."""
         body = self._chat("Say yes.", max_completion_tokens=1)
         status, text = await self._send("POST", "/chat/completions", body)
         if status == HTTPStatus.BAD_REQUEST and _is_about_length(text):
@@ -382,7 +382,7 @@ def _is_about_length(text: str) -> bool:
 
 
 def _said(status: int, text: str) -> str:
-    """What the server answered, in a line."""
+    """The server's response in one line."""
     if re.match(r"\s*<(!doctype|html)", text, re.IGNORECASE):
         title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
         named = f" titled {_clipped(title[1])!r}" if title else ""

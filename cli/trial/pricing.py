@@ -1,4 +1,4 @@
-"""Which price the calls of a trial are counted at, and what that means for its budget."""
+"""The price of a trial's calls, and the output limit that its budget allows."""
 
 import ipaddress
 import json
@@ -14,7 +14,7 @@ from shared.llm.pricing import TOKENS_PER_PRICE, ModelPrice, Prices
 FREE: Final = ModelPrice(input=Decimal(0), output=Decimal(0))
 LEAST_OUTPUT_TOKENS: Final = 1024
 _PART_OF_BUDGET: Final = Decimal("0.4")
-"""The most of the budget that the output of one answer may cost, so that more than one call fits into it."""
+"""Share of the budget that the output of one answer may cost, so that several calls fit."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class TrialPrice:
     source: Literal["listed", "given", "own_server", "fallback"]
 
     def sentence(self) -> str:
-        """What calls are counted at, and why."""
+        """Describes the price and where it comes from."""
         usd = f"{self.price.input:f} USD in and {self.price.output:f} USD out for a million tokens"
         match self.source:
             case "listed":
@@ -43,7 +43,7 @@ class TrialPrice:
 
 
 def price_of(prices: Prices, model: str, url: str, given: str | None) -> TrialPrice:
-    """Raises BadInputError where `given` is no price."""
+    """The price to count at. Raises BadInputError if `given` is not a price."""
     if given is not None:
         return TrialPrice(_parsed(given), "given")
     if (listed := prices.listed(model)) is not None:
@@ -72,7 +72,7 @@ def output_limit(price: ModelPrice, budget_usd: Decimal, usual_tokens: int) -> i
 
 
 def write_prices(file: Path, prices: Prices, model: str, price: ModelPrice) -> None:
-    """A list of prices for the trial: the model's, and nothing for the search service, which is the sandbox."""
+    """Writes the trial's price list: the model's price, and zero for the search service, which is the sandbox."""
     lines = [
         f"as_of = {prices.as_of.isoformat()}",
         "[fallback]",
@@ -107,7 +107,7 @@ def _parsed(given: str) -> ModelPrice:
 
 
 def _is_own(url: str) -> bool:
-    """Whether that is this machine, or an address that is not reached over the internet."""
+    """Whether the URL is this machine or a private address."""
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith((".localhost", ".local", ".internal")):
         return True

@@ -32,7 +32,7 @@ _UNITS: Final = {
     "btu/person": ("Btu/person", 1.0),
     "years": ("years", 1.0),
 }  # fmt: skip
-"""Unit to what it measures, and how many of that it is."""
+"""Units with the dimension they measure and their factor."""
 
 UNIT_WORDS: Final = frozenset(
     {word for unit in (*_SCALES, *_UNITS) for word in unit.split()}
@@ -79,7 +79,7 @@ class Quantity:
         return self.unit is None or self.unit == stated.unit
 
     def agrees(self, stated: "Quantity") -> bool:
-        """Whether this is `stated`, rounded at most."""
+        """Whether this equals `stated`, allowing for rounding."""
         if not self.is_comparable(stated):
             return False
         if self._is_close(self.value, stated.value, self.half_step):
@@ -103,18 +103,18 @@ class Quantity:
 
 
 def quantities(text: str) -> list[Quantity]:
-    """All that `text` holds, years left out."""
+    """All quantities in `text`, without years."""
     without_years = _STATED_YEAR.sub(_blank_year, text[:_MOST_CHARACTERS])
     return list(_found(without_years))
 
 
 def years(text: str) -> list[int]:
-    """The years that `text` names."""
+    """The years in `text`."""
     return [int(each[1]) for each in _STATED_YEAR.finditer(text) if _blank_year(each) == " "]
 
 
 def _blank_year(match: re.Match[str]) -> str:
-    """`2,023` and `$2023` and `2023.5` are no years."""
+    """`2,023`, `$2023` and `2023.5` are not years."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     is_number = _WITHIN_NUMBER.search(before) or re.match(r"[.,]\d|\s?%", after)
     return match[0] if is_number else " "

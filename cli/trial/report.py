@@ -1,4 +1,4 @@
-"""The report of a trial: its fields, and how they are counted from what the installation has recorded."""
+"""The report of a trial: its fields, and how they are computed from the data of the installation."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from pydantic import Field
 from cli.errors import BadInputError, CommandError
 from cli.trial.facts import Checked, FactCheck, Judgement, Written
 from cli.trial.preflight import Preflight
-from cli.verifying import AgentVerified
+from cli.verification import AgentVerified
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, Phase
 from shared.schemas.agents import ConfigurationDetails
 from shared.schemas.base import (
@@ -37,7 +37,7 @@ REPORT_VERSION: Final = 1
 EXAMPLES: Final = 10
 _ERROR_CHARACTERS: Final = 500
 _LEAST_CHECKED: Final = 5
-"""So many facts must have been checked before they alone decide that a model is of no use."""
+"""Minimum number of checked facts for them alone to decide that a model is not usable."""
 
 _PHASES: Final = (
     Phase.CONFIGURATION,
@@ -82,13 +82,13 @@ _REFUSALS: Final = (
 
 class Server(View):
     url: str | None
-    """None: the sandbox, which is no language model."""
+    """None is the sandbox, which is not a language model."""
     model: str
     search: str = "sandbox, over the CIA World Factbook"
 
 
 class Run(View):
-    """How far the trial came."""
+    """The progress and end of the trial."""
 
     ended: Literal["finished", "time_limit", "interrupted", "budget", "failed"]
     """`budget`: a call was refused because the budget would not pay it; `failed`: something of Vigil itself did, see
@@ -109,7 +109,7 @@ class PhaseReport(View):
     completed: int
     failed: int
     calls: int
-    """Answered calls of the model."""
+    """Model calls with a response."""
     input_tokens: int
     output_tokens: int
     seconds: float
@@ -136,11 +136,11 @@ class ToolsReport(View):
     refused: int
     by_tool: list[ToolReport]
     refusals: list[RefusalReport]
-    """By their kind, the most frequent first."""
+    """By kind, most frequent first."""
 
 
 class RepairReport(View):
-    """What code corrected in the model's answers."""
+    """Corrections of the model's answers by code."""
 
     total: int
     by_subject: dict[str, int]
@@ -148,17 +148,17 @@ class RepairReport(View):
 
 
 class StructuredReport(View):
-    """Answers that were to fit a JSON Schema."""
+    """Answers that had to match a JSON Schema."""
 
     first_try: int
     after_repair: int
-    """The model was asked again, or code corrected the answer."""
+    """After another request, or a correction by code."""
     failed: int
 
 
 class GraphReport(View):
     nodes: int
-    """Without analyses and advice."""
+    """Analyses and advice are not counted."""
     edges: int
     evidence: int
     analyses: int
@@ -170,11 +170,11 @@ class CheckedFact(View):
     property: str
     written: str
     stated: str | None
-    """What the corpus says."""
+    """The value in the corpus."""
 
 
 class FactsReport(View):
-    """Written properties, compared with what the corpus states."""
+    """Written properties compared with the corpus."""
 
     right: int
     wrong: int
@@ -186,7 +186,7 @@ class FactsReport(View):
 class PriceReport(View):
     input_usd: float
     output_usd: float
-    """For a million tokens."""
+    """Per million tokens."""
     source: Literal["listed", "given", "own_server", "fallback"]
     """`own_server`: not listed, and counted as free because the server is on this machine or in a private network;
     `fallback`: not listed, and counted at the price of the dearest models."""
@@ -199,11 +199,11 @@ class CostReport(View):
     output_tokens: int
     price: PriceReport
     output_limit_tokens: int
-    """The most that one answer could have; less than usual where the budget would not let a longer one through."""
+    """The output limit of one answer; lower than usual if the budget requires it."""
 
 
 class VerificationReport(View):
-    """What `vigil verify --all` says."""
+    """The result of `vigil verify --all`."""
 
     holds: bool
     checked: CheckedView
@@ -240,10 +240,10 @@ class Report(View):
     facts: FactsReport
     costs: CostReport
     verification: VerificationReport | None
-    """None where the trial ended before anything could be verified."""
+    """None if the trial ended before anything could be verified."""
     verdict: Verdict
     errors: list[str] = Field(default_factory=list)
-    """Of the trial itself: what could not be asked or counted."""
+    """Errors of the trial itself: data that could not be read or counted."""
 
     @property
     def file_name(self) -> str:
@@ -260,7 +260,7 @@ class Report(View):
 
 
 def read_report(file: Path) -> Report:
-    """A saved one. Raises BadInputError where `file` is none, or of another version."""
+    """Loads a saved report. Raises BadInputError if `file` is not a report, or of another version."""
     try:
         saved = json.loads(file.read_bytes())
         if saved.get("report_version") != REPORT_VERSION:
@@ -277,7 +277,7 @@ def read_report(file: Path) -> Report:
 
 @dataclass(frozen=True)
 class Recorded:
-    """All that the installation knows of the trial's agent."""
+    """The data of the trial's agent, as read from the installation."""
 
     agent: AgentDetails | None
     configuration: ConfigurationDetails | None
@@ -305,7 +305,7 @@ class _Step:
 
 
 def phases_of(recorded: Recorded) -> list[PhaseReport]:
-    """In the order of the loop, the configuration first."""
+    """One report per phase, in the order of the loop, configuration first."""
     runs: dict[Phase, list[InteractionView]] = defaultdict(list)
     for run in recorded.interactions:
         runs[Phase(run.phase)].append(run)
@@ -425,7 +425,7 @@ def tools_of(interactions: Iterable[InteractionView]) -> ToolsReport:
 
 
 def refusal_kind(said: str) -> str:
-    """The kind of a refusal by its text."""
+    """Classifies a refusal by its text."""
     for pattern, kind in _REFUSALS:
         if re.search(pattern, said):
             return kind
@@ -558,7 +558,7 @@ def verdict_of(
     facts: FactsReport,
     verification: VerificationReport | None,
 ) -> Verdict:
-    """In plain words, with what speaks for it."""
+    """The verdict in plain words, with its reasons."""
     by_phase = {phase.phase: phase for phase in phases}
     reasons = list(_reasons(phases, structured, repairs, facts, graph))
     ended = run.iterations_completed + run.iterations_failed

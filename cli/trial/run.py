@@ -1,4 +1,4 @@
-"""A trial from its first line to its report."""
+"""Runs a trial and builds its report."""
 
 import asyncio
 import json
@@ -15,7 +15,6 @@ from rich.markup import escape
 
 from cli.client.client import Client
 from cli.config.providers import DEFAULT_CORPUS, Outside
-from cli.demo.perform import perform
 from cli.errors import AwayError, CommandError
 from cli.local.errors import LocalError
 from cli.local.members import demo_ports
@@ -23,15 +22,15 @@ from cli.local.supervisor import Stack, installation
 from cli.render.console import clip, duration
 from cli.render.costs import usd
 from cli.render.operations import Activity
-from cli.throwaway import created, throwaway_directory, watched
+from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
 from cli.trial import report as reports
 from cli.trial.facts import FactCheck
 from cli.trial.preflight import HIDDEN, Preflight, preflight
 from cli.trial.preflight import Server as Asked
 from cli.trial.pricing import TrialPrice, output_limit, price_of, write_prices
 from cli.trial.report import Recorded, Report, Run
-from cli.verifying import verified
-from cli.watching.watch import Watch
+from cli.verification import verify_agent
+from cli.watch import IterationWatch
 from sandbox.corpus.factbook import countries
 from shared.llm.pricing import Prices
 from shared.runtime.providers import NO_KEY
@@ -46,7 +45,7 @@ MISSION: Final = (
 )
 PROGRESS_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 2.0
-"""Between two looks at whether the budget is used up."""
+"""How often to check whether the budget is used up."""
 _DEADLINE_MARGIN_SECONDS: Final = 600.0
 _NODES_READ: Final = 5000
 
@@ -56,7 +55,7 @@ Ended = Literal["finished", "time_limit", "interrupted", "budget", "failed"]
 
 @dataclass(frozen=True)
 class Trial:
-    """`server` is None where the sandbox's own model is tried. `started` is a reading of the monotonic clock."""
+    """Options of a trial. `server` None tests the sandbox's own model. `started` is by the monotonic clock."""
 
     server: Asked | None
     prices: Prices
@@ -64,7 +63,7 @@ class Trial:
     iterations: int
     budget_usd: Decimal
     output_tokens: int
-    """The most that an answer may have as the settings say."""
+    """The output limit from the settings."""
     time_limit_seconds: float
     wait_seconds: float
     keep: Path | None
@@ -72,7 +71,7 @@ class Trial:
 
 
 class _OverError(CommandError):
-    """The trial ends here, with a report."""
+    """Ends the trial early, with a report."""
 
     def __init__(self, why: Ended) -> None:
         super().__init__(why)
@@ -81,7 +80,7 @@ class _OverError(CommandError):
 
 @dataclass
 class _Course:
-    """What there is to tell of a trial while it runs, and at its end."""
+    """The state of a running trial."""
 
     agent: AgentDetails | None = None
     ended: Ended = "finished"
@@ -91,8 +90,8 @@ class _Course:
 def run_trial(console: Console, trial: Trial) -> Report:
     """Runs it to its end, its time limit, or Ctrl-C; the report says which.
 
-    Raises UnreachableError before anything is started where the model server cannot be used, LocalError where the
-    installation cannot be, and KeyboardInterrupt where Ctrl-C comes before there is anything to report.
+    Raises UnreachableError before anything is started if the model server cannot be used, LocalError if the
+    installation cannot start, and KeyboardInterrupt if Ctrl-C comes before there is anything to report.
     """
     found: Preflight | None = None
     model = SANDBOX_MODEL
@@ -104,7 +103,7 @@ def run_trial(console: Console, trial: Trial) -> Report:
     price = price_of(trial.prices, model, url, trial.price)
     limit = output_limit(price.price, trial.budget_usd, trial.output_tokens)
     console.print(f"  Calls are counted at {escape(price.sentence())}.", soft_wrap=True)
-    with throwaway_directory(trial.keep) as directory:
+    with temporary_directory(trial.keep) as directory:
         directory.create()
         prices_file = directory.root / "trial-prices.toml"
         write_prices(prices_file, trial.prices, model, price.price)
@@ -130,7 +129,7 @@ def run_trial(console: Console, trial: Trial) -> Report:
 
 
 def _settings(trial: Trial, model: str, prices_file: Path, limit: int) -> Mapping[str, str]:
-    """What the actors are told beyond who answers: prices, caps, and nothing that would make trials differ."""
+    """Further settings of the services: prices, caps, and fixed values that make trials comparable."""
     given = {
         "VIGIL_PRICES": "",
         "VIGIL_PRICES_FILE": str(prices_file),
@@ -155,7 +154,7 @@ def _settings(trial: Trial, model: str, prices_file: Path, limit: int) -> Mappin
 def _run(console: Console, trial: Trial, stack: Stack, course: _Course) -> Recorded:
     progress = _Progress(console, trial.started)
     deadline = trial.started + trial.time_limit_seconds
-    with watched(stack, console, deadline, progress.look) as watch:
+    with watching(stack, console, deadline, progress.look) as watch:
         progress.client = watch.client
 
         def ordered(agent: AgentDetails) -> None:
@@ -191,16 +190,16 @@ _WHY: Final = {
 
 
 def _cycle(
-    console: Console, trial: Trial, watch: Watch, ordered: Callable[[AgentDetails], None]
+    console: Console, trial: Trial, watch: IterationWatch, ordered: Callable[[AgentDetails], None]
 ) -> None:
-    agent = created(console, watch, MISSION, ordered)
+    agent = create_agent(console, watch, MISSION, ordered)
     if agent.status == "ready":
-        for _ in perform(watch, agent, trial.iterations):
+        for _ in run_iterations(watch, agent, trial.iterations):
             pass
 
 
 class _Progress:
-    """Prints how far it is now and then, and ends the trial when its budget is used up."""
+    """Prints progress from time to time, and ends the trial when its budget is used up."""
 
     def __init__(self, console: Console, started: float) -> None:
         self._console = console
@@ -239,7 +238,7 @@ class _Progress:
 
 
 def _rests(agent: AgentDetails) -> bool:
-    """Whether a call was refused because the budget would not pay it."""
+    """Whether the agent is suspended because its budget is used up."""
     return agent.resting_until is not None and agent.resting_until > datetime.now(UTC)
 
 
@@ -273,7 +272,7 @@ def _recorded(client: Client, course: _Course, iterations_asked: int) -> Recorde
         calls=[each for each in calls if each.iteration_id in known],
         nodes=asked("the nodes", lambda: list(client.nodes(agent, _NODES_READ)), []),
         edges=asked("the edges", lambda: list(client.edges(agent, _NODES_READ)), []),
-        verified=asked("the verification", lambda: verified(client, client.agent(agent)), None),
+        verified=asked("the verification", lambda: verify_agent(client, client.agent(agent)), None),
         spent_usd=asked("the budget", lambda: client.budget(agent).allowance.spent_usd, 0.0),
     )
 
@@ -335,7 +334,7 @@ def _report(
 
 
 def _without_secrets(report: Report, server: Asked | None) -> Report:
-    """Servers may repeat the key in what they say, and models too."""
+    """Removes the key, which servers and models may repeat in their answers."""
     if server is None:
         return report
     for secret in server.secrets:

@@ -1,1 +1,1 @@
-"""The sandbox's HTTP face: OpenAI's chat completions and background responses, Tavily, and the levers that tests pull."""
+"""The HTTP interfaces: OpenAI's chat completions, responses and embeddings, Tavily, and /control for tests."""

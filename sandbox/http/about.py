@@ -1,4 +1,7 @@
-"""What the sandbox says of itself."""
+"""The sandbox's description and health, the header on each response, and the key that a request must carry."""
+
+from hmac import compare_digest
+from typing import Final
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -6,27 +9,28 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sandbox.http.calls import bearer_key
+from sandbox.http.corpus_loader import CorpusLoader
 from sandbox.http.openai import MODEL
-from sandbox.http.shelf import CorpusShelf
 from sandbox.settings import SandboxSettings
 
 HEADER = "x-vigil-sandbox"
-WHAT_IT_IS = (
+DESCRIPTION = (
     "This is the Vigil sandbox, a local stand-in for OpenAI and Tavily. Its model is no language model: it reads what "
     "it is sent and answers from that by fixed rules. Its search knows the documents of one corpus and nothing else."
 )
 
 
-def about_routes(settings: SandboxSettings, shelf: CorpusShelf) -> list[Route]:
-    """`GET /` tells people, `GET /health` tells programs."""
+def about_routes(settings: SandboxSettings, corpus: CorpusLoader) -> list[Route]:
+    """`GET /` (description) and `GET /health`."""
 
     async def about(_: Request) -> Response:
         return JSONResponse(
             {
                 "name": "Vigil sandbox",
-                "what": WHAT_IT_IS,
+                "what": DESCRIPTION,
                 "models": [MODEL],
-                "corpus": {"name": settings.corpus, "documents": _documents(shelf)},
+                "corpus": {"name": settings.corpus, "documents": _documents(corpus)},
                 "endpoints": {
                     "openai": [
                         "/v1/chat/completions",
@@ -41,25 +45,24 @@ def about_routes(settings: SandboxSettings, shelf: CorpusShelf) -> list[Route]:
         )
 
     async def health(_: Request) -> Response:
-        ready = shelf.loaded is not None
-        body = {"status": "ready" if ready else "loading", "documents": _documents(shelf)}
+        ready = corpus.loaded is not None
+        body = {"status": "ready" if ready else "loading", "documents": _documents(corpus)}
         return JSONResponse(body, 200 if ready else 503)
 
     return [Route("/", about, methods=["GET"]), Route("/health", health, methods=["GET"])]
 
 
-def _documents(shelf: CorpusShelf) -> int | None:
-    return len(shelf.loaded) if shelf.loaded is not None else None
+def _documents(corpus: CorpusLoader) -> int | None:
+    return len(corpus.loaded) if corpus.loaded is not None else None
 
 
 class SandboxHeader:
-    """Marks every response, so that nobody takes it for the real service."""
+    """Adds a header to every response, so that the sandbox is not mistaken for the real service."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Adds the header as the response starts."""
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -67,3 +70,24 @@ class SandboxHeader:
             await send(message)
 
         await self._app(scope, receive, send_marked)
+
+
+PUBLIC_PATH: Final = "/health"
+REJECTION: Final = "This sandbox belongs to an installation of Vigil and answers to no other key."
+
+
+class KeyRequired:
+    """Answers 401 to every request without `key`, except health checks."""
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self._app = app
+        self._key = key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] != PUBLIC_PATH:
+            key = bearer_key(Request(scope)).encode()
+            if not compare_digest(key, self._key):
+                body = {"error": {"message": REJECTION, "code": "invalid_api_key"}}
+                await JSONResponse(body, 401)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)

@@ -8,17 +8,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sandbox.http.call import Call, RefusedError, bearer_key, key_is_refused, read_body
-from sandbox.http.endpoint import BilledEndpoint, Levers
-from sandbox.http.faults import FaultKind
-from sandbox.http.openai_shapes import chunks, completion, error_body, usage_of, within
-from sandbox.http.prices import tokens_usd
-from sandbox.http.reply import Reply
-from sandbox.http.shelf import CorpusShelf
-from sandbox.http.spoil import spoiled
-from sandbox.reader import ChatRequest, Phase, phase_of, read
-from sandbox.reader.answer import Answer
-from sandbox.reader.configure.foreseen import searching
+from sandbox.http.calls import (
+    Call,
+    RefusedError,
+    bearer_key,
+    is_rejected_key,
+    read_body,
+    tokens_usd,
+)
+from sandbox.http.controls import Controls, FaultKind, corrupt_answer
+from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.endpoint import BilledEndpoint
+from sandbox.http.openai_format import chunks, completion, error_body, truncate, usage_of
+from sandbox.http.streaming import Reply
+from sandbox.model import ChatRequest, Phase, answer_request, phase_of
+from sandbox.model.configure.types import corpus_search
+from sandbox.model.request import Answer
 
 MODEL = "sandbox-reader"
 MODEL_PREFIX = "sandbox-"
@@ -26,12 +31,12 @@ INVALID = "invalid_request_error"
 
 
 def openai_routes(
-    shelf: CorpusShelf, levers: Levers, latency_seconds: float, pace_seconds: float = 0.0
+    corpus: CorpusLoader, controls: Controls, latency_seconds: float, pace_seconds: float = 0.0
 ) -> list[Route]:
-    """OpenAI's part of the server."""
-    chat = _Chat(shelf, levers)
+    """The routes of chat completions and models."""
+    chat = _Chat(corpus, controls)
     endpoint = BilledEndpoint(
-        _read_call, chat.respond, server_error, levers, latency_seconds, pace_seconds
+        _parse_call, chat.respond, server_error, controls, latency_seconds, pace_seconds
     )
     return [
         Route("/v1/chat/completions", endpoint.__call__, methods=["POST"]),
@@ -41,44 +46,44 @@ def openai_routes(
 
 
 class _Chat:
-    def __init__(self, shelf: CorpusShelf, levers: Levers) -> None:
-        self._shelf = shelf
-        self._levers = levers
+    def __init__(self, corpus: CorpusLoader, controls: Controls) -> None:
+        self._corpus = corpus
+        self._controls = controls
 
     async def respond(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        answer, usage = await answered(self._shelf, self._levers, call, faults)
+        answer, usage = await answer_call(self._corpus, self._controls, call, faults)
         model = str(call.body["model"])
         if not call.body.get("stream"):
-            whole = completion(model, call.request_hash, answer, usage)
-            return Reply((json.dumps(whole, ensure_ascii=False).encode(),), usd=tokens_usd(usage))
+            body = completion(model, call.request_hash, answer, usage)
+            return Reply((json.dumps(body, ensure_ascii=False).encode(),), usd=tokens_usd(usage))
         options = call.body.get("stream_options")
-        counted = isinstance(options, dict) and options.get("include_usage")
-        parts = chunks(model, call.request_hash, answer, usage if counted else None)
+        includes_usage = isinstance(options, dict) and options.get("include_usage")
+        parts = chunks(model, call.request_hash, answer, usage if includes_usage else None)
         return Reply(tuple(_events(parts)), "text/event-stream", tokens_usd(usage))
 
 
-async def answered(
-    shelf: CorpusShelf, levers: Levers, call: Call, faults: frozenset[FaultKind]
+async def answer_call(
+    corpus: CorpusLoader, controls: Controls, call: Call, faults: frozenset[FaultKind]
 ) -> tuple[Answer, dict[str, int]]:
-    """A scripted answer where one waits for this call, else what the reader reads; and its usage.
+    """The scripted answer for this call if there is one, else the model's; and its usage.
 
-    The call's body is in the shape of chat completions. Raises RefusedError where the script is for an error.
+    The body is in the format of chat completions. Raises RefusedError if the script is an error.
     """
-    script = levers.scripts.take(call)
+    script = controls.scripts.pop_matching(call)
     request = ChatRequest(call.body)
-    answer = script.answer() if script else await _read(shelf, request)
-    answer = spoiled(answer, sorted(faults), request.offered)
-    answer = within(call.body.get("max_completion_tokens"), answer)
+    answer = script.answer() if script else await _ask_model(corpus, request)
+    answer = corrupt_answer(answer, sorted(faults), request.offered_tools)
+    answer = truncate(call.body.get("max_completion_tokens"), answer)
     return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
 
 
-async def _read(shelf: CorpusShelf, request: ChatRequest) -> Answer:
+async def _ask_model(corpus: CorpusLoader, request: ChatRequest) -> Answer:
     if phase_of(request) is Phase.CONFIGURATION:
-        return read(request, searching(await shelf.index()))
-    return read(request)
+        return answer_request(request, corpus_search(await corpus.index()))
+    return answer_request(request)
 
 
-async def _read_call(request: Request) -> Call:
+async def _parse_call(request: Request) -> Call:
     body = await checked_body(request)
     if body.get("n") not in (None, 1):
         raise RefusedError(
@@ -88,7 +93,7 @@ async def _read_call(request: Request) -> Call:
 
 
 async def checked_body(request: Request) -> dict[str, Any]:
-    """What was sent, with a key and for a model that will do; RefusedError otherwise."""
+    """The body of a request with a valid key and model. Raises RefusedError."""
     check_key(request)
     body = await read_body(request)
     if body is None:
@@ -98,25 +103,25 @@ async def checked_body(request: Request) -> dict[str, Any]:
 
 
 def chat_call(request: Request, body: Mapping[str, Any], named: str) -> Call:
-    """The call of a body in the shape of chat completions; `named` is what the client calls its messages."""
+    """Create the call of a body in chat completions' format; `named` is the interface's name of the messages."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        said = f"`{named}` must be a list of at least one message."
-        raise RefusedError(400, error_body(said, INVALID, None, named))
+        message = f"`{named}` must be a list of at least one message."
+        raise RefusedError(400, error_body(message, INVALID, None, named))
     return Call("llm", request.url.path, body, phase_of(ChatRequest(body)))
 
 
 def check_key(request: Request) -> None:
-    """Raises RefusedError (401)."""
+    """Raise RefusedError (401) if the key is rejected."""
     key = bearer_key(request)
-    if key_is_refused(key):
-        shown = f"{key[:4]}***" if key else "none"
-        message = f"Incorrect API key provided: {shown}. The sandbox takes any key but `wrong` and `invalid…`."
+    if is_rejected_key(key):
+        masked_key = f"{key[:4]}***" if key else "none"
+        message = f"Incorrect API key provided: {masked_key}. The sandbox takes any key but `wrong` and `invalid…`."
         raise RefusedError(401, error_body(message, INVALID, "invalid_api_key"))
 
 
 def check_model(model: object) -> None:
-    """Raises RefusedError (400, 404)."""
+    """Raise RefusedError (400, 404) if the model is missing or unknown."""
     if not isinstance(model, str) or not model:
         raise RefusedError(
             400, error_body("You must provide a model parameter.", INVALID, None, "model")
@@ -135,12 +140,12 @@ def _events(parts: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def server_error(message: str) -> Mapping[str, Any]:
-    """As OpenAI words an error of its own."""
+    """A server error in OpenAI's format."""
     return error_body(message, "server_error", None)
 
 
 async def _models(request: Request) -> Response:
-    return _checked(request, {"object": "list", "data": [_described(MODEL)]})
+    return _authorized_json(request, {"object": "list", "data": [_model_object(MODEL)]})
 
 
 async def _model(request: Request) -> Response:
@@ -149,10 +154,10 @@ async def _model(request: Request) -> Response:
         check_model(model)
     except RefusedError as error:
         return JSONResponse(dict(error.body), error.status)
-    return _checked(request, _described(model))
+    return _authorized_json(request, _model_object(model))
 
 
-def _checked(request: Request, body: dict[str, Any]) -> Response:
+def _authorized_json(request: Request, body: dict[str, Any]) -> Response:
     try:
         check_key(request)
     except RefusedError as error:
@@ -160,5 +165,5 @@ def _checked(request: Request, body: dict[str, Any]) -> Response:
     return JSONResponse(body)
 
 
-def _described(model: str) -> dict[str, Any]:
+def _model_object(model: str) -> dict[str, Any]:
     return {"id": model, "object": "model", "created": 0, "owned_by": "vigil-sandbox"}

@@ -1,8 +1,9 @@
-"""POST /v1/responses in the background, and GET of what was ordered."""
+"""POST /v1/responses (background mode) and GET /v1/responses/{id}."""
 
 import asyncio
 import json
 from collections import OrderedDict
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -10,114 +11,229 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sandbox.http.call import Call, RefusedError
-from sandbox.http.endpoint import Levers, ordered_latency_seconds, sending_of, spoiling, strike
-from sandbox.http.faults import Fault
-from sandbox.http.meter import Meter
+from sandbox.http.calls import Call, Meter, RefusedError, tokens_usd
+from sandbox.http.controls import Controls, Fault
+from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.endpoint import (
+    apply_error_faults,
+    corruptions,
+    fault_latency_seconds,
+    send_options,
+)
 from sandbox.http.openai import (
     INVALID,
-    answered,
+    answer_call,
     chat_call,
     check_key,
     checked_body,
     server_error,
 )
-from sandbox.http.openai_shapes import error_body
-from sandbox.http.prices import tokens_usd
-from sandbox.http.reply import PiecesResponse, Reply, refusal
-from sandbox.http.responses_shapes import as_chat, output, response, usage_as_told
-from sandbox.http.shelf import CorpusShelf
+from sandbox.http.openai_format import CREATED, error_body, tool_calls
+from sandbox.http.streaming import PiecesResponse, Reply, error_response
+from sandbox.model.request import Answer
 
-KEPT_RESPONSES = 1000
+ITEM_HASH_CHARS = 24
 
 
-def responses_routes(shelf: CorpusShelf, levers: Levers, latency_seconds: float) -> list[Route]:
-    """The Responses API, as far as Vigil speaks it."""
-    responses = _Responses(shelf, levers, latency_seconds)
+def to_chat_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a request to chat completions' format. Other kinds of items than Vigil's are ignored."""
+    chat: dict[str, Any] = {"model": body.get("model"), "messages": _messages(body)}
+    tools = [_tool(tool) for tool in body.get("tools") or []]
+    if tools:
+        chat["tools"] = tools
+    if "max_output_tokens" in body:
+        chat["max_completion_tokens"] = body["max_output_tokens"]
+    text_format = (body.get("text") or {}).get("format") or {}
+    if text_format.get("type") == "json_schema":
+        schema = {key: value for key, value in text_format.items() if key != "type"}
+        chat["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return chat
+
+
+def response_object(response_id: str, model: str, status: str, **fields: Any) -> dict[str, Any]:
+    """A response object with the given fields."""
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": CREATED,
+        "status": status,
+        "background": True,
+        "store": True,
+        "model": model,
+        "output": [],
+        "usage": None,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        **fields,
+    }
+
+
+def output_items(request_hash: str, answer: Answer) -> list[dict[str, Any]]:
+    """The output items of an answer: its text, then its calls."""
+    completed = {"status": "completed"}
+    text = {"type": "output_text", "text": answer.text, "annotations": []}
+    message = {"type": "message", "role": "assistant", "content": [text], **completed}
+    message["id"] = f"msg_{request_hash[:ITEM_HASH_CHARS]}"
+    calls = [
+        {
+            "type": "function_call",
+            "id": f"fc_{place}_{request_hash[:ITEM_HASH_CHARS]}",
+            "call_id": call["id"],
+            **call["function"],
+            **completed,
+        }
+        for place, call in enumerate(tool_calls(request_hash, answer))
+    ]
+    return [message, *calls] if answer.text or not calls else calls
+
+
+def responses_usage(usage: Mapping[str, int]) -> dict[str, Any]:
+    """Usage in the format of the Responses API."""
+    return {
+        "input_tokens": usage["prompt_tokens"],
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": usage["completion_tokens"],
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": usage["total_tokens"],
+    }
+
+
+def _messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    value = body.get("input")
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
+    messages: list[dict[str, Any]] = []
+    for item in items if isinstance(items, list) else []:
+        match item:
+            case {"type": "function_call", "call_id": call_id, "name": name, **rest}:
+                function = {"name": name, "arguments": rest.get("arguments", "")}
+                _assistant_calls(messages).append(
+                    {"id": call_id, "type": "function", "function": function}
+                )
+            case {"type": "function_call_output", "call_id": call_id, "output": result}:
+                messages.append({"role": "tool", "tool_call_id": call_id, "content": result})
+            case {"role": role, "content": content}:
+                messages.append({"role": role, "content": content})
+            case _:
+                continue
+    return messages
+
+
+def _assistant_calls(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The tool calls of the last assistant message, which is created if there is none."""
+    if not messages or messages[-1]["role"] != "assistant":
+        messages.append({"role": "assistant", "content": None})
+    calls: list[dict[str, Any]] = messages[-1].setdefault("tool_calls", [])
+    return calls
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    function = {key: value for key, value in tool.items() if key not in ("type", "strict")}
+    return {"type": "function", "function": function}
+
+
+MAX_RESPONSES = 1000
+
+
+def responses_routes(
+    corpus: CorpusLoader, controls: Controls, latency_seconds: float
+) -> list[Route]:
+    """The routes of the Responses API that Vigil uses."""
+    responses = _Responses(corpus, controls, latency_seconds)
     return [
-        Route("/v1/responses", responses.order, methods=["POST"]),
-        Route("/v1/responses/{response_id}", responses.find, methods=["GET"]),
+        Route("/v1/responses", responses.create, methods=["POST"]),
+        Route("/v1/responses/{response_id}", responses.retrieve, methods=["GET"]),
     ]
 
 
 class _Responses:
-    def __init__(self, shelf: CorpusShelf, levers: Levers, latency_seconds: float) -> None:
-        self._shelf = shelf
-        self._levers = levers
+    def __init__(self, corpus: CorpusLoader, controls: Controls, latency_seconds: float) -> None:
+        self._corpus = corpus
+        self._controls = controls
         self._latency_seconds = latency_seconds
-        self._ordered = 0
+        self._count = 0
         self._answers: OrderedDict[str, tuple[Call, asyncio.Task[dict[str, Any]]]] = OrderedDict()
 
-    async def order(self, request: Request) -> Response:
-        """Told at once under which id it will be found; made, and billed, whether or not anybody looks."""
+    async def create(self, request: Request) -> Response:
+        """Return the id at once. The answer is made and billed in the background."""
         try:
-            call = await _read_call(request)
+            call = await _parse_call(request)
             begin = partial(self._begin, request, call)
-            return await self._levers.keys.once(request, call, begin)
+            return await self._controls.keys.answer_once(request, call, begin)
         except RefusedError as error:
-            return refusal(error)
+            return error_response(error)
 
-    async def find(self, request: Request) -> Response:
-        """Not billed: the order is, when its answer is made."""
+    async def retrieve(self, request: Request) -> Response:
+        """Return the response. Not billed: the answer is, when it is made."""
         response_id = request.path_params["response_id"]
         try:
             check_key(request)
         except RefusedError as error:
-            return refusal(error)
+            return error_response(error)
         if response_id not in self._answers:
-            said = f"Response with id '{response_id}' not found."
-            return JSONResponse(error_body(said, INVALID, None, "response_id"), 404)
+            message = f"Response with id '{response_id}' not found."
+            return JSONResponse(error_body(message, INVALID, None, "response_id"), 404)
         call, answer = self._answers[response_id]
         if answer.done():
             return JSONResponse(answer.result())
-        return JSONResponse(response(response_id, call.body["model"], "in_progress"))
+        return JSONResponse(response_object(response_id, call.body["model"], "in_progress"))
 
     async def _begin(self, request: Request, call: Call) -> PiecesResponse:
-        meter = self._levers.meter
+        meter = self._controls.meter
         received = meter.receive()
-        faults = self._levers.faults.take(call)
+        faults = self._controls.faults.matching(call)
         try:
-            await strike(request, faults, server_error)
+            await apply_error_faults(request, faults, server_error)
         except RefusedError as error:
             there = not await request.is_disconnected()
             meter.record(call, received, error.status, delivered=there)
             raise
-        self._ordered += 1
-        response_id = f"resp_{self._ordered:06}_{call.request_hash[:24]}"
-        answer = asyncio.create_task(self._made(response_id, call, faults, meter, received))
+        self._count += 1
+        response_id = f"resp_{self._count:06}_{call.request_hash[:24]}"
+        answer = asyncio.create_task(self._complete(response_id, call, faults, meter, received))
         self._answers[response_id] = (call, answer)
-        if len(self._answers) > KEPT_RESPONSES:
+        if len(self._answers) > MAX_RESPONSES:
             self._answers.popitem(last=False)
-        queued = response(response_id, call.body["model"], "queued")
-        return PiecesResponse(Reply((json.dumps(queued).encode(),)), sending_of(faults))
+        queued = response_object(response_id, call.body["model"], "queued")
+        return PiecesResponse(Reply((json.dumps(queued).encode(),)), send_options(faults))
 
-    async def _made(
+    async def _complete(
         self, response_id: str, call: Call, faults: list[Fault], meter: Meter, received: int
     ) -> dict[str, Any]:
-        """The response as it ends. A scripted error is its failure."""
+        """The final response. A scripted error gives a failed one."""
         model = call.body["model"]
-        await asyncio.sleep(self._latency_seconds + ordered_latency_seconds(faults))
+        await asyncio.sleep(self._latency_seconds + fault_latency_seconds(faults))
         try:
-            answer, usage = await answered(self._shelf, self._levers, call, spoiling(faults))
+            answer, usage = await answer_call(
+                self._corpus, self._controls, call, corruptions(faults)
+            )
         except RefusedError as error:
             meter.record(call, received, error.status, delivered=True)
             code = "server_error" if error.status >= 500 else "invalid_prompt"
             failure = {"code": code, "message": error.body["error"]["message"]}
-            return response(response_id, model, "failed", error=failure)
+            return response_object(response_id, model, "failed", error=failure)
         meter.record(call, received, 200, delivered=True, usd=tokens_usd(usage))
         ended: dict[str, Any] = {
-            "output": output(call.request_hash, answer),
-            "usage": usage_as_told(usage),
+            "output": output_items(call.request_hash, answer),
+            "usage": responses_usage(usage),
         }
         if answer.is_cut:
             cut = {"reason": "max_output_tokens"}
-            return response(response_id, model, "incomplete", incomplete_details=cut, **ended)
-        return response(response_id, model, "completed", **ended)
+            return response_object(
+                response_id, model, "incomplete", incomplete_details=cut, **ended
+            )
+        return response_object(response_id, model, "completed", **ended)
 
 
-async def _read_call(request: Request) -> Call:
+async def _parse_call(request: Request) -> Call:
     body = await checked_body(request)
     if body.get("background") is not True or body.get("store") is False:
-        said = "The sandbox answers in the background only: `background` and `store` must be true."
-        raise RefusedError(400, error_body(said, INVALID, None, "background"))
-    return chat_call(request, as_chat(body), "input")
+        message = (
+            "The sandbox answers in the background only: `background` and `store` must be true."
+        )
+        raise RefusedError(400, error_body(message, INVALID, None, "background"))
+    return chat_call(request, to_chat_body(body), "input")

@@ -1,28 +1,61 @@
-"""Ranking by SQLite's FTS5 (bm25, Porter stems), titles weighted above text."""
+"""A full-text index over a corpus: SQLite's FTS5 (bm25, Porter stems), with titles weighted above text."""
 
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from sandbox.corpus import Document
+from sandbox.corpus import Corpus, CorpusError, Document, fingerprint, load
 from sandbox.search.passages import best_passage
-from sandbox.search.terms import query_terms
+from sandbox.text.tokens import is_meaningful, words
+
+MAX_WORDS = 24
+
+
+def query_terms(text: str) -> list[str]:
+    """The meaningful words and pairs of neighbouring words, as FTS5 strings without quotes.
+
+    With pairs, a page with `West African economy` ranks above one with the three words apart. If no word is meaningful,
+    all words are used.
+    """
+    every = [word.lower() for word in words(text)]
+    chosen = [word for word in every if is_meaningful(word) or word.isdigit()] or every
+    return [
+        *dict.fromkeys(chosen[:MAX_WORDS]),
+        *dict.fromkeys(_neighbours(every, frozenset(chosen))),
+    ]
+
+
+def _neighbours(every: list[str], chosen: frozenset[str]) -> list[str]:
+    """Pairs of chosen words with at most one other word between them, as in `gulf of guinea`."""
+    phrases = [
+        " ".join(every[start : start + length])
+        for start in range(len(every))
+        for length in (2, 3)
+        if len(every) >= start + length
+        and every[start] in chosen
+        and every[start + length - 1] in chosen
+        and not chosen.intersection(every[start + 1 : start + length - 1])
+    ]
+    return phrases[:MAX_WORDS]
+
 
 TITLE_WEIGHT = 2.0
 CANDIDATES = 60
-"""How many of bm25's best are ranked again by how many of the query's words they hold."""
-WORTH_OF_WORDS = 4.0
-"""Added to bm25, which is near nothing for words that most documents hold, as is usual in a small corpus."""
+"""How many of bm25's best rows are ranked again by the number of query terms that they match."""
+TERM_MATCH_WEIGHT = 4.0
+"""Added to bm25, which is near zero for words that most documents have, as is common in a small corpus."""
 HALF_SCORE = 8.0
-"""The relevance (a bm25 value) that is told as a score of 0.5."""
+"""The relevance (a bm25 value) that gives a score of 0.5."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """Words and filters. With a date filter, documents without a date are left out."""
+    """A query with its filters. With a date filter, documents without a date do not match."""
 
     text: str
     max_results: int = 5
@@ -31,21 +64,23 @@ class SearchQuery:
     include_domains: Sequence[str] = ()
     exclude_domains: Sequence[str] = ()
 
-    def admits(self, document: Document) -> bool:
-        """Whether the filters let `document` through."""
+    def matches_filters(self, document: Document) -> bool:
+        """Whether the filters allow `document`."""
         if self.published_from or self.published_to:
             day = document.published
             if not day or day < (self.published_from or day) or day > (self.published_to or day):
                 return False
         host = urlsplit(document.url).hostname or ""
-        if any(_within(host, domain) for domain in self.exclude_domains):
+        if any(_is_in_domain(host, domain) for domain in self.exclude_domains):
             return False
-        return not self.include_domains or any(_within(host, name) for name in self.include_domains)
+        return not self.include_domains or any(
+            _is_in_domain(host, name) for name in self.include_domains
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A document found. `score` is above 0 and below 1; `passage` are its sentences nearest to the query."""
+    """A matching document. `score` is between 0 and 1; `passage` has the sentences closest to the query."""
 
     document: Document
     score: float
@@ -53,7 +88,7 @@ class Hit:
 
 
 class SearchIndex:
-    """A built index. Not for use by two threads at once."""
+    """A built index. Must not be used by two threads at once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -63,14 +98,14 @@ class SearchIndex:
         return count
 
     def search(self, query: SearchQuery) -> list[Hit]:
-        """The best documents first; empty where no word of the query is in the corpus."""
+        """The best documents first; empty if no query term occurs in the corpus."""
         terms = query_terms(query.text)
         if not terms:
             return []
         hits: list[Hit] = []
         for row, relevance in self._ranked(terms):
             document = self._document(row)
-            if query.admits(document):
+            if query.matches_filters(document):
                 passage = best_passage(document.text, query.text)
                 hits.append(Hit(document, relevance / (relevance + HALF_SCORE), passage))
             if len(hits) >= query.max_results:
@@ -78,14 +113,14 @@ class SearchIndex:
         return hits
 
     def document(self, url: str) -> Document | None:
-        """The document at exactly this address."""
-        found = self._connection.execute(
+        """The document with exactly this URL."""
+        row = self._connection.execute(
             "SELECT id FROM documents WHERE url = ? ORDER BY id LIMIT 1", (url,)
         ).fetchone()
-        return self._document(found[0]) if found else None
+        return self._document(row[0]) if row else None
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the database connection."""
         self._connection.close()
 
     def _ranked(self, terms: list[str]) -> list[tuple[int, float]]:
@@ -95,20 +130,22 @@ class SearchIndex:
             "ORDER BY relevance DESC, rowid LIMIT ?",
             (TITLE_WEIGHT, any_term, CANDIDATES),
         ).fetchall()
-        held = self._terms_held(terms)
-        ranked = [(row, (score + WORTH_OF_WORDS) * held[row] / len(terms)) for row, score in rows]
+        matches = self._count_matching_terms(terms)
+        ranked = [
+            (row, (score + TERM_MATCH_WEIGHT) * matches[row] / len(terms)) for row, score in rows
+        ]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
 
-    def _terms_held(self, terms: list[str]) -> Counter[int]:
-        held: Counter[int] = Counter()
+    def _count_matching_terms(self, terms: list[str]) -> Counter[int]:
+        matches: Counter[int] = Counter()
         for term in terms:
-            held.update(
+            matches.update(
                 row
                 for (row,) in self._connection.execute(
                     "SELECT rowid FROM pages WHERE pages MATCH ?", (f'"{term}"',)
                 )
             )
-        return held
+        return matches
 
     def _document(self, row: int) -> Document:
         title, text, url, published = self._connection.execute(
@@ -117,6 +154,98 @@ class SearchIndex:
         return Document(title, text, url, date.fromisoformat(published) if published else None)
 
 
-def _within(host: str, domain: str) -> bool:
+def _is_in_domain(host: str, domain: str) -> bool:
     domain = domain.lower().removeprefix("www.")
     return host == domain or host.endswith(f".{domain}")
+
+
+MAX_CACHED_INDEXES = 4
+SCHEMA = """
+CREATE TABLE documents (id INTEGER PRIMARY KEY, title TEXT, text TEXT, url TEXT, published TEXT);
+CREATE VIRTUAL TABLE pages USING fts5(
+    title, text, content='documents', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
+);
+"""
+
+
+def open_index(corpus: str | Path, cache_directory: Path | None = None) -> SearchIndex:
+    """Open the index of `corpus`. With a cache directory, the index of an unchanged corpus is reused.
+
+    Raises CorpusError.
+    """
+    if cache_directory is None:
+        return build_index(load(corpus))
+    path = cache_directory / f"{fingerprint(corpus)}.sqlite"
+    if index := _open_cached(path):
+        return index
+    try:
+        _build_file(load(corpus), path)
+        _drop_oldest(cache_directory)
+    except (OSError, sqlite3.Error) as error:
+        raise CorpusError(
+            f"Cannot keep the index of {corpus} in {cache_directory}: {error}. Name another directory, or none."
+        ) from error
+    return SearchIndex(_connect(path))
+
+
+def _open_cached(path: Path) -> SearchIndex | None:
+    """Open a cached index; None if there is none or it is damaged."""
+    if not path.exists():
+        return None
+    index = SearchIndex(_connect(path))
+    try:
+        len(index)
+    except sqlite3.DatabaseError:
+        index.close()
+        return None
+    return index
+
+
+def build_index(corpus: Corpus) -> SearchIndex:
+    """Build an index in memory."""
+    connection = _connect(":memory:")
+    _write_documents(connection, corpus)
+    return SearchIndex(connection)
+
+
+def _connect(place: str | Path) -> sqlite3.Connection:
+    # Built on one thread and read on another, never by both at once.
+    return sqlite3.connect(place, check_same_thread=False)
+
+
+def _write_documents(connection: sqlite3.Connection, corpus: Corpus) -> None:
+    with connection:
+        connection.executescript(SCHEMA)
+        connection.executemany(
+            "INSERT INTO documents (title, text, url, published) VALUES (?, ?, ?, ?)",
+            (
+                (
+                    document.title,
+                    document.text,
+                    document.url,
+                    document.published and document.published.isoformat(),
+                )
+                for document in corpus.documents
+            ),
+        )
+        connection.execute("CREATE INDEX documents_url ON documents (url)")
+        connection.execute("INSERT INTO pages (pages) VALUES ('rebuild')")
+
+
+def _build_file(corpus: Corpus, path: Path) -> None:
+    """Write under a temporary name and rename, so that other processes never see a partial file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}.draft")
+    draft.unlink(missing_ok=True)
+    connection = _connect(draft)
+    try:
+        _write_documents(connection, corpus)
+    finally:
+        connection.close()
+    draft.replace(path)
+
+
+def _drop_oldest(cache_directory: Path) -> None:
+    files = sorted(cache_directory.glob("*.sqlite"), key=lambda file: file.stat().st_mtime_ns)
+    for file in files[:-MAX_CACHED_INDEXES]:
+        file.unlink(missing_ok=True)

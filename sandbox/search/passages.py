@@ -1,44 +1,47 @@
-"""The sentences of a document that answer a query best."""
+"""Selects the sentences of a document that answer a query best."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from sandbox.text.sentences import sentences
-from sandbox.text.words import stem, stems, words
+from sandbox.text.tokens import stem, stems, words
 
 MAX_PASSAGE_CHARS = 600
 GAP = "\n…\n"
-"""Stands where sentences between two chosen ones were left out."""
+"""Replaces sentences that were left out between two chosen ones."""
 
 
 def best_passage(text: str, query: str, max_chars: int = MAX_PASSAGE_CHARS) -> str:
-    """Whole sentences in their order, about `max_chars` in all: those that hold most of the query's words."""
+    """About `max_chars` of whole sentences in their order: those that match the most query words."""
     parts = sentences(text)
-    wanted = frozenset(stems(query))
-    weights = sentence_weights(parts, wanted)
+    query_stems = frozenset(stems(query))
+    weights = sentence_weights(parts, query_stems)
     order = sorted(range(len(parts)), key=lambda place: (-weights[place], place))
     chosen: list[int] = []
-    room = max_chars
+    chars_left = max_chars
     for place in order:
-        if chosen and len(parts[place]) > room:
+        if chosen and len(parts[place]) > chars_left:
             break
         chosen.append(place)
-        room -= len(parts[place]) + 1
-    return _joined(text, parts, sorted(chosen))
+        chars_left -= len(parts[place]) + 1
+    return _join_sentences(text, parts, sorted(chosen))
 
 
-def sentence_weights(parts: Sequence[str], wanted: frozenset[str]) -> list[float]:
-    """How much of what is wanted each sentence holds; a word found in every sentence tells little."""
-    held = [wanted.intersection(stem(word) for word in words(part)) for part in parts]
-    spread = Counter(found for stems_held in held for found in stems_held)
-    return [sum(1 / spread[found] ** 0.5 for found in sorted(stems_held)) for stems_held in held]
+def sentence_weights(parts: Sequence[str], query_stems: frozenset[str]) -> list[float]:
+    """Weight of each sentence by the query stems it contains; a stem in every sentence counts little."""
+    matches = [query_stems.intersection(stem(word) for word in words(part)) for part in parts]
+    counts = Counter(matched_stem for stems_held in matches for matched_stem in stems_held)
+    return [
+        sum(1 / counts[matched_stem] ** 0.5 for matched_stem in sorted(stems_held))
+        for stems_held in matches
+    ]
 
 
-def _joined(text: str, parts: list[str], chosen: list[int]) -> str:
-    """Letter by letter as in `text`, but for the gaps."""
+def _join_sentences(text: str, parts: list[str], chosen: list[int]) -> str:
+    """Join the chosen sentences with the original text between neighbours and a mark for each gap."""
     passage = ""
     end = last = -1
-    for start, place in _placed(text, parts, chosen):
+    for start, place in _sentence_positions(text, parts, chosen):
         if place == last + 1 and passage:
             passage += text[end:start]
         elif passage or place:
@@ -48,8 +51,10 @@ def _joined(text: str, parts: list[str], chosen: list[int]) -> str:
     return (passage if last == len(parts) - 1 else passage + GAP).strip()
 
 
-def _placed(text: str, parts: list[str], chosen: list[int]) -> Iterator[tuple[int, int]]:
-    """Where in `text` each chosen part starts."""
+def _sentence_positions(
+    text: str, parts: list[str], chosen: list[int]
+) -> Iterator[tuple[int, int]]:
+    """Yield the position in `text` and the index of each chosen sentence."""
     start = 0
     for place, part in enumerate(parts):
         start = text.index(part, start)

@@ -1,1 +1,1 @@
-"""Reading English: words, sentences, names, labelled facts, figures. Plain rules, the same for every corpus."""
+"""Rules for English text: words, sentences, names, labelled facts, figures. The same for every corpus."""

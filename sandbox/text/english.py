@@ -1,4 +1,4 @@
-"""Writing a little English."""
+"""Functions that word short English phrases."""
 
 import re
 from collections.abc import Sequence
@@ -26,26 +26,26 @@ ACTORS = frozenset(
         "states",
     }
 )
-LEADS_ON = frozenset(
+TRAILING_WORDS = frozenset(
     {"a", "and", "by", "for", "from", "in", "of", "on", "or", "per", "the", "to", "with"}
 )
-"""No name ends with these where it was cut."""
+"""A shortened name does not end with one of these."""
 
 
-def listed(names: Sequence[str]) -> str:
-    """`A, B and C`."""
+def join_with_and(names: Sequence[str]) -> str:
+    """Join names as in `A, B and C`."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def shortened(text: str, max_chars: int) -> str:
-    """At most so many characters, cut between words and marked where it was cut."""
+def shorten(text: str, max_chars: int) -> str:
+    """Cut `text` between words to at most `max_chars` characters, with a mark at the cut."""
     if len(text) <= max_chars:
         return text
     return text[: max_chars - 1].rsplit(" ", 1)[0].rstrip(",;: ") + "…"
 
 
 def singular(noun: str) -> str:
-    """`commodities` is one Commodity; the first letter becomes a capital."""
+    """The singular of a noun, capitalised: `commodities` gives `Commodity`."""
     lower = noun.lower()
     if lower in IRREGULAR:
         return IRREGULAR[lower]
@@ -59,37 +59,37 @@ def singular(noun: str) -> str:
 
 
 def is_plural(phrase: str) -> bool:
-    """Whether its last word speaks of several: `chip makers`, `people`."""
+    """Whether the last word is a plural: `chip makers`, `people`."""
     last = phrase.lower().split()[-1]
     if last in IRREGULAR:
         return last != "series"
     return len(last) > 3 and last.endswith("s") and not last.endswith(("ss", "us", "is", "ics"))
 
 
-def is_acting(phrase: str) -> bool:
-    """Whether it speaks of several that act, such as `chip makers` or `banks`, and not of things."""
+def is_group_of_actors(phrase: str) -> bool:
+    """Whether the phrase names several that act, such as `chip makers` or `banks`, and not things."""
     last = phrase.lower().split()[-1]
     return is_plural(phrase) and (last in ACTORS or last.endswith(("ers", "ors")))
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 edge`, `2 edges`."""
+def count_noun(number: int, noun: str) -> str:
+    """A number with its noun: `1 edge`, `2 edges`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def snake_case(text: str) -> str:
-    """`Exports - partners` becomes `exports_partners`."""
+    """Convert a label to an edge type: `Exports - partners` gives `exports_partners`."""
     parts = [part for part in NOT_WORD.split(text.lower()) if part]
     name = ""
     for part in parts:
         if len(name) + len(part) + 1 > MAX_EDGE_TYPE_CHARS:
             break
         name = f"{name}_{part}" if name else part
-    while name.rpartition("_")[2] in LEADS_ON and "_" in name:
+    while name.rpartition("_")[2] in TRAILING_WORDS and "_" in name:
         name = name.rpartition("_")[0]
     return name if name[:1].isalpha() else f"has_{name}" if name else "related_to"
 
 
-def a_or_an(noun: str) -> str:
-    """`an Organization`."""
+def with_article(noun: str) -> str:
+    """The noun with its indefinite article: `an Organization`."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

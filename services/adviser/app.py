@@ -3,19 +3,19 @@
 from services.adviser.handler import Advise
 from shared.enums import StepKind
 from shared.llm.provider import Provider
-from shared.runtime.consumer import Actor
-from shared.runtime.providers import meaning_of, model_of
+from shared.runtime.consumer import MessageConsumer
+from shared.runtime.providers import create_model, embedding_search_settings
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import step_actor, step_database
+from shared.runtime.step_runner import step_consumer, step_database
 
 SLOTS = 2
 
 
-def build(settings: Settings, provider: Provider | None = None) -> Actor:
+def build(settings: Settings, provider: Provider | None = None) -> MessageConsumer:
     database = step_database("adviser", settings, slots=SLOTS)
-    model = model_of(settings, database, provider)
-    work = Advise(model, settings.context_tokens, meaning_of(settings))
-    return step_actor(
+    model = create_model(settings, database, provider)
+    work = Advise(model, settings.context_tokens, embedding_search_settings(settings))
+    return step_consumer(
         "adviser",
         settings,
         database,

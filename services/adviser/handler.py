@@ -1,4 +1,4 @@
-"""Weighing the analyses of one iteration."""
+"""Evaluates the analyses of one iteration."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -8,12 +8,12 @@ from shared.agents import agents
 from shared.database.tables import Step
 from shared.enums import Phase
 from shared.graph import context
-from shared.graph.retrieval import Meaning
-from shared.graph.scope import Scope
+from shared.graph.retrieval import EmbeddingSearch
+from shared.graph.scope import GraphScope
 from shared.graph.tools import advice_generation
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.step_runner import Outcome
+from shared.runtime.step_runner import StepResult
 from shared.workflow.leases import Lease, leased_transaction
 
 
@@ -21,21 +21,23 @@ from shared.workflow.leases import Lease, leased_transaction
 class Advise:
     model: Model
     context_tokens: int
-    meaning: Meaning | None = None
+    meaning: EmbeddingSearch | None = None
 
-    async def __call__(self, lease: Lease, step: Step) -> Outcome:
+    async def __call__(self, lease: Lease, step: Step) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
         async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.read(session, lease.agent_id)
-            scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
+            agent = await agents.load_agent(session, lease.agent_id)
+            scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
             analyses = await context.describe_analyses(session, scope, analysis_ids)
-            graph_context = await context.build(session, scope, token_budget=self.context_tokens)
+            graph_context = await context.build_survey(
+                session, scope, token_budget=self.context_tokens
+            )
         message = user_message(agent.mission, analyses, graph_context)
         run = PhaseRun(self.model, lease, agent, Phase.ADVICE_GENERATION, message)
         loop = ToolLoop(run, advice_generation(scope, self.meaning))
-        reason = await loop.last_words()
+        reason = await loop.run()
         advice = [
             {"id": result["nodeId"], "action": result["action"]}
             for result in loop.results_of("addAgentAdviceNode")
         ]
-        return Outcome({"advice": advice, "reason": reason.strip(), **run.repairs_told})
+        return StepResult({"advice": advice, "reason": reason.strip(), **run.repair_summary})

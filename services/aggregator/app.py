@@ -3,19 +3,19 @@
 from services.aggregator.deadlines import Deadlines
 from services.aggregator.handler import Aggregate
 from shared.events.topology import CONSUMERS
-from shared.runtime.connections import bus_of, database_of
-from shared.runtime.consumer import Actor
+from shared.runtime.connections import create_bus, create_database
+from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 
 SLOTS = 4
 
 
-def build(settings: Settings) -> Actor:
+def build(settings: Settings) -> MessageConsumer:
     slots = settings.slots or SLOTS
-    database = database_of(settings, "aggregator", pool_size=slots + 1)
-    bus = bus_of(settings, "aggregator")
+    database = create_database(settings, "aggregator", pool_size=slots + 1)
+    bus = create_bus(settings, "aggregator")
     aggregate = Aggregate(database)
-    return Actor(
+    return MessageConsumer(
         "aggregator",
         handlers=dict.fromkeys(CONSUMERS["aggregator"].hears, aggregate),
         bus=bus,

@@ -1,4 +1,4 @@
-"""The tick that the aggregator gives itself: time."""
+"""The deadline timer: fails iterations without progress."""
 
 import asyncio
 from dataclasses import dataclass
@@ -7,53 +7,53 @@ from uuid import UUID
 
 from services.aggregator.handler import Aggregate
 from shared.database.engine import Database
-from shared.failpoints import CrashPoint, reach
-from shared.runtime.background import whatever_happens
+from shared.failpoints import Failpoint, failpoint
+from shared.runtime.background import log_and_continue
 from shared.runtime.bus import Bus
 from shared.runtime.logging import logger
 from shared.workflow import iterations
 
-LOOK_SECONDS = 5.0
-WAITING_LOOK_SECONDS = 60.0
-"""Until the next look at an iteration with a step that waits for a provider."""
-AGAIN = "will look for deadlines again"
+CHECK_SECONDS = 5.0
+WAITING_CHECK_SECONDS = 60.0
+"""Until the next check of an iteration with a step that waits for a provider."""
+RETRY_MESSAGE = "will check deadlines again"
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
 class Deadlines:
-    """Ends iterations in which nothing progresses. Any number of replicas may look at the same time."""
+    """Ends iterations without progress. Safe to run in any number of replicas."""
 
     database: Database
     bus: Bus
     aggregate: Aggregate
     patience_seconds: float
-    """How long nothing may progress: not how long an iteration may take."""
+    """How long there may be no progress; the total duration has no limit."""
 
     async def watch(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            await whatever_happens(self.look, AGAIN)
+            await asyncio.sleep(CHECK_SECONDS)
+            await log_and_continue(self.end_stalled, RETRY_MESSAGE)
 
-    async def look(self) -> None:
-        """Each by itself: one that cannot be ended, or told, keeps no other waiting."""
+    async def end_stalled(self) -> None:
+        """Ends each stalled iteration separately, so that an error in one does not affect the others."""
         async with self.database.transaction() as session:
-            stalled = await iterations.stalled(
-                session, self.patience_seconds, look_again_seconds=WAITING_LOOK_SECONDS
+            stalled = await iterations.list_stalled(
+                session, self.patience_seconds, look_again_seconds=WAITING_CHECK_SECONDS
             )
         for iteration_id in stalled:
             log.warning(
-                "no progress, so the iteration is ended",
+                "the iteration is ended because it makes no progress",
                 iteration_id=str(iteration_id),
                 for_seconds=self.patience_seconds,
                 setting="VIGIL_ITERATION_DEADLINE_SECONDS",
             )
-            await whatever_happens(partial(self._pass, iteration_id), AGAIN)
+            await log_and_continue(partial(self._pass_deadline, iteration_id), RETRY_MESSAGE)
 
-    async def _pass(self, iteration_id: UUID) -> None:
-        """Where the word of the end does not reach the bus, the reconciler tells it."""
-        following = await self.aggregate.pass_deadline(iteration_id, self.patience_seconds)
-        reach(CrashPoint.STATE_COMMITTED)
-        await self.bus.publish_all(following)
-        reach(CrashPoint.EVENTS_PUBLISHED)
+    async def _pass_deadline(self, iteration_id: UUID) -> None:
+        """If publishing fails, the reconciler republishes the events."""
+        events = await self.aggregate.pass_deadline(iteration_id, self.patience_seconds)
+        failpoint(Failpoint.STATE_COMMITTED)
+        await self.bus.publish_all(events)
+        failpoint(Failpoint.EVENTS_PUBLISHED)

@@ -10,40 +10,40 @@ from shared.enums import Stage, StepKind
 
 
 @dataclass(frozen=True)
-class Lack:
-    """An investigation request; those with the same `objective` ask for the same."""
+class MissingData:
+    """Data that an insight lacked: an investigation request. Equal objectives ask for the same data."""
 
     request_id: UUID
     objective: str
 
 
 @dataclass(frozen=True)
-class Ended:
-    """How a step ended. `error` is None where it completed.
+class StepOutcome:
+    """How a step ended. `error` is None if it completed.
 
-    `lacks` is what an insight was not analyzed for want of; `found` whether a query wrote anything.
+    `missing`: data that an insight lacked. `has_results`: whether a query wrote anything.
     """
 
     error: str | None = None
     analysis_ids: tuple[UUID, ...] = ()
-    lacks: tuple[Lack, ...] = ()
-    found: bool = True
+    missing: tuple[MissingData, ...] = ()
+    has_results: bool = True
 
 
 @dataclass(frozen=True)
-class Part:
-    """A step, as the join sees it; `ended` is None while it is open.
+class StepState:
+    """The state of a step in the join; `ended` is None while it is open.
 
-    Those of the plan are of round 0. A query of a later round answers requests, which `answers` names; an insight of
-    one is another of the plan's asked again, which `again_of` names.
+    Steps of the plan have round 0. A query of a later round answers the requests `answers`; an insight of a later round
+    repeats the planned insight `repeats`.
     """
 
     step_id: UUID
     kind: StepKind
-    ended: Ended | None = None
+    ended: StepOutcome | None = None
     round: int = 0
     answers: tuple[UUID, ...] = ()
-    again_of: UUID | None = None
+    repeats: UUID | None = None
 
     @property
     def failed(self) -> bool:
@@ -51,109 +51,117 @@ class Part:
 
     @property
     def planned_id(self) -> UUID:
-        """The insight of the plan that it is, or is again."""
-        return self.again_of or self.step_id
+        """The planned insight that it is or repeats."""
+        return self.repeats or self.step_id
 
 
 @dataclass(frozen=True)
 class State:
-    """`feedback_rounds` says how many rounds there may be after the plan's, `rests` that none may begin now."""
+    """`feedback_rounds` is the maximum number of rounds after the plan's; with `is_suspended`, none may start now."""
 
     stage: Stage
-    parts: tuple[Part, ...]
+    steps: tuple[StepState, ...]
     iteration_id: UUID
     feedback_rounds: int = 0
-    rests: bool = False
+    is_suspended: bool = False
 
     @property
     def round(self) -> int:
-        """The one that runs, or ran last."""
-        return max((part.round for part in self.parts), default=0)
+        """The current or last round."""
+        return max((step.round for step in self.steps), default=0)
 
-    def of(self, kind: StepKind) -> tuple[Part, ...]:
-        return tuple(part for part in self.parts if part.kind == kind)
+    def of(self, kind: StepKind) -> tuple[StepState, ...]:
+        return tuple(step for step in self.steps if step.kind == kind)
 
-    def with_parts(self, fresh: Iterable[Part]) -> "State":
-        return replace(self, parts=(*self.parts, *fresh))
+    def with_steps(self, new_steps: Iterable[StepState]) -> "State":
+        return replace(self, steps=(*self.steps, *new_steps))
 
 
 @dataclass(frozen=True)
 class NewQuery:
-    """A query to be made of the first of the requests that it answers; the others ask for the same."""
+    """A query for the first of the requests that it answers; the others have the same objective."""
 
-    part: Part
+    step: StepState
     index: int
 
 
 @dataclass(frozen=True)
 class NewInsight:
-    """`part.again_of` asked again, when `answered` has been found."""
+    """A repetition of the insight `step.repeats`, after the requests `answered` were answered."""
 
-    part: Part
+    step: StepState
     index: int
     answered: tuple[UUID, ...]
 
 
-QUERIES_A_ROUND: Final = 3
+MAX_QUERIES_PER_ROUND: Final = 3
 
 
-def queries_to_ask(state: State) -> tuple[NewQuery, ...]:
-    """The queries of the next round; none where there may be none, or nothing is lacking that was not looked for."""
-    if state.rests or state.round >= state.feedback_rounds:
+def next_queries(state: State) -> tuple[NewQuery, ...]:
+    """The queries of the next round; none if no round is allowed, or no new data is missing."""
+    if state.is_suspended or state.round >= state.feedback_rounds:
         return ()
     first = len(state.of(StepKind.QUERY))
     return tuple(
-        NewQuery(_query(state, first + number, request_ids), first + number)
-        for number, request_ids in enumerate(_not_yet_asked(state)[:QUERIES_A_ROUND])
+        NewQuery(_query_state(state, first + number, request_ids), first + number)
+        for number, request_ids in enumerate(_unanswered_requests(state)[:MAX_QUERIES_PER_ROUND])
     )
 
 
-def insights_to_ask_again(state: State) -> tuple[NewInsight, ...]:
-    """Those insights that lacked what a query of this round has found, each of the plan's once."""
-    found = {
+def repeated_insights(state: State) -> tuple[NewInsight, ...]:
+    """Repetitions of the insights that lacked what this round's queries have answered, one per planned insight."""
+    answered_ids = {
         request_id
         for query in state.of(StepKind.QUERY)
         if query.round == state.round and query.ended is not None
-        if query.ended.error is None and query.ended.found
+        if query.ended.error is None and query.ended.has_results
         for request_id in query.answers
     }
     answered: dict[UUID, list[UUID]] = {}
-    for insight, lack in _lacks(state):
-        if lack.request_id in found:
-            answered.setdefault(insight.planned_id, []).append(lack.request_id)
+    for insight, missing in _missing_data(state):
+        if missing.request_id in answered_ids:
+            answered.setdefault(insight.planned_id, []).append(missing.request_id)
     first = len(state.of(StepKind.INSIGHT))
     return tuple(
-        NewInsight(_insight(state, first + number, planned_id), first + number, tuple(request_ids))
+        NewInsight(
+            _insight_state(state, first + number, planned_id), first + number, tuple(request_ids)
+        )
         for number, (planned_id, request_ids) in enumerate(answered.items())
     )
 
 
-def _lacks(state: State) -> Iterator[tuple[Part, Lack]]:
+def _missing_data(state: State) -> Iterator[tuple[StepState, MissingData]]:
     for insight in state.of(StepKind.INSIGHT):
         if insight.ended is not None and insight.ended.error is None:
-            yield from ((insight, lack) for lack in insight.ended.lacks)
+            yield from ((insight, missing) for missing in insight.ended.missing)
 
 
-def _not_yet_asked(state: State) -> list[tuple[UUID, ...]]:
-    """Requests by what they ask for, in the order of the insights; what a query was made of before is left out."""
+def _unanswered_requests(state: State) -> list[tuple[UUID, ...]]:
+    """Requests grouped by objective, in the order of the insights, without those that a query was made for."""
     by_objective: dict[str, list[UUID]] = {}
-    for _, lack in _lacks(state):
-        by_objective.setdefault(lack.objective.casefold(), []).append(lack.request_id)
-    asked = {request_id for query in state.of(StepKind.QUERY) for request_id in query.answers}
-    return [tuple(same) for same in by_objective.values() if asked.isdisjoint(same)]
+    for _, missing in _missing_data(state):
+        by_objective.setdefault(missing.objective.casefold(), []).append(missing.request_id)
+    requested_ids = {
+        request_id for query in state.of(StepKind.QUERY) for request_id in query.answers
+    }
+    return [
+        tuple(request_ids)
+        for request_ids in by_objective.values()
+        if requested_ids.isdisjoint(request_ids)
+    ]
 
 
-def _query(state: State, index: int, request_ids: tuple[UUID, ...]) -> Part:
+def _query_state(state: State, index: int, request_ids: tuple[UUID, ...]) -> StepState:
     step_id = ids.step_id(state.iteration_id, StepKind.QUERY, index)
-    return Part(step_id, StepKind.QUERY, round=state.round + 1, answers=request_ids)
+    return StepState(step_id, StepKind.QUERY, round=state.round + 1, answers=request_ids)
 
 
-def _insight(state: State, index: int, planned_id: UUID) -> Part:
+def _insight_state(state: State, index: int, planned_id: UUID) -> StepState:
     step_id = ids.step_id(state.iteration_id, StepKind.INSIGHT, index)
-    return Part(step_id, StepKind.INSIGHT, round=state.round, again_of=planned_id)
+    return StepState(step_id, StepKind.INSIGHT, round=state.round, repeats=planned_id)
 
 
-_STAGE_WAITS_FOR = {
+_STEP_KIND_OF_STAGE = {
     Stage.OBSERVING: StepKind.OBSERVE,
     Stage.RESEARCHING: StepKind.QUERY,
     Stage.ANALYZING: StepKind.INSIGHT,
@@ -162,8 +170,8 @@ _STAGE_WAITS_FOR = {
 
 
 @dataclass(frozen=True)
-class PlanMade:
-    """The Observer's step has ended well, and these steps are its plan."""
+class PlanCompleted:
+    """The observe step has completed, and these steps are its plan."""
 
     observe_id: UUID
     query_ids: tuple[UUID, ...]
@@ -173,17 +181,17 @@ class PlanMade:
 @dataclass(frozen=True)
 class StepEnded:
     step_id: UUID
-    ended: Ended
+    ended: StepOutcome
 
 
 @dataclass(frozen=True)
 class DeadlinePassed:
-    """Nothing has progressed in the iteration for so long."""
+    """There was no progress for `seconds`."""
 
     seconds: float
 
 
-Tick = PlanMade | StepEnded | DeadlinePassed
+Tick = PlanCompleted | StepEnded | DeadlinePassed
 
 
 @dataclass(frozen=True)
@@ -193,14 +201,14 @@ class RequestInsights:
 
 @dataclass(frozen=True)
 class RequestQueries:
-    """A further round: Researchers look for what Analyzers lacked."""
+    """Starts another round: Researchers search for data that Analyzers lacked."""
 
     queries: tuple[NewQuery, ...]
 
 
 @dataclass(frozen=True)
-class RequestAgain:
-    """The Analyzers that lacked what this round has found are asked again."""
+class RepeatInsights:
+    """Repeats the insights that lacked what this round has answered."""
 
     insights: tuple[NewInsight, ...]
 
@@ -213,7 +221,7 @@ class RequestAdvice:
 
 @dataclass(frozen=True)
 class AbandonSteps:
-    """These steps are failed where they stand; whoever works on them is refused from now on."""
+    """Fails these steps and revokes their leases."""
 
     step_ids: tuple[UUID, ...]
     error: str
@@ -230,37 +238,43 @@ class Fail:
 
 
 Command = (
-    RequestInsights | RequestQueries | RequestAgain | RequestAdvice | AbandonSteps | Complete | Fail
+    RequestInsights
+    | RequestQueries
+    | RepeatInsights
+    | RequestAdvice
+    | AbandonSteps
+    | Complete
+    | Fail
 )
 
 
 def join(state: State, tick: Tick) -> tuple[State, Sequence[Command]]:
-    """What `tick` changes, and what is to be done about it. An ended iteration never changes again."""
+    """Applies `tick`; returns the new state and the commands to execute. An ended iteration never changes."""
     if state.stage is Stage.ENDED:
         return state, ()
     match tick:
         case DeadlinePassed(seconds):
             return _abandon(state, seconds)
-        case PlanMade(observe_id, query_ids, insight_ids):
-            known = {part.step_id for part in state.parts}
+        case PlanCompleted(observe_id, query_ids, insight_ids):
+            known_ids = {step.step_id for step in state.steps}
             planned = [
-                *(Part(step_id, StepKind.QUERY) for step_id in query_ids),
-                *(Part(step_id, StepKind.INSIGHT) for step_id in insight_ids),
+                *(StepState(step_id, StepKind.QUERY) for step_id in query_ids),
+                *(StepState(step_id, StepKind.INSIGHT) for step_id in insight_ids),
             ]
-            fresh = tuple(part for part in planned if part.step_id not in known)
-            state = replace(state, parts=state.parts + fresh)
-            return _advance(_with_ended(state, observe_id, Ended()))
+            added = tuple(step for step in planned if step.step_id not in known_ids)
+            state = replace(state, steps=state.steps + added)
+            return _advance(_with_ended(state, observe_id, StepOutcome()))
         case StepEnded(step_id, ended):
             return _advance(_with_ended(state, step_id, ended))
 
 
-def _with_ended(state: State, step_id: UUID, ended: Ended) -> State:
-    """The first end of a step counts; a second word on it changes nothing."""
-    parts = tuple(
-        replace(part, ended=ended) if part.step_id == step_id and part.ended is None else part
-        for part in state.parts
+def _with_ended(state: State, step_id: UUID, ended: StepOutcome) -> State:
+    """Only the first end of a step counts."""
+    steps = tuple(
+        replace(step, ended=ended) if step.step_id == step_id and step.ended is None else step
+        for step in state.steps
     )
-    return replace(state, parts=parts)
+    return replace(state, steps=steps)
 
 
 def _abandon(state: State, seconds: float) -> tuple[State, Sequence[Command]]:
@@ -268,29 +282,31 @@ def _abandon(state: State, seconds: float) -> tuple[State, Sequence[Command]]:
         f"no progress for {seconds:g} s while {state.stage}: no step ended and no call was answered"
         " (VIGIL_ITERATION_DEADLINE_SECONDS sets this limit)"
     )
-    left = tuple(part.step_id for part in state.parts if part.ended is None)
-    for step_id in left:
-        state = _with_ended(state, step_id, Ended(error))
-    return _end(state, AbandonSteps(left, error), Fail((error, *_errors(state, but=error))))
+    open_ids = tuple(step.step_id for step in state.steps if step.ended is None)
+    for step_id in open_ids:
+        state = _with_ended(state, step_id, StepOutcome(error))
+    return _end_iteration(
+        state, AbandonSteps(open_ids, error), Fail((error, *_errors(state, excluded=error)))
+    )
 
 
 def _advance(state: State) -> tuple[State, Sequence[Command]]:
-    """Moves on as far as the ended parts allow: a stage with nothing to wait for is passed at once."""
+    """Advances through the stages as far as possible: a stage without open steps is passed at once."""
     commands: list[Command] = []
     while state.stage is not Stage.ENDED:
-        parts = state.of(_STAGE_WAITS_FOR[state.stage])
-        if any(part.ended is None for part in parts):
+        steps = state.of(_STEP_KIND_OF_STAGE[state.stage])
+        if any(step.ended is None for step in steps):
             break
-        state, following = _leave(state, parts)
-        commands.extend(following)
+        state, new_commands = _leave_stage(state, steps)
+        commands.extend(new_commands)
     return state, tuple(commands)
 
 
-def _leave(state: State, parts: tuple[Part, ...]) -> tuple[State, Sequence[Command]]:
-    """Every part of the stage has ended. The plan's alone can fail it: later rounds only add to what there is."""
-    planned = [part for part in parts if part.round == 0]
-    if planned and all(part.failed for part in planned):
-        return _end(state, Fail(_errors(state)))
+def _leave_stage(state: State, steps: tuple[StepState, ...]) -> tuple[State, Sequence[Command]]:
+    """All steps of the stage have ended. Only steps of the plan can fail it: later rounds only add results."""
+    planned = [step for step in steps if step.round == 0]
+    if planned and all(step.failed for step in planned):
+        return _end_iteration(state, Fail(_errors(state)))
     match state.stage:
         case Stage.OBSERVING:
             return replace(state, stage=Stage.RESEARCHING), ()
@@ -299,44 +315,46 @@ def _leave(state: State, parts: tuple[Part, ...]) -> tuple[State, Sequence[Comma
         case Stage.ANALYZING:
             return _leave_analyzing(state)
         case _:
-            return _end(state, Complete(_errors(state)))
+            return _end_iteration(state, Complete(_errors(state)))
 
 
 def _leave_researching(state: State) -> tuple[State, Sequence[Command]]:
     if state.round:
-        again = insights_to_ask_again(state)
-        state = replace(state.with_parts(each.part for each in again), stage=Stage.ANALYZING)
-        return state, (RequestAgain(again),) if again else ()
-    insights = tuple(part.step_id for part in state.of(StepKind.INSIGHT))
-    if not insights:
-        return _end(state, Complete(_errors(state)))
-    return replace(state, stage=Stage.ANALYZING), (RequestInsights(insights),)
+        repetitions = repeated_insights(state)
+        state = replace(
+            state.with_steps(insight.step for insight in repetitions), stage=Stage.ANALYZING
+        )
+        return state, (RepeatInsights(repetitions),) if repetitions else ()
+    planned_ids = tuple(step.step_id for step in state.of(StepKind.INSIGHT))
+    if not planned_ids:
+        return _end_iteration(state, Complete(_errors(state)))
+    return replace(state, stage=Stage.ANALYZING), (RequestInsights(planned_ids),)
 
 
 def _leave_analyzing(state: State) -> tuple[State, Sequence[Command]]:
-    if queries := queries_to_ask(state):
-        state = state.with_parts(each.part for each in queries)
+    if queries := next_queries(state):
+        state = state.with_steps(query.step for query in queries)
         return replace(state, stage=Stage.RESEARCHING), (RequestQueries(queries),)
     analyses = tuple(
         analysis_id
-        for part in state.of(StepKind.INSIGHT)
-        if part.ended is not None
-        for analysis_id in part.ended.analysis_ids
+        for step in state.of(StepKind.INSIGHT)
+        if step.ended is not None
+        for analysis_id in step.ended.analysis_ids
     )
     if not analyses:
-        return _end(state, Complete(_errors(state)))
-    advise = Part(ids.step_id(state.iteration_id, StepKind.ADVISE, 0), StepKind.ADVISE)
-    state = replace(state.with_parts([advise]), stage=Stage.ADVISING)
+        return _end_iteration(state, Complete(_errors(state)))
+    advise = StepState(ids.step_id(state.iteration_id, StepKind.ADVISE, 0), StepKind.ADVISE)
+    state = replace(state.with_steps([advise]), stage=Stage.ADVISING)
     return state, (RequestAdvice(advise.step_id, analyses),)
 
 
-def _end(state: State, *commands: Command) -> tuple[State, Sequence[Command]]:
+def _end_iteration(state: State, *commands: Command) -> tuple[State, Sequence[Command]]:
     return replace(state, stage=Stage.ENDED), commands
 
 
-def _errors(state: State, *, but: str | None = None) -> tuple[str, ...]:
+def _errors(state: State, *, excluded: str | None = None) -> tuple[str, ...]:
     return tuple(
-        f"{part.kind}: {part.ended.error}"
-        for part in state.parts
-        if part.ended is not None and part.ended.error not in (None, but)
+        f"{step.kind}: {step.ended.error}"
+        for step in state.steps
+        if step.ended is not None and step.ended.error not in (None, excluded)
     )

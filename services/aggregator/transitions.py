@@ -1,4 +1,4 @@
-"""Loads what the join decides on, under the iteration's row lock, and carries its commands out in the same transaction."""
+"""Loads the state of the join under the iteration's row lock, and executes its commands in the same transaction."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,37 +11,37 @@ from services.aggregator.reducer import (
     AbandonSteps,
     Command,
     Complete,
-    Ended,
     Fail,
-    Lack,
+    MissingData,
     NewInsight,
     NewQuery,
-    Part,
+    RepeatInsights,
     RequestAdvice,
-    RequestAgain,
     RequestInsights,
     RequestQueries,
     State,
+    StepOutcome,
+    StepState,
     Tick,
     join,
 )
 from shared.billing import reservations
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 from shared.workflow import investigations, iterations, steps
-from shared.workflow.iterations import IterationRow, StepRow, Work
+from shared.workflow.iterations import IterationRow, IterationSteps, StepRow
 
-Lacks = Mapping[UUID, Sequence[Lack]]
-"""By the step that said so."""
+MissingByStep = Mapping[UUID, Sequence[MissingData]]
+"""By the insight step that lacks it."""
 
 
 @dataclass(frozen=True)
-class Rows:
-    """An iteration, locked, and all that belongs to it, as it is now."""
+class IterationRows:
+    """An iteration, locked, with its steps and investigation requests."""
 
     iteration: IterationRow
-    work: Work
+    work: IterationSteps
     requests: Sequence[InvestigationRequest] = ()
 
     @property
@@ -52,163 +52,165 @@ class Rows:
         return next((row for row in self.steps if row.id == step_id), None)
 
     def planned(self, kind: StepKind) -> tuple[UUID, ...]:
-        """Those of the plan, without what later rounds have added."""
-        return tuple(row.id for row in self.steps if row.kind == kind and not steps.round_of(row))
+        """Steps of the plan, without those of later rounds."""
+        return tuple(row.id for row in self.steps if row.kind == kind and not steps.step_round(row))
 
 
-async def loaded(session: AsyncSession, iteration: IterationRow) -> Rows:
-    work = await iterations.work(session, iteration)
-    # Most agents look for nothing within an iteration: then nobody needs to know what was lacking.
+async def load_rows(session: AsyncSession, iteration: IterationRow) -> IterationRows:
+    work = await iterations.load_steps(session, iteration)
+    # Most agents have no feedback rounds; then the requests are not needed.
     if not work.feedback_rounds:
-        return Rows(iteration, work)
-    return Rows(iteration, work, await investigations.of_iteration(session, iteration.id))
+        return IterationRows(iteration, work)
+    return IterationRows(iteration, work, await investigations.list_requests(session, iteration.id))
 
 
-def state_of(rows: Rows) -> State:
-    lacks = _lacks(rows.requests)
+def build_state(rows: IterationRows) -> State:
+    missing = _missing_by_step(rows.requests)
     return State(
         Stage(rows.iteration.stage),
-        tuple(_part(row, lacks) for row in rows.steps),
+        tuple(_step_state(row, missing) for row in rows.steps),
         rows.iteration.id,
         rows.work.feedback_rounds,
-        rows.work.rests,
+        rows.work.is_suspended,
     )
 
 
-def _lacks(requests: Iterable[InvestigationRequest]) -> Lacks:
-    found: dict[UUID, list[Lack]] = defaultdict(list)
+def _missing_by_step(requests: Iterable[InvestigationRequest]) -> MissingByStep:
+    missing: dict[UUID, list[MissingData]] = defaultdict(list)
     for request in requests:
         if request.step_id is not None:
-            found[request.step_id].append(Lack(request.id, request.objective))
-    return found
+            missing[request.step_id].append(MissingData(request.id, request.objective))
+    return missing
 
 
-def _part(step: StepRow, lacks: Lacks) -> Part:
+def _step_state(step: StepRow, missing: MissingByStep) -> StepState:
     again_of = step.input.get("again_of")
-    return Part(
+    return StepState(
         step.id,
         StepKind(step.kind),
-        ended(step, lacks),
-        steps.round_of(step),
+        step_outcome(step, missing),
+        steps.step_round(step),
         tuple(UUID(request_id) for request_id in step.input.get("answers", [])),
         None if again_of is None else UUID(again_of),
     )
 
 
-def ended(step: StepRow, lacks: Lacks | None = None) -> Ended | None:
-    """How the step's row says that it ended, or None."""
+def step_outcome(step: StepRow, missing: MissingByStep | None = None) -> StepOutcome | None:
+    """How the step ended, according to its row; None if it has not."""
     match step.status:
         case StepStatus.COMPLETED:
             result = step.result or {}
-            return Ended(
-                analysis_ids=tuple(UUID(given) for given in result.get("analyses", [])),
-                lacks=tuple((lacks or {}).get(step.id, ())),
-                found=bool(result.get("nodes") or result.get("edges")),
+            return StepOutcome(
+                analysis_ids=tuple(UUID(analysis_id) for analysis_id in result.get("analyses", [])),
+                missing=tuple((missing or {}).get(step.id, ())),
+                has_results=bool(result.get("nodes") or result.get("edges")),
             )
         case StepStatus.FAILED:
-            return Ended(error=step.error or "failed")
+            return StepOutcome(error=step.error or "failed")
         case _:
             return None
 
 
-async def make_queries(
-    session: AsyncSession, rows: Rows, queries: Sequence[NewQuery]
+async def add_queries(
+    session: AsyncSession, rows: IterationRows, queries: Sequence[NewQuery]
 ) -> list[StepRow]:
-    lacking = {each.id: each for each in rows.requests}
-    made = []
+    requests = {item.id: item for item in rows.requests}
+    new_steps = []
     for query in queries:
-        request = lacking[query.part.answers[0]]
-        given = {
+        request = requests[query.step.answers[0]]
+        step_input = {
             "objective": request.objective,
             "reasoning": request.reasoning,
             "search_hints": request.search_hints,
-            "answers": [str(request_id) for request_id in query.part.answers],
-            "round": query.part.round,
+            "answers": [str(request_id) for request_id in query.step.answers],
+            "round": query.step.round,
         }
-        made.append(
-            await iterations.add(
-                session, rows.iteration, StepKind.QUERY, query.index, given, rows.work.now
+        new_steps.append(
+            await iterations.add_step(
+                session, rows.iteration, StepKind.QUERY, query.index, step_input, rows.work.now
             )
         )
-    return made
+    return new_steps
 
 
-async def make_insights(
-    session: AsyncSession, rows: Rows, insights: Sequence[NewInsight]
+async def add_insights(
+    session: AsyncSession, rows: IterationRows, insights: Sequence[NewInsight]
 ) -> list[StepRow]:
-    """Each with the input of the insight that it is again, and what has been found since."""
-    lacking = {each.id: each for each in rows.requests}
-    made = []
+    """Inserts repeated insights, each with the input of the original and what has been answered since."""
+    requests = {item.id: item for item in rows.requests}
+    new_steps = []
     for insight in insights:
-        planned = rows.step(insight.part.planned_id)
-        assert planned is not None, f"insight {insight.part.planned_id} is asked again, and gone"
-        given = planned.input | {
+        planned = rows.step(insight.step.planned_id)
+        assert planned is not None, f"the repeated insight {insight.step.planned_id} does not exist"
+        step_input = planned.input | {
             "again_of": str(planned.id),
             "answered": [
-                {"id": str(request_id), "objective": lacking[request_id].objective}
+                {"id": str(request_id), "objective": requests[request_id].objective}
                 for request_id in insight.answered
             ],
-            "round": insight.part.round,
+            "round": insight.step.round,
         }
-        made.append(
-            await iterations.add(
-                session, rows.iteration, StepKind.INSIGHT, insight.index, given, rows.work.now
+        new_steps.append(
+            await iterations.add_step(
+                session, rows.iteration, StepKind.INSIGHT, insight.index, step_input, rows.work.now
             )
         )
-    return made
+    return new_steps
 
 
-async def settle(
-    session: AsyncSession, iteration_id: UUID, tick_of: Callable[[Rows], Tick]
-) -> Rows | None:
-    """Joins the tick that `tick_of` sees in the rows into the iteration. Raises what `tick_of` does.
+async def apply_tick(
+    session: AsyncSession, iteration_id: UUID, tick_of: Callable[[IterationRows], Tick]
+) -> IterationRows | None:
+    """Applies the tick that `tick_of` derives from the rows. Raises what `tick_of` raises.
 
-    Returns the rows as they are then, the iteration's locked; None where it is gone.
+    Returns the rows afterwards, with the iteration locked; None if it is gone.
     """
-    iteration = await iterations.locked(session, iteration_id)
+    iteration = await iterations.lock_iteration(session, iteration_id)
     if iteration is None:
         return None
-    rows = await loaded(session, iteration)
-    before = state_of(rows)
+    rows = await load_rows(session, iteration)
+    before = build_state(rows)
     after, commands = join(before, tick_of(rows))
-    changed: list[StepRow] = []
+    changed_rows: list[StepRow] = []
     for command in commands:
-        changed += await _carry_out(session, rows, command)
+        changed_rows += await _execute(session, rows, command)
     if after.stage != before.stage:
-        iteration = await _moved(session, rows, after, commands)
-    reach(CrashPoint.STATE_WRITTEN)
-    return replace(rows, iteration=iteration, work=_with(rows, changed))
+        iteration = await _write_stage(session, rows, after, commands)
+    failpoint(Failpoint.STATE_WRITTEN)
+    return replace(rows, iteration=iteration, work=_replace_steps(rows, changed_rows))
 
 
-async def _carry_out(session: AsyncSession, rows: Rows, command: Command) -> Sequence[StepRow]:
-    """The steps that are new, or other than they were."""
+async def _execute(
+    session: AsyncSession, rows: IterationRows, command: Command
+) -> Sequence[StepRow]:
+    """Executes a command; returns the steps that it inserted or changed."""
     match command:
         case RequestInsights(step_ids):
-            return await iterations.ask_for(session, step_ids)
+            return await iterations.request_steps(session, step_ids)
         case RequestQueries(queries):
-            return await make_queries(session, rows, queries)
-        case RequestAgain(insights):
-            return await make_insights(session, rows, insights)
+            return await add_queries(session, rows, queries)
+        case RepeatInsights(insights):
+            return await add_insights(session, rows, insights)
         case RequestAdvice(_, analysis_ids):
-            given = {"analysis_ids": [str(analysis_id) for analysis_id in analysis_ids]}
+            step_input = {"analysis_ids": [str(analysis_id) for analysis_id in analysis_ids]}
             return [
-                await iterations.add(
-                    session, rows.iteration, StepKind.ADVISE, 0, given, rows.work.now
+                await iterations.add_step(
+                    session, rows.iteration, StepKind.ADVISE, 0, step_input, rows.work.now
                 )
             ]
         case AbandonSteps(step_ids, error):
-            abandoned = await iterations.abandon(session, step_ids, error)
+            abandoned = await iterations.abandon_steps(session, step_ids, error)
             for step_id in step_ids:
-                await reservations.presume_step(session, step_id)
+                await reservations.write_off_step(session, step_id)
             return abandoned
         case Complete() | Fail():
             return ()
 
 
-async def _moved(
-    session: AsyncSession, rows: Rows, after: State, commands: Iterable[Command]
+async def _write_stage(
+    session: AsyncSession, rows: IterationRows, after: State, commands: Iterable[Command]
 ) -> IterationRow:
-    """The iteration in its new stage, written once and after its steps: it ends when all of them have."""
+    """Writes the iteration's new stage, once and after its steps: its end is later than theirs."""
     for command in commands:
         match command:
             case Complete(errors):
@@ -217,11 +219,15 @@ async def _moved(
                 status = IterationStatus.FAILED
             case _:
                 continue
-        return await iterations.end(session, rows.iteration, status, errors, rows.work.now)
-    return await iterations.move(session, rows.iteration, after.stage, rows.work.now)
+        return await iterations.end_iteration(
+            session, rows.iteration, status, errors, rows.work.now
+        )
+    return await iterations.set_stage(session, rows.iteration, after.stage, rows.work.now)
 
 
-def _with(rows: Rows, changed: Sequence[StepRow]) -> iterations.Work:
-    fresh = {row.id: row for row in changed}
-    kept = [fresh.pop(row.id, row) for row in rows.steps]
-    return rows.work._replace(steps=[*kept, *fresh.values()])
+def _replace_steps(
+    rows: IterationRows, changed_rows: Sequence[StepRow]
+) -> iterations.IterationSteps:
+    changed_by_id = {row.id: row for row in changed_rows}
+    rows_in_order = [changed_by_id.pop(row.id, row) for row in rows.steps]
+    return rows.work._replace(steps=[*rows_in_order, *changed_by_id.values()])

@@ -1,4 +1,4 @@
-"""The Analyzer draws conclusions: from one insight and the enriched graph to analyses, or to what data is missing.
+"""The Analyzer turns one insight and the enriched graph into analyses, or reports which data is missing.
 
 Consumes `insight.requested`. Emits `insight.completed`, `insight.failed`. Owns steps of kind insight.
 """

@@ -1,13 +1,13 @@
-"""What the Analyzer says to the model, and how it reads what is missing."""
+"""Prompt of the Analyzer, and the parsing of missing data in its answer."""
 
 import re
 from collections.abc import Sequence
 
 from shared.events.models import Insight
-from shared.llm.messages import section
+from shared.llm.messages import wrap_section
 
 _MISSING = re.compile(r"^\W*MISSING:\s*(.+?)\s*$", re.MULTILINE)
-MISSING_CHARACTERS = 300
+MAX_MISSING_CHARS = 300
 
 _TASK = """\
 Analyze the insight with what the graph holds; you cannot search the web. Begin with the relevant nodes, follow the \
@@ -38,34 +38,34 @@ def user_message(
     graph_context: str,
     answered: Sequence[str] = (),
 ) -> str:
-    """`answered`: what was lacking when the same insight was analyzed before, and has been looked for."""
-    found = "\n".join(f"- {objective}" for objective in answered)
+    """`answered`: objectives that the same insight lacked before, and that have been searched for since."""
+    objectives = "\n".join(f"- {objective}" for objective in answered)
     ids = ", ".join(str(node_id) for node_id in insight.relevant_node_ids)
-    told = (
+    insight_text = (
         f"Observation: {insight.observation}\n"
         f"Synthesis direction: {insight.synthesis_direction}\n"
         f"Relevant node ids: {ids}"
     )
     return "\n\n".join(
         [
-            section("mission", mission),
-            section("insight", told),
-            section("relevant_nodes", relevant_nodes),
-            section("graph_context", graph_context),
-            *([section("answered", found), _ANSWERED] if answered else []),
+            wrap_section("mission", mission),
+            wrap_section("insight", insight_text),
+            wrap_section("relevant_nodes", relevant_nodes),
+            wrap_section("graph_context", graph_context),
+            *([wrap_section("answered", objectives), _ANSWERED] if answered else []),
             _TASK,
         ]
     )
 
 
-def named_missing(last_words: str) -> list[str]:
-    """What the model named in lines of its own, as it was asked to before there was a tool for it."""
-    return [found[:MISSING_CHARACTERS] for found in _MISSING.findall(last_words)]
+def parse_missing_lines(answer: str) -> list[str]:
+    """Missing data in `MISSING:` lines, the format from before there was a tool for it."""
+    return [line[:MAX_MISSING_CHARS] for line in _MISSING.findall(answer)]
 
 
-def missing_data(last_words: str, *, concluded: bool) -> list[str]:
-    """What the model said it lacks. Where it neither concluded nor asked for anything, all it said."""
-    named = named_missing(last_words)
-    if named or concluded or not last_words.strip():
-        return named
-    return [last_words.strip()[:MISSING_CHARACTERS]]
+def missing_data(answer: str, *, concluded: bool) -> list[str]:
+    """What the model says it lacks; its whole answer if it neither concluded nor requested anything."""
+    missing_lines = parse_missing_lines(answer)
+    if missing_lines or concluded or not answer.strip():
+        return missing_lines
+    return [answer.strip()[:MAX_MISSING_CHARS]]

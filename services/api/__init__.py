@@ -1,6 +1,7 @@
-"""The api is where people come in: it takes their commands over HTTP, and answers from Postgres.
+"""The API service: takes commands over HTTP, answers from PostgreSQL, and serves the web UI.
 
-Consumes no events as the actors do, but follows all of them, for those who listen. Emits `configuration.requested` and
-`answer.requested`, as hints; the rest of what it commits is found by the scheduler. Owns users and what they come in
-by, agents, what is read in the inbox, and which dead letters are retried or discarded.
+It consumes no events as a worker does, but follows the whole stream for its SSE clients. It
+publishes `configuration.requested` and `answer.requested` as hints; the scheduler finds everything
+else that it commits. It owns users and their credentials, agents, the read state of the inbox, and
+which dead letters are retried or discarded.
 """

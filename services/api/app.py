@@ -1,4 +1,4 @@
-"""The api's composition root."""
+"""The composition root of the API service."""
 
 import gc
 from functools import partial
@@ -9,139 +9,120 @@ from fastapi import Depends, FastAPI
 from starlette.middleware import Middleware
 from starlette.types import Scope
 
-from services.api.auth.middleware import CALLER, Door, cookie_name, told_in_document
-from services.api.http.host_guard import Guard
-from services.api.http.limits import BodyLimit, Rates, by_address, readable
-from services.api.http.metrics import Measured
-from services.api.http.openapi import documented, operation_id, put_document_on
-from services.api.http.problem_details import handle_problems
-from services.api.lifespan import Parts
-from services.api.paths import PREFIX, is_open
+from services.api.auth.middleware import (
+    CALLER,
+    AuthenticationMiddleware,
+    cookie_name,
+    security_dependencies,
+)
+from services.api.http.host_guard import HostGuard
+from services.api.http.limits import BodyLimit, RateLimit, client_address_key, validate_request
+from services.api.http.metrics import MetricsMiddleware
+from services.api.http.openapi import add_document_route, openapi_builder, operation_id
+from services.api.http.problem_details import add_problem_handlers
+from services.api.lifespan import ApplicationState
+from services.api.paths import PREFIX, is_public
 from services.api.routers import (
-    about,
+    accounts,
     agents,
-    budgets,
-    calls,
-    conclusions,
-    configuring,
     conversation,
     costs,
-    dead_letters,
-    destinations,
-    edges,
     events,
     exports,
     graph,
-    health,
-    inbox,
-    interactions,
-    investigations,
     iterations,
-    me,
-    memories,
-    merges,
-    metrics,
-    nodes,
-    outside,
-    retractions,
-    sign_in,
-    sources,
-    types,
-    users,
-    verification,
+    notifications,
+    operations,
+    provenance,
 )
-from services.api.web.app import Window
-from services.api.web.compression import Smaller
-from services.api.web.errors import ForPeople
+from services.api.web.app import WebUi
+from services.api.web.compression import CompressionMiddleware
+from services.api.web.errors import HtmlErrorMiddleware
 from shared.accounts.authentication import Caller
 from shared.runtime import process
 from shared.runtime.settings import Settings
 from shared.version import vigil_version
 
 
-def layers(parts: Parts, window: Window) -> list[Middleware]:
-    """The first is the outermost."""
+def middleware_stack(parts: ApplicationState, window: WebUi) -> list[Middleware]:
+    """Returns the middleware stack, outermost first."""
     settings = parts.settings
-    hosts = [settings.host, *settings.allowed_hosts, urlsplit(settings.reached_at).hostname or ""]
+    hosts = [settings.host, *settings.allowed_hosts, urlsplit(settings.base_url).hostname or ""]
     return [
-        Middleware(Measured, metrics=parts.metrics),
-        Middleware(Smaller),
-        Middleware(ForPeople, pages=window.pages),
-        Middleware(Guard, hosts=hosts),
+        Middleware(MetricsMiddleware, metrics=parts.metrics),
+        Middleware(CompressionMiddleware),
+        Middleware(HtmlErrorMiddleware, pages=window.pages),
+        Middleware(HostGuard, hosts=hosts),
         Middleware(
-            Door,
+            AuthenticationMiddleware,
             owner=parts.owner,
             database=parts.database,
             settings=settings,
             places=parts.places,
-            is_open=is_open,
+            is_open=is_public,
         ),
         Middleware(
-            Rates,
+            RateLimit,
             per_second=settings.requests_per_second,
             burst=settings.requests_burst,
-            caller_of=_by_user,
+            caller_of=_rate_limit_key,
         ),
         Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
     ]
 
 
-def _by_user(scope: Scope) -> str:
-    """Whom the door has let in, whatever they came in by; where it asked nobody, the address."""
+def _rate_limit_key(scope: Scope) -> str:
+    """Returns the rate-limit key: the authenticated user, or the address on paths without authentication."""
     caller: Caller | None = scope.get(CALLER)
-    return by_address(scope) if caller is None else str(caller.user_id)
+    return client_address_key(scope) if caller is None else str(caller.user_id)
 
 
-ANSWERED_TO_ALL: Final = (about, sign_in)
-TOPICS: Final = (
-    outside,
-    me,
-    users,
-    agents,
-    configuring,
-    iterations,
-    interactions,
-    graph,
-    nodes,
-    edges,
-    merges,
-    types,
-    conclusions,
-    verification,
-    exports,
-    sources,
-    retractions,
-    inbox,
-    conversation,
-    investigations,
-    memories,
-    destinations,
-    calls,
-    budgets,
-    costs,
-    events,
-    dead_letters,
+PUBLIC_ROUTERS: Final = (operations.about_router, accounts.sign_in_router)
+ROUTERS: Final = (
+    operations.providers_router,
+    accounts.access_router,
+    accounts.users_router,
+    agents.agents_router,
+    agents.configuration_router,
+    iterations.iterations_router,
+    iterations.interactions_router,
+    graph.router,
+    provenance.conclusions_router,
+    provenance.verification_router,
+    exports.router,
+    provenance.sources_router,
+    notifications.inbox_router,
+    conversation.router,
+    provenance.investigations_router,
+    notifications.destinations_router,
+    costs.calls_router,
+    costs.budgets_router,
+    costs.costs_router,
+    events.router,
+    operations.dead_letters_router,
 )
-"""All that the door lets in who is known."""
+"""These routers require a credential."""
 
 
 def serve() -> None:
-    """Runs the api until SIGTERM or SIGINT."""
+    """Runs the API until SIGTERM or SIGINT."""
     settings = process.begin("api")
     app = build(settings)
     gc.collect()
-    # What is made by now is no garbage: a collector that looks through it all holds up an answer by a tenth of a second.
+    # Objects created during startup are never garbage. Without this, a full collection would delay
+    # a response by a tenth of a second.
     gc.freeze()
     process.serve(app, settings, at_stop=app.state.stop)
 
 
 def build(settings: Settings) -> FastAPI:
-    """The application. It starts without Postgres, answers 503 until that is there, and never gives up on it.
+    """Builds the application.
 
-    Without NATS it does without events until that is there.
+    It starts without PostgreSQL, answers 503 until the database is available, and keeps trying.
+    Without NATS, only event streams are unavailable.
     """
-    parts = Parts.of(settings)
-    window = Window()
+    parts = ApplicationState.of(settings)
+    window = WebUi()
     app = FastAPI(
         title="Vigil",
         description="Agents that keep watch.",
@@ -150,26 +131,26 @@ def build(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         lifespan=parts.lifespan,
-        # A slash too many is another address, not one that a redirect leads on from.
+        # A trailing slash makes a different path, which is 404; there is no redirect.
         redirect_slashes=False,
-        middleware=layers(parts, window),
+        middleware=middleware_stack(parts, window),
         generate_unique_id_function=operation_id,
     )
     parts.put_on(app.state)
-    handle_problems(app)
-    asks = told_in_document(settings)
-    app.include_router(health.router)
-    app.include_router(metrics.router, dependencies=asks)
-    for topic in ANSWERED_TO_ALL:
-        app.include_router(topic.router, prefix=PREFIX, dependencies=[Depends(readable)])
-    for topic in TOPICS:
-        app.include_router(topic.router, prefix=PREFIX, dependencies=[*asks, Depends(readable)])
+    add_problem_handlers(app)
+    asks = security_dependencies(settings)
+    app.include_router(operations.health_router)
+    app.include_router(operations.metrics_router, dependencies=asks)
+    for router in PUBLIC_ROUTERS:
+        app.include_router(router, prefix=PREFIX, dependencies=[Depends(validate_request)])
+    for router in ROUTERS:
+        app.include_router(router, prefix=PREFIX, dependencies=[*asks, Depends(validate_request)])
     window.put_on(app)
     name = partial(_session_cookie, parts)
-    put_document_on(app, f"{PREFIX}/openapi.json", name)
-    app.openapi = documented(app, name)  # type: ignore[method-assign]  # FastAPI's own way to complete it
+    add_document_route(app, f"{PREFIX}/openapi.json", name)
+    app.openapi = openapi_builder(app, name)  # type: ignore[method-assign]  # FastAPI's own way to complete it
     return app
 
 
-def _session_cookie(parts: Parts) -> str:
+def _session_cookie(parts: ApplicationState) -> str:
     return cookie_name(parts.settings, parts.owner.known_id)

@@ -1,4 +1,4 @@
-"""Graphs on their way out: streamed, a few at a time, for each holds a transaction as long as it goes on."""
+"""Streams graph exports. Each holds a transaction while it runs, so only a few run at once."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -10,13 +10,13 @@ from starlette.types import Send
 
 from shared.database.engine import Database
 from shared.errors import TransientError
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.transfer import exporter, graphml, prov
-from shared.graph.transfer.exporter import Content
+from shared.graph.transfer.exporter import GraphContent
 
 CHUNK_BYTES: Final = 64 * 1024
-MOST_AT_ONCE: Final = 2
-"""Of one api process, so that connections are left for everybody else."""
+MAX_RUNNING: Final = 2
+"""The limit of one API process, so that connections remain for other requests."""
 
 
 class Format(StrEnum):
@@ -25,12 +25,12 @@ class Format(StrEnum):
     PROV = "prov"
 
 
-Written = Callable[[Content], AsyncIterator[bytes]]
+FormatWriter = Callable[[GraphContent], AsyncIterator[bytes]]
 
-WRITTEN: Final[dict[Format, Written]] = {
-    Format.JSONL: exporter.written,
-    Format.GRAPHML: graphml.written,
-    Format.PROV: prov.written,
+WRITERS: Final[dict[Format, FormatWriter]] = {
+    Format.JSONL: exporter.export_json_lines,
+    Format.GRAPHML: graphml.export_graphml,
+    Format.PROV: prov.export_prov,
 }
 MEDIA_TYPE: Final = {
     Format.JSONL: "application/x-ndjson",
@@ -40,38 +40,38 @@ MEDIA_TYPE: Final = {
 
 
 class Exports:
-    """All of one api process."""
+    """Counts the running exports of one API process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._running = 0
 
-    def of(self, scope: Scope, wanted: Format) -> "ExportResponse":
-        """Raises TransientError where as many go on as may.
+    def of(self, scope: GraphScope, export_format: Format) -> "ExportResponse":
+        """Starts an export. Raises TransientError where the limit is reached.
 
-        Who reads too slowly is cut off: PostgreSQL ends a transaction that stands still.
+        Clients that read too slowly are disconnected: PostgreSQL ends a transaction that idles.
         """
-        if self._running >= MOST_AT_ONCE:
+        if self._running >= MAX_RUNNING:
             raise TransientError(f"{self._running} exports go on already, which is as many as may")
         headers = {
-            "Content-Disposition": f'attachment; filename="vigil-{scope.agent_id}.{wanted}"',
+            "Content-Disposition": f'attachment; filename="vigil-{scope.agent_id}.{export_format}"',
             "Cache-Control": "no-store",
         }
-        pieces = self._pieces(scope, wanted)
-        return ExportResponse(pieces, headers=headers, media_type=MEDIA_TYPE[wanted])
+        pieces = self._pieces(scope, export_format)
+        return ExportResponse(pieces, headers=headers, media_type=MEDIA_TYPE[export_format])
 
-    async def _pieces(self, scope: Scope, wanted: Format) -> AsyncIterator[bytes]:
+    async def _pieces(self, scope: GraphScope, export_format: Format) -> AsyncIterator[bytes]:
         self._running += 1
         try:
             async with self._database.snapshot() as session:
-                async for chunk in _chunks(WRITTEN[wanted](Content(session, scope))):
+                async for chunk in _chunks(WRITERS[export_format](GraphContent(session, scope))):
                     yield chunk
         finally:
             self._running -= 1
 
 
 class ExportResponse(StreamingResponse):
-    """Ends its transaction as soon as nobody reads any more."""
+    """Ends its transaction as soon as the client is gone."""
 
     async def stream_response(self, send: Send) -> None:
         async with aclosing(self.body_iterator):  # type: ignore[type-var]  # a generator, from `Exports`

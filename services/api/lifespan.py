@@ -1,4 +1,4 @@
-"""What the api is made of, and lives with from its start to its end."""
+"""Application state: the objects that live as long as the API process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,80 +9,80 @@ from typing import Final, Self
 from fastapi import FastAPI
 from starlette.datastructures import State
 
-from services.api.auth.middleware import Attempts, Known, ValidityCheck
-from services.api.auth.owner import Owner
-from services.api.auth.sign_in_links import Invitations
-from services.api.commands.retractions import Retracting
+from services.api.auth.middleware import AttemptLimiter, RecentlyValidCredentials, ValidityCheck
+from services.api.auth.owner import BootstrapOwner
+from services.api.auth.sign_in_links import SignInLinks
+from services.api.commands.retractions import RetractionWorker
 from services.api.exports import Exports
-from services.api.http.dependencies import Hints
+from services.api.http.dependencies import BestEffortPublisher
 from services.api.http.metrics import Metrics
-from services.api.streaming.answer_stream import Answers
-from services.api.streaming.event_hub import Hub, Owners
-from services.api.streaming.event_window import Window
+from services.api.streaming.answer_stream import AnswerStreams
+from services.api.streaming.event_hub import EventHub, OwnerCache
+from services.api.streaming.event_window import ReplayBuffer
 from shared.accounts import credentials
 from shared.database.engine import Database
 from shared.errors import PermanentError
 from shared.notifications.smtp import Mailer
-from shared.runtime.background import end, whatever_happens
+from shared.runtime.background import cancel_and_wait, log_and_continue
 from shared.runtime.bus import Bus
-from shared.runtime.connections import bus_of, database_of
-from shared.runtime.credentials import credentials_of
+from shared.runtime.connections import create_bus, create_database
+from shared.runtime.credentials import build_nats_credentials
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
 
 POOL_SIZE: Final = 5
-MOST_LINK_REQUESTS: Final = 10
+MAX_LINK_REQUESTS: Final = 10
 """From one address for one name, in a minute."""
-MOST_BAD_LINKS: Final = 20
-"""Of one address, in a minute, before the answer is to wait."""
+MAX_BAD_LINKS: Final = 20
+"""Of one address in a minute, before it has to wait."""
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
-class Parts:
+class ApplicationState:
     settings: Settings
     database: Database
-    owner: Owner
+    owner: BootstrapOwner
     bus: Bus
-    hub: Hub
-    answers: Answers
-    invitations: Invitations
-    retracting: Retracting
-    places: Known
-    """Of users that were let in, with the addresses that they came from."""
+    hub: EventHub
+    answers: AnswerStreams
+    invitations: SignInLinks
+    retracting: RetractionWorker
+    places: RecentlyValidCredentials
+    """Recent addresses of users who have signed in."""
     metrics: Metrics = field(default_factory=Metrics)
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Nothing of it is connected yet."""
-        database = database_of(settings, "api", pool_size=POOL_SIZE)
-        owner = Owner(database, settings.owner)
-        places = Known()
-        invitations = Invitations(
+        """Creates the objects. None of them is connected yet."""
+        database = create_database(settings, "api", pool_size=POOL_SIZE)
+        owner = BootstrapOwner(database, settings.owner)
+        places = RecentlyValidCredentials()
+        invitations = SignInLinks(
             settings, database, owner, Mailer(settings.smtp_url, settings.mail_from), places
         )
-        hub = Hub(
+        hub = EventHub(
             settings.nats_url,
-            credentials_of(settings, "api"),
-            Owners(database),
-            Window(settings.event_window, settings.event_window_bytes),
+            build_nats_credentials(settings, "api"),
+            OwnerCache(database),
+            ReplayBuffer(settings.event_window, settings.event_window_bytes),
             settings.event_listeners,
         )
         return cls(
             settings,
             database,
             owner,
-            bus_of(settings, "api"),
+            create_bus(settings, "api"),
             hub,
-            Answers(database),
+            AnswerStreams(database),
             invitations,
-            Retracting(database),
+            RetractionWorker(database),
             places,
         )
 
     def put_on(self, state: State) -> None:
-        """For the routes, each of which takes what it needs."""
+        """Stores the objects in the application's state, from which routes take them."""
         state.settings = self.settings
         state.database = self.database
         state.owner = self.owner
@@ -90,22 +90,25 @@ class Parts:
         state.stop = self.stop
         state.hub = self.hub
         state.answers = self.answers
-        state.hints = Hints(self.bus)
+        state.hints = BestEffortPublisher(self.bus)
         state.exports = Exports(self.database)
         state.invitations = self.invitations
         state.retracting = self.retracting
-        state.link_requests = Attempts(MOST_LINK_REQUESTS)
-        state.link_attempts = Attempts(MOST_BAD_LINKS)
+        state.link_requests = AttemptLimiter(MAX_LINK_REQUESTS)
+        state.link_attempts = AttemptLimiter(MAX_BAD_LINKS)
         state.link_check = ValidityCheck(self.database, credentials.find_valid_links)
 
     def stop(self) -> None:
-        """Ends the answers that go on, so that nobody waits for their end."""
+        """Ends running streams, so that the shutdown need not wait for them."""
         self.hub.stop()
         self.answers.stop()
 
     @asynccontextmanager
     async def lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        """Whoever of Postgres and NATS is away is waited for beside the requests."""
+        """Runs the background tasks.
+
+        Connects to PostgreSQL and NATS in the background while requests are served.
+        """
         tasks = [
             asyncio.create_task(work())
             for work in (self._welcome, self._reach_bus, self.hub.run, self.retracting.run)
@@ -113,14 +116,14 @@ class Parts:
         yield
         self.stop()
         for task in tasks:
-            await end(task)
+            await cancel_and_wait(task)
         await self.answers.close()
         await self.bus.close()
         await self.database.close()
 
     async def _welcome(self) -> None:
         await self.owner.wait()
-        await whatever_happens(
+        await log_and_continue(
             self.invitations.welcome, "the owner's sign-in link could not be made"
         )
 

@@ -1,4 +1,4 @@
-"""Paths of the API and of the window that more than one module needs."""
+"""Paths of the API and the web UI that several modules need."""
 
 from typing import Final
 
@@ -8,28 +8,28 @@ from starlette.types import Scope
 ASSETS: Final = "/assets"
 SIGN_IN: Final = "/sign-in"
 HOME: Final = "/agents"
-_PROGRAMS: Final = ("/api/", "/health/", "/metrics")
+_PROGRAM_PATHS: Final = ("/api/", "/health/", "/metrics")
 
 
-def is_for_people(scope: Scope) -> bool:
-    """Whether a browser asks there for something to show; all else is for programs, which are answered in JSON."""
-    return not is_of_programs(scope["path"]) and "text/html" in Headers(scope=scope).get(
+def is_web_page(scope: Scope) -> bool:
+    """Returns whether responses at `path` are web pages; all others are JSON."""
+    return not is_for_programs(scope["path"]) and "text/html" in Headers(scope=scope).get(
         "accept", ""
     )
 
 
-def is_of_programs(path: str) -> bool:
-    """Whether no page is there, and nothing that a page is made of but what it loads once."""
-    return path.startswith((*_PROGRAMS, f"{ASSETS}/"))
+def is_for_programs(path: str) -> bool:
+    """Returns whether `path` belongs to the JSON API or to static files."""
+    return path.startswith((*_PROGRAM_PATHS, f"{ASSETS}/"))
 
 
-def is_open_page(path: str) -> bool:
-    """Whether it is answered to whoever asks."""
+def is_public_page(path: str) -> bool:
+    """Returns whether the page is public."""
     return path == SIGN_IN or path.startswith(f"{ASSETS}/")
 
 
 PREFIX: Final = "/api/v1"
-OPEN_PATHS: Final = (
+PUBLIC_PATHS: Final = (
     "/health/live",
     "/health/ready",
     f"{PREFIX}/about",
@@ -37,9 +37,12 @@ OPEN_PATHS: Final = (
     f"{PREFIX}/sign-in",
     f"{PREFIX}/sign-in/link",
 )
-"""All of it that is answered to whoever asks."""
+"""All public paths."""
 
 
-def is_open(path: str) -> bool:
-    """Whether nobody is asked there who he is; written exactly so. What answers there looks after itself."""
-    return path in OPEN_PATHS or is_open_page(path)
+def is_public(path: str) -> bool:
+    """Returns whether `path` needs no authentication here.
+
+    The routes at these paths protect themselves.
+    """
+    return path in PUBLIC_PATHS or is_public_page(path)

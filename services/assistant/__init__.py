@@ -1,6 +1,6 @@
-"""The assistant receives: it makes agents of missions, and answers what people write to them.
+"""The assistant service: configures agents from missions, and answers messages of their owners.
 
 Consumes `configuration.requested` and `answer.requested`. Emits their `completed` and `failed`.
-Owns steps of the kinds configure and converse, which are no iteration's, and what these make: an agent's name,
-prompts and first types; answers in conversations.
+Owns the agent tasks (steps without iteration) of the kinds configure and converse, and their
+results: an agent's name, prompts and first types, and answers in conversations.
 """

@@ -1,6 +1,7 @@
-"""What the model answers when it configures an agent: name, prompts, types.
+"""Schemas of the model's answers when it configures an agent: name, prompts, types.
 
-Strict answers cannot hold schemas of any form, so each property comes as its name, type, description and example.
+Strict JSON schemas cannot contain arbitrary schemas, so each property is described by its name,
+type, description and example.
 """
 
 from collections import Counter
@@ -13,39 +14,39 @@ from pydantic.alias_generators import to_camel
 
 from shared.agents import agents
 from shared.agents import configuration as agent_configuration
-from shared.enums import PROMPTED, Phase
+from shared.enums import PROMPTED_PHASES, Phase
 from shared.graph import types
-from shared.graph.system_types import ABOUT
+from shared.graph.system_types import ABOUT_TYPE
 from shared.graph.validation import Validators
 from shared.tools import Json, ToolRefusalError
 from shared.tools.schemas import MAX_ITEMS
 
 NAME_WORDS: Final = (2, 4)
-"""What the model is asked for; a name of one word will do."""
-SHORTEST_PROMPT_CHARACTERS: Final = 200
-"""Less guides nobody."""
+"""What the model is asked for. A single word is accepted."""
+MIN_PROMPT_CHARS: Final = 200
+"""Shorter prompts are useless."""
 
 
-class Shape(BaseModel):
-    # No defaults and nothing extra: strict JSON Schemas demand it. They know no lengths either, so those are checked
-    # by validators of our own, which do not show in the schema.
+class StrictModel(BaseModel):
+    # No defaults and no extra fields, as strict JSON schemas require. Lengths are not supported
+    # either, so validators check them, which do not appear in the schema.
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
 
 
 def _name(text: str) -> str:
-    name = agents.checked(text)
-    fewest, most = NAME_WORDS
-    if (count := len(name.split())) > most:
-        raise ValueError(f"{name!r} has {count} words; give {fewest} to {most}")
+    name = agents.validate_name(text)
+    min_words, max_words = NAME_WORDS
+    if (count := len(name.split())) > max_words:
+        raise ValueError(f"{name!r} has {count} words; give {min_words} to {max_words}")
     return name
 
 
 Prompt = Annotated[
-    str, AfterValidator(partial(agent_configuration.checked, shortest=SHORTEST_PROMPT_CHARACTERS))
+    str, AfterValidator(partial(agent_configuration.validate_prompt, shortest=MIN_PROMPT_CHARS))
 ]
 
 
-class AgentConfiguration(Shape):
+class AgentConfiguration(StrictModel):
     name: Annotated[str, AfterValidator(_name)] = Field(
         description="Short and memorable, 2 to 4 words, in the language of the mission"
     )
@@ -64,29 +65,32 @@ class AgentConfiguration(Shape):
 
     @property
     def prompts(self) -> dict[Phase, str]:
-        return {phase: getattr(self, f"{phase}_system_prompt") for phase in PROMPTED}
+        return {phase: getattr(self, f"{phase}_system_prompt") for phase in PROMPTED_PHASES}
 
     @model_validator(mode="after")
     def _all_differ(self) -> Self:
-        if len(set(self.prompts.values())) < len(PROMPTED):
+        if len(set(self.prompts.values())) < len(PROMPTED_PHASES):
             raise ValueError("two system prompts are the same; write each for its own phase")
         return self
 
 
 NODE_TYPES: Final = (6, 12)
 EDGE_TYPES: Final = (6, 15)
-"""What the model is asked for. Fewer do, down to one: a small graph that fits is better than no agent."""
-MOST_PROPERTIES: Final = 12
-MOST_VALUES: Final = 20
+"""What the model is asked for.
+
+Down to one is accepted: a small graph that fits is better than no agent.
+"""
+MAX_PROPERTIES: Final = 12
+MAX_VALUES: Final = 20
 """Of an enumeration or a list."""
-MOST_NAME_CHARACTERS: Final = 64
+MAX_PROPERTY_NAME_CHARS: Final = 64
 
 _SUMMARY: Final[Json] = {"type": "string", "description": "One sentence on what this is."}
-_FURTHER: Final[Json] = {
+_ADDITIONAL: Final[Json] = {
     "type": ["string", "number", "boolean"],
     "description": "Further facts and figures by their label, with the unit in it.",
 }
-"""What a source states beside the properties that were foreseen is not lost."""
+"""Facts beside the declared properties are stored under their label."""
 
 PropertyKind = Literal["string", "number", "integer", "boolean", "date", "list"]
 _SCHEMAS: Final[dict[PropertyKind, Json]] = {
@@ -99,7 +103,7 @@ _SCHEMAS: Final[dict[PropertyKind, Json]] = {
 }
 
 
-class Property(Shape):
+class Property(StrictModel):
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("key", "property", "title"), "name"),
         **dict.fromkeys(("kind", "datatype", "valuetype"), "type"),
@@ -112,7 +116,7 @@ class Property(Shape):
     type: PropertyKind = Field(description="`date` is YYYY-MM-DD, `list` a list of strings")
     description: str = Field(description="What it says, of when, and in which unit")
     required: bool = Field(description="Only where every source that names such a thing states it")
-    enum: Annotated[list[str], Field(json_schema_extra={MAX_ITEMS: MOST_VALUES})] | None = Field(
+    enum: Annotated[list[str], Field(json_schema_extra={MAX_ITEMS: MAX_VALUES})] | None = Field(
         description="All values it may have, where it is a string and these are few; else null"
     )
     example: (
@@ -120,7 +124,7 @@ class Property(Shape):
         | int
         | float
         | bool
-        | Annotated[list[str], Field(json_schema_extra={MAX_ITEMS: MOST_VALUES})]
+        | Annotated[list[str], Field(json_schema_extra={MAX_ITEMS: MAX_VALUES})]
     ) = Field(description="A value it could have")
 
     @property
@@ -129,7 +133,7 @@ class Property(Shape):
         return {**_SCHEMAS[self.type], **allowed, "description": self.description}
 
 
-class NewNodeType(Shape):
+class NewNodeType(StrictModel):
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("type", "nodetype", "title"), "name"),
         **dict.fromkeys(("summary", "example"), "example_summary"),
@@ -141,7 +145,7 @@ class NewNodeType(Shape):
     example_summary: str = Field(description="One sentence on a node that could be of this type")
     properties: list[Property] = Field(
         description="What sources state of such nodes",
-        json_schema_extra={MAX_ITEMS: MOST_PROPERTIES},
+        json_schema_extra={MAX_ITEMS: MAX_PROPERTIES},
     )
 
     @property
@@ -153,7 +157,7 @@ class NewNodeType(Shape):
         return _examples(self.properties) | {"summary": self.example_summary}
 
 
-class NewEdgeType(Shape):
+class NewEdgeType(StrictModel):
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("type", "edgetype", "relation", "title"), "name"),
         **dict.fromkeys(("source", "sources", "from", "sourcetype"), "source_types"),
@@ -172,7 +176,7 @@ class NewEdgeType(Shape):
         json_schema_extra={MAX_ITEMS: NODE_TYPES[1]},
     )
     properties: list[Property] = Field(
-        description="Mostly none", json_schema_extra={MAX_ITEMS: MOST_PROPERTIES}
+        description="Mostly none", json_schema_extra={MAX_ITEMS: MAX_PROPERTIES}
     )
 
     @property
@@ -184,7 +188,7 @@ class NewEdgeType(Shape):
         return _examples(self.properties)
 
 
-class AgentTypes(Shape):
+class AgentTypes(StrictModel):
     synonyms: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("nodes", "entities", "entitytypes"), "node_types"),
         **dict.fromkeys(("edges", "relations", "relationships", "relationtypes"), "edge_types"),
@@ -201,83 +205,87 @@ class AgentTypes(Shape):
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
-        """Tells all that is wrong at once: the model is asked to correct it once."""
-        if found := list(dict.fromkeys(self._faults())):
-            raise ValueError("; ".join(found))
+        """Reports all faults at once, because the model is asked for a correction only once."""
+        if faults := list(dict.fromkeys(self._faults())):
+            raise ValueError("; ".join(faults))
         return self
 
     @classmethod
     def type_faults(cls, each: NewNodeType | NewEdgeType) -> list[str]:
-        """All that is wrong with one type, but for the node types that it joins."""
+        """Returns all faults of one type, except for the node types that it joins."""
         return list(_type_faults(each, Validators()))
 
     def _faults(self) -> Iterator[str]:
-        names = [each.name for each in self.node_types]
+        names = [node_type.name for node_type in self.node_types]
         yield from _count_faults("node types", names, NODE_TYPES)
-        yield from _count_faults("edge types", [each.name for each in self.edge_types], EDGE_TYPES)
+        yield from _count_faults(
+            "edge types", [edge_type.name for edge_type in self.edge_types], EDGE_TYPES
+        )
         validators = Validators()
-        every: list[NewNodeType | NewEdgeType] = [*self.node_types, *self.edge_types]
-        for each in every:
-            yield from _type_faults(each, validators)
+        all_types: list[NewNodeType | NewEdgeType] = [*self.node_types, *self.edge_types]
+        for item in all_types:
+            yield from _type_faults(item, validators)
         for edge_type in self.edge_types:
             yield from _end_faults(edge_type, names)
 
 
 def _schema(properties: Sequence[Property], common: Json, required: list[str]) -> Json:
-    own = [each for each in properties if each.name not in common]
+    own = [prop for prop in properties if prop.name not in common]
     return {
         "type": "object",
-        "properties": common | {each.name: each.json_schema for each in own},
-        "required": [*required, *(each.name for each in own if each.required)],
-        "additionalProperties": _FURTHER,
+        "properties": common | {item.name: item.json_schema for item in own},
+        "required": [*required, *(row.name for row in own if row.required)],
+        "additionalProperties": _ADDITIONAL,
     }
 
 
 def _examples(properties: Sequence[Property]) -> dict[str, Any]:
-    return {each.name: each.example for each in properties}
+    return {prop.name: prop.example for prop in properties}
 
 
-def _count_faults(what: str, names: Sequence[str], wanted: tuple[int, int]) -> Iterator[str]:
-    fewest, most = wanted
-    if not 1 <= len(names) <= most:
-        yield f"there are {len(names)} {what}; give {fewest} to {most}"
+def _count_faults(noun: str, names: Sequence[str], bounds: tuple[int, int]) -> Iterator[str]:
+    minimum, maximum = bounds
+    if not 1 <= len(names) <= maximum:
+        yield f"there are {len(names)} {noun}; give {minimum} to {maximum}"
     for name, count in Counter(name.lower() for name in names).items():
         if count > 1:
-            yield f"{count} {what} are called {name}; give each a name of its own"
+            yield f"{count} {noun} are called {name}; give each a name of its own"
 
 
-def _type_faults(given: NewNodeType | NewEdgeType, validators: Validators) -> Iterator[str]:
+def _type_faults(new_type: NewNodeType | NewEdgeType, validators: Validators) -> Iterator[str]:
     try:
-        if isinstance(given, NewNodeType):
-            types.refuse_node_type_name(given.name)
+        if isinstance(new_type, NewNodeType):
+            types.refuse_node_type_name(new_type.name)
         else:
-            types.refuse_edge_type_name(given.name)
-        types.folded_description(given.description)
-        types.refuse_bad_properties(validators, given.name, given.json_schema, given.example)
+            types.refuse_edge_type_name(new_type.name)
+        types.normalize_description(new_type.description)
+        types.refuse_bad_properties(
+            validators, new_type.name, new_type.json_schema, new_type.example
+        )
     except ToolRefusalError as refusal:
-        yield f"{given.name}: {refusal}"
-    if given.name == ABOUT:
-        yield f"{ABOUT}: every agent has this edge type already; leave it out"
-    yield from (f"{given.name}: {fault}" for fault in _property_faults(given.properties))
+        yield f"{new_type.name}: {refusal}"
+    if new_type.name == ABOUT_TYPE:
+        yield f"{ABOUT_TYPE}: every agent has this edge type already; leave it out"
+    yield from (f"{new_type.name}: {fault}" for fault in _property_faults(new_type.properties))
 
 
 def _property_faults(properties: Sequence[Property]) -> Iterator[str]:
-    if len(properties) > MOST_PROPERTIES:
-        yield f"{len(properties)} properties are too many; keep the {MOST_PROPERTIES} that matter"
-    for name, count in Counter(each.name for each in properties).items():
-        if not (name.isprintable() and 1 <= len(name.strip()) <= MOST_NAME_CHARACTERS):
-            yield f"{name!r} is no name of a property; give one of 1 to {MOST_NAME_CHARACTERS} letters"
+    if len(properties) > MAX_PROPERTIES:
+        yield f"{len(properties)} properties are too many; keep the {MAX_PROPERTIES} that matter"
+    for name, count in Counter(prop.name for prop in properties).items():
+        if not (name.isprintable() and 1 <= len(name.strip()) <= MAX_PROPERTY_NAME_CHARS):
+            yield f"{name!r} is no name of a property; give one of 1 to {MAX_PROPERTY_NAME_CHARS} letters"
         if count > 1:
             yield f"{count} properties are called {name}"
-    for each in properties:
-        if not each.description.strip():
-            yield f"{each.name} has no description; say what it is, and in which unit"
+    for prop in properties:
+        if not prop.description.strip():
+            yield f"{prop.name} has no description; say what it is, and in which unit"
 
 
 def _end_faults(edge_type: NewEdgeType, node_types: Sequence[str]) -> Iterator[str]:
     ends = (("sourceTypes", edge_type.source_types), ("targetTypes", edge_type.target_types))
-    for end, named in ends:
-        if not named:
+    for end, names in ends:
+        if not names:
             yield f"{edge_type.name}: {end} is empty; name the node types"
-        for name in dict.fromkeys(each for each in named if each not in node_types):
+        for name in dict.fromkeys(item for item in names if item not in node_types):
             yield f"{edge_type.name}: {end} names {name}, which is none of your node types"

@@ -1,4 +1,4 @@
-"""One answer in a conversation: the situation, the tools, the citations."""
+"""Answers a question in a conversation: context, tool loop, citations, summary."""
 
 import time
 from collections import Counter
@@ -11,24 +11,24 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.assistant import history
-from services.assistant.history import Compact, Compacted
-from services.assistant.memory_tool import remember
-from services.assistant.prompts.conversation import Shown, user_message
-from services.assistant.streaming_answer import Draft, Writer
+from services.assistant.history import ConversationSummarizer, NewSummary
+from services.assistant.memory_tool import remember_tool
+from services.assistant.prompts.conversation import PromptSections, user_message
+from services.assistant.streaming_answer import AnswerWriter, Draft
 from shared.agents import agents, conversations, memories
 from shared.database.tables import Agent, Iteration, Message, Step
 from shared.enums import ADVICE_TYPE, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import PermanentError
 from shared.graph import context
 from shared.graph.conclusions import citation_index, citations, queries
-from shared.graph.prompt_format import node_line, short, utc, within
-from shared.graph.retrieval import Meaning
-from shared.graph.scope import Scope
+from shared.graph.prompt_format import format_utc, node_line, truncate_text, truncate_to_budget
+from shared.graph.retrieval import EmbeddingSearch
+from shared.graph.scope import GraphScope
 from shared.graph.tools import query_graph
 from shared.graph.validation import one_line
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.step_runner import Outcome
+from shared.runtime.step_runner import StepResult
 from shared.schemas.base import Wanted
 from shared.tools import Json, Tool
 from shared.web_search.client import SearchClient
@@ -42,11 +42,11 @@ _PLURALS = {
     StepKind.INSIGHT: "insights",
     StepKind.ADVISE: "decisions on advice",
 }
-_ERRORS_TOLD = 3
+_MAX_ERRORS = 3
 
 
-async def current_state(session: AsyncSession, agent: Agent) -> str:
-    """The iteration that runs, with its plan; the one that ended last; and when the next is due."""
+async def describe_state(session: AsyncSession, agent: Agent) -> str:
+    """Describes the running iteration with its plan, the last one that ended, and when the next is due."""
     newest = await session.scalars(
         select(Iteration)
         .where(Iteration.agent_id == agent.id)
@@ -56,67 +56,76 @@ async def current_state(session: AsyncSession, agent: Agent) -> str:
     lines = [f"You are called {agent.name}; an iteration begins every {agent.interval_seconds} s."]
     for iteration in newest:
         running = iteration.status == IterationStatus.RUNNING
-        lines += await (_running(session, iteration) if running else _ended(session, iteration))
+        lines += await (
+            _describe_running(session, iteration)
+            if running
+            else _describe_ended(session, iteration)
+        )
         if not running:
             break
-    lines.append(_next(agent))
+    lines.append(_describe_next(agent))
     return "\n".join(lines)
 
 
-async def _running(session: AsyncSession, iteration: Iteration) -> list[str]:
-    work = await steps.of_iteration(session, iteration.id)
+async def _describe_running(session: AsyncSession, iteration: Iteration) -> list[str]:
+    work = await steps.list_steps(session, iteration.id)
     return [
-        f"Iteration {iteration.number} runs since {utc(iteration.started_at)}"
-        f" and is {iteration.stage}: {_progress(work)}.",
-        *_plan(iteration),
+        f"Iteration {iteration.number} runs since {format_utc(iteration.started_at)}"
+        f" and is {iteration.stage}: {_describe_progress(work)}.",
+        *_describe_plan(iteration),
     ]
 
 
-async def _ended(session: AsyncSession, iteration: Iteration) -> list[str]:
+async def _describe_ended(session: AsyncSession, iteration: Iteration) -> list[str]:
     assert iteration.ended_at is not None
-    work = await steps.of_iteration(session, iteration.id)
+    work = await steps.list_steps(session, iteration.id)
     results = [step.result or {} for step in work]
     analyses = sum(len(result.get("analyses", [])) for result in results)
     advice = sum(len(result.get("advice", [])) for result in results)
-    told = [
-        f"Iteration {iteration.number} ended as {iteration.status} at {utc(iteration.ended_at)}:"
-        f" {_progress(work)}; {analyses} new analyses, {advice} new advice.",
-        *_plan(iteration),
+    lines = [
+        f"Iteration {iteration.number} ended as {iteration.status} at {format_utc(iteration.ended_at)}:"
+        f" {_describe_progress(work)}; {analyses} new analyses, {advice} new advice.",
+        *_describe_plan(iteration),
     ]
-    told += [
-        f"It had trouble: {short(one_line(error))}" for error in iteration.errors[:_ERRORS_TOLD]
+    lines += [
+        f"It had trouble: {truncate_text(one_line(error))}"
+        for error in iteration.errors[:_MAX_ERRORS]
     ]
-    return told
+    return lines
 
 
-def _next(agent: Agent) -> str:
+def _describe_next(agent: Agent) -> str:
     if agent.run_requested_at is not None:
         return "Another iteration was asked for and begins as soon as it can."
     if not agent.active:
         return "You are paused: no iteration begins by itself."
-    return f"The next iteration is due at {utc(agent.next_run_at)}."
+    return f"The next iteration is due at {format_utc(agent.next_run_at)}."
 
 
-def _plan(iteration: Iteration) -> list[str]:
+def _describe_plan(iteration: Iteration) -> list[str]:
     plan = iteration.observer_plan or {}
-    queries = [short(one_line(each.get("objective", ""))) for each in plan.get("queries", [])]
-    insights = [short(one_line(each.get("observation", ""))) for each in plan.get("insights", [])]
+    queries = [
+        truncate_text(one_line(item.get("objective", ""))) for item in plan.get("queries", [])
+    ]
+    insights = [
+        truncate_text(one_line(row.get("observation", ""))) for row in plan.get("insights", [])
+    ]
     return [
         *(f"- query of iteration {iteration.number}: {text}" for text in queries),
         *(f"- insight of iteration {iteration.number}: {text}" for text in insights),
     ]
 
 
-def _progress(work: Sequence[Step]) -> str:
-    """`2 of 3 queries done, 1 failed`, for each kind of step that it has."""
-    told = []
+def _describe_progress(work: Sequence[Step]) -> str:
+    """Formats `2 of 3 queries done, 1 failed` for each kind of step."""
+    parts = []
     for kind, plural in _PLURALS.items():
         counts = Counter(step.status for step in work if step.kind == kind)
         if counts:
             failed = counts[StepStatus.FAILED]
-            done = f"{counts[StepStatus.COMPLETED]} of {counts.total()} {plural} done"
-            told.append(f"{done}, {failed} failed" if failed else done)
-    return "; ".join(told) or "nothing is done yet"
+            text = f"{counts[StepStatus.COMPLETED]} of {counts.total()} {plural} done"
+            parts.append(f"{text}, {failed} failed" if failed else text)
+    return "; ".join(parts) or "nothing is done yet"
 
 
 RECENT_ADVICE = 3
@@ -125,9 +134,9 @@ MEMORIES_TOKENS = 1_000
 
 
 @dataclass(frozen=True)
-class Situation:
+class AnswerContext:
     agent: Agent
-    scope: Scope
+    scope: GraphScope
     turn: int
     question_id: UUID
     question: str
@@ -135,77 +144,83 @@ class Situation:
     user_message: str
 
 
-async def look(
+async def load_context(
     session: AsyncSession,
     lease: Lease,
     step: Step,
     *,
     context_tokens: int,
     conversation_tokens: int,
-) -> Situation:
-    """Raises TransientError where the agent was deleted meanwhile."""
-    agent = await agents.get(session, lease.agent_id)
-    scope = Scope(agent.owner_id, agent.id, None, lease.step_id)
+) -> AnswerContext:
+    """Loads everything that the prompt contains.
+
+    Raises TransientError where the agent was deleted meanwhile.
+    """
+    agent = await agents.get_agent(session, lease.agent_id)
+    scope = GraphScope(agent.owner_id, agent.id, None, lease.step_id)
     question = await session.get_one(Message, UUID(step.input["question_id"]))
-    conversation = await conversations.of_agent(session, agent.id)
-    turns = await conversations.turns(
+    conversation = await conversations.get_conversation(session, agent.id)
+    turns = await conversations.list_turns(
         session, agent.id, after=conversation.summarized_turns, before=step.index
     )
-    kept = await memories.active(session, agent.id)
-    shown = Shown(
+    memory_rows = await memories.list_active(session, agent.id)
+    sections = PromptSections(
         mission=agent.mission,
-        current_state=await current_state(session, agent),
-        graph_context=await context.build(session, scope, token_budget=context_tokens),
+        current_state=await describe_state(session, agent),
+        graph_context=await context.build_survey(session, scope, token_budget=context_tokens),
         recent_advice=await _recent_advice(session, scope),
-        memories=within(memories.lines(kept), MEMORIES_TOKENS),
+        memories=truncate_to_budget(memories.format_lines(memory_rows), MEMORIES_TOKENS),
         conversation_summary=conversation.summary,
-        recent_turns=history.shown(turns, conversation_tokens),
+        recent_turns=history.format_recent_turns(turns, conversation_tokens),
     )
-    return Situation(
+    return AnswerContext(
         agent=agent,
         scope=scope,
         turn=step.index,
         question_id=question.id,
         question=question.content,
         answer_id=UUID(step.input["answer_id"]),
-        user_message=user_message(shown, question.content),
+        user_message=user_message(sections, question.content),
     )
 
 
-async def _recent_advice(session: AsyncSession, scope: Scope) -> str:
-    advice = (await queries.page(session, scope, ADVICE_TYPE, Wanted(RECENT_ADVICE))).items
+async def _recent_advice(session: AsyncSession, scope: GraphScope) -> str:
+    advice = (
+        await queries.list_conclusions(session, scope, ADVICE_TYPE, Wanted(RECENT_ADVICE))
+    ).items
     lines = [
         node_line(
-            each.id,
+            advice_item.id,
             ADVICE_TYPE,
-            each.name,
+            advice_item.name,
             {
-                "action": each.word,
-                "summary": each.summary,
-                "content": each.content,
-                "generatedAt": each.generated_at,
+                "action": advice_item.word,
+                "summary": advice_item.summary,
+                "content": advice_item.content,
+                "generatedAt": advice_item.generated_at,
             },
         )
-        for each in advice
+        for advice_item in advice
     ]
-    return within(lines, ADVICE_TOKENS)
+    return truncate_to_budget(lines, ADVICE_TOKENS)
 
 
 @dataclass(frozen=True)
-class Converse:
+class AnswerHandler:
     model: Model
     search: SearchClient
     context_tokens: int
     conversation_tokens: int
-    meaning: Meaning | None = None
+    meaning: EmbeddingSearch | None = None
 
-    async def __call__(self, lease: Lease, step: Step) -> Outcome:
-        """Answers one question, and makes room for the next where the conversation has grown long.
+    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+        """Answers one question, then summarizes older turns where the conversation has grown too
+        long.
 
-        The answer is complete, and seen to be, before the summary is begun.
+        The answer is complete and visible before the summary starts.
         """
         async with self.model.database.transaction() as session:
-            situation = await look(
+            situation = await load_context(
                 session,
                 lease,
                 step,
@@ -216,21 +231,21 @@ class Converse:
             self.model, lease, situation.agent, Phase.CONVERSATION, situation.user_message
         )
         loop = await self._answered(run, lease, situation)
-        compacted = await Compact(run, self.model.database, self.conversation_tokens)(
-            situation.agent.id, situation.turn
-        )
+        compacted = await ConversationSummarizer(
+            run, self.model.database, self.conversation_tokens
+        )(situation.agent.id, situation.turn)
         result = {
             "remembered": len(loop.results_of("remember")),
             "summarized": compacted is not None,
-            **run.repairs_told,
+            **run.repair_summary,
         }
-        return Outcome(result, partial(_end, step, compacted))
+        return StepResult(result, partial(_finish_turn, step, compacted))
 
-    async def _answered(self, run: PhaseRun, lease: Lease, situation: Situation) -> ToolLoop:
-        """Has the answer made, written while it is, and completed."""
+    async def _answered(self, run: PhaseRun, lease: Lease, situation: AnswerContext) -> ToolLoop:
+        """Runs the tool loop, streams the answer into its message, and completes it."""
         writer = await self._writer(lease, situation.answer_id)
         loop = ToolLoop(run, self._tools(situation), writer)
-        text = await loop.last_words()
+        text = await loop.run()
         if not text.strip():
             raise PermanentError(
                 "empty_answer", "the model answered with no word; put the question in other words"
@@ -239,58 +254,60 @@ class Converse:
 
         async def write(session: AsyncSession) -> None:
             draft = writer.draft
-            await conversations.write(
+            await conversations.store_partial_answer(
                 session,
                 situation.answer_id,
                 draft=draft.number,
                 content=draft.content,
                 looked=draft.looked,
             )
-            await conversations.complete(session, situation.answer_id, citations_told)
+            await conversations.complete_answer(session, situation.answer_id, citations_told)
 
         await run.record(write)
         return loop
 
-    async def _writer(self, lease: Lease, answer_id: UUID) -> Writer:
+    async def _writer(self, lease: Lease, answer_id: UUID) -> AnswerWriter:
         async with self.model.database.transaction() as session:
-            begun = await session.get_one(Message, answer_id)
-        draft = Draft(begun.draft, begun.content, tuple(begun.looked))
-        return Writer(self.model.database, lease, answer_id, draft, time.monotonic)
+            message = await session.get_one(Message, answer_id)
+        draft = Draft(message.draft, message.content, tuple(message.looked))
+        return AnswerWriter(self.model.database, lease, answer_id, draft, time.monotonic)
 
-    def _tools(self, situation: Situation) -> list[Tool]:
+    def _tools(self, situation: AnswerContext) -> list[Tool]:
         return [
             query_graph(situation.scope, self.meaning),
             conversation_search(self.search),
-            remember(situation.agent.id, situation.question_id, situation.question),
+            remember_tool(situation.agent.id, situation.question_id, situation.question),
         ]
 
-    async def _cited(self, situation: Situation, text: str) -> list[Json]:
-        """What `text` cites, each thing once; without type and name where there is no such thing in this graph.
+    async def _cited(self, situation: AnswerContext, text: str) -> list[Json]:
+        """Returns the citations in `text`, each once; without type and name where this graph has no
+        such element.
 
-        The text stays as the model wrote it: whoever shows it can tell by this which of its citations hold.
+        The text stays as the model wrote it. Clients tell by this list which of its citations are
+        valid.
         """
-        found = citations.parse(text).citations
+        cited = citations.parse_citations(text).citations
         async with self.model.database.transaction() as session:
-            names = await citation_index.named(session, situation.scope, found)
+            names = await citation_index.load_cited_labels(session, situation.scope, cited)
         return [
             {
-                "kind": each.kind.value,
-                "id": str(each.id),
-                "type": named.type if (named := names.get(each)) else None,
-                "name": named.name if named else None,
+                "kind": row.kind.value,
+                "id": str(row.id),
+                "type": name.type if (name := names.get(row)) else None,
+                "name": name.name if name else None,
             }
-            for each in found
+            for row in cited
         ]
 
 
-async def _end(step: Step, compacted: Compacted | None, session: AsyncSession) -> None:
+async def _finish_turn(step: Step, compacted: NewSummary | None, session: AsyncSession) -> None:
     if compacted is not None:
-        await conversations.summarize(
+        await conversations.store_summary(
             session, compacted.conversation, compacted.summary, compacted.through
         )
-    await conversations.ask_for_next(session, step)
+    await conversations.request_next_answer(session, step)
 
 
-async def ask_for_next(session: AsyncSession, step: Step, _: str) -> None:
-    """What follows from an answer that failed for good: the conversation goes on without it."""
-    await conversations.ask_for_next(session, step)
+async def start_next_answer(session: AsyncSession, step: Step, _: str) -> None:
+    """Starts the next answer after one that failed permanently."""
+    await conversations.request_next_answer(session, step)

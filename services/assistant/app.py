@@ -1,39 +1,39 @@
-"""The assistant's composition root."""
+"""The composition root of the assistant service."""
 
-from services.assistant.answer import Converse, ask_for_next
-from services.assistant.configure_agent import Configure
+from services.assistant.answer import AnswerHandler, start_next_answer
+from services.assistant.configure_agent import ConfigureHandler
 from shared.agents import configuration
 from shared.enums import StepKind
-from shared.runtime.consumer import Actor
-from shared.runtime.providers import meaning_of, model_of, search_of
+from shared.runtime.consumer import MessageConsumer
+from shared.runtime.providers import create_model, create_search_client, embedding_search_settings
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import step_actor, step_database
+from shared.runtime.step_runner import step_consumer, step_database
 
-SLOTS = 8
-"""More than others have: people wait for what it does."""
+CONCURRENCY = 8
+"""More than other services have, because people wait for its results."""
 
 
-def build(settings: Settings) -> Actor:
-    database = step_database("assistant", settings, slots=SLOTS)
-    model = model_of(settings, database)
-    search = search_of(settings)
-    converse = Converse(
+def build(settings: Settings) -> MessageConsumer:
+    database = step_database("assistant", settings, slots=CONCURRENCY)
+    model = create_model(settings, database)
+    search = create_search_client(settings)
+    converse = AnswerHandler(
         model,
         search,
         settings.context_tokens,
         settings.conversation_tokens,
-        meaning_of(settings),
+        embedding_search_settings(settings),
     )
-    return step_actor(
+    return step_consumer(
         "assistant",
         settings,
         database,
-        {StepKind.CONFIGURE: Configure(model), StepKind.CONVERSE: converse},
-        slots=SLOTS,
+        {StepKind.CONFIGURE: ConfigureHandler(model), StepKind.CONVERSE: converse},
+        slots=CONCURRENCY,
         closing=[model.provider.close, search.close],
         on_failure={
-            StepKind.CONFIGURE: configuration.failed,
-            StepKind.CONVERSE: ask_for_next,
+            StepKind.CONFIGURE: configuration.record_failure,
+            StepKind.CONVERSE: start_next_answer,
         },
         is_followed=True,
     )

@@ -1,4 +1,4 @@
-"""From a mission to an agent: a name, six system prompts, and the types of its graph."""
+"""Configures an agent from its mission: a name, six system prompts, and the types of its graph."""
 
 import json
 from collections.abc import Mapping
@@ -10,28 +10,32 @@ from sqlalchemy import func, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.assistant import built_in
+from services.assistant import default_configuration
 from services.assistant.agent_schema import AgentConfiguration, AgentTypes
+from services.assistant.answer_repair import repair_configuration, repair_types
 from services.assistant.prompts.configuration import (
     TYPES_MESSAGE,
-    prefaced,
     system_prompt,
     user_message,
+    with_preface,
 )
-from services.assistant.repairing import read_configuration, read_types
 from shared.agents import agents, configuration
-from shared.agents.configuration import Wanted
+from shared.agents.configuration import ConfigurationInput
 from shared.database.tables import Agent, Step
 from shared.database.text import error_text
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.errors import PermanentError, RetrySoonError
 from shared.graph import system_types, types
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.repair import cut_text
-from shared.llm.structured_output import UnusableAnswerError, response_format, structured_answer
-from shared.runtime.step_runner import Outcome
+from shared.llm.structured_output import (
+    UnusableAnswerError,
+    request_structured_answer,
+    response_format,
+)
+from shared.runtime.step_runner import StepResult
 from shared.tools import ToolRefusalError
 from shared.workflow.leases import Lease
 
@@ -39,154 +43,171 @@ CONFIGURATION = "agent_configuration"
 TYPES = "agent_types"
 _REASON_CHARACTERS: Final = 400
 SUPERSEDED: Final = {"superseded": True}
-"""Something newer was asked for; what this step would make is not wanted any more."""
+"""The result where a newer configuration was requested meanwhile."""
 
 
 @dataclass(frozen=True)
-class Made:
-    """All that is made of a mission, by the model and by what is built in."""
+class NewAgentConfiguration:
+    """A configuration, from the model and from the defaults."""
 
-    wanted: Wanted
+    wanted: ConfigurationInput
     configuration: AgentConfiguration
     types: AgentTypes | None
-    """None where the agent keeps those that it has."""
+    """None where the agent keeps its present types."""
     built_in: tuple[str, ...] = ()
-    """`prompts`, `types`: what the model gave nothing usable for."""
+    """The parts (`prompts`, `types`) that the model gave nothing usable for."""
     fault: str | None = None
-    """What the owner is told about that."""
+    """The notice to the owner about that."""
 
 
 @dataclass(frozen=True)
-class Configure:
+class ConfigureHandler:
     model: Model
 
-    async def __call__(self, lease: Lease, step: Step) -> Outcome:
-        """Asks for name and prompts, then for the types that go with them.
+    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+        """Requests name and prompts, then the types that go with them.
 
-        Where the model gives nothing usable, a new agent gets what is built in, and its owner is told. One that is ready
-        keeps what it has: its prompts and types were better than those.
+        Where the model gives nothing usable, a new agent gets the defaults, and its owner a notice.
+        An agent that is ready keeps its prompts and types, which are better than the defaults.
         """
-        wanted = Wanted.model_validate(step.input)
+        request = ConfigurationInput.model_validate(step.input)
         async with self.model.database.transaction() as session:
-            agent = await agents.get(session, lease.agent_id)
-            if step.id != configuration.newest_id(agent):
-                return Outcome(SUPERSEDED)
-            message = await _message(session, agent, wanted)
-        asked = system_prompt(agent.interval_seconds)
-        run = PhaseRun(self.model, lease, agent, Phase.CONFIGURATION, message, system_prompt=asked)
-        made = await _made(run, wanted, is_ready=agent.status == AgentStatus.READY)
+            agent = await agents.get_agent(session, lease.agent_id)
+            if step.id != configuration.newest_step_id(agent):
+                return StepResult(SUPERSEDED)
+            message = await _message(session, agent, request)
+        prompt = system_prompt(agent.interval_seconds)
+        run = PhaseRun(self.model, lease, agent, Phase.CONFIGURATION, message, system_prompt=prompt)
+        new = await _request_configuration(run, request, is_ready=agent.status == AgentStatus.READY)
         result: dict[str, Any] = {
-            "name": made.configuration.name,
-            "node_types": len(made.types.node_types) if made.types else 0,
-            "edge_types": len(made.types.edge_types) if made.types else 0,
-            **run.repairs_told,
+            "name": new.configuration.name,
+            "node_types": len(new.types.node_types) if new.types else 0,
+            "edge_types": len(new.types.edge_types) if new.types else 0,
+            **run.repair_summary,
         }
-        if made.built_in:
-            result["built_in"] = list(made.built_in)
+        if new.built_in:
+            result["built_in"] = list(new.built_in)
 
         async def write(session: AsyncSession) -> None:
             run.complete(session)
-            attached = await agents.locked(session, lease.agent_id)
-            if step.id == configuration.newest_id(attached):
-                await _write(session, attached, made)
+            locked_agent = await agents.lock_agent(session, lease.agent_id)
+            if step.id == configuration.newest_step_id(locked_agent):
+                await _write_configuration(session, locked_agent, new)
             else:
                 result.update(SUPERSEDED)
 
-        return Outcome(result, write)
+        return StepResult(result, write)
 
 
-async def _message(session: AsyncSession, agent: Agent, wanted: Wanted) -> str:
-    scope = Scope(agent.owner_id, agent.id)
-    known: list[types.NodeType | types.EdgeType] = [
-        *await types.node_types(session, scope),
-        *await types.edge_types(session, scope),
+async def _message(session: AsyncSession, agent: Agent, page_request: ConfigurationInput) -> str:
+    scope = GraphScope(agent.owner_id, agent.id)
+    existing_types: list[types.NodeType | types.EdgeType] = [
+        *await types.list_node_types(session, scope),
+        *await types.list_edge_types(session, scope),
     ]
     existing = [
-        f"{each.name}: {each.description}" for each in known if each.created_by != types.SYSTEM
+        f"{item.name}: {item.description}"
+        for item in existing_types
+        if item.created_by != types.SYSTEM_CREATOR
     ]
-    present = configuration.of_agent(agent)
+    present = configuration.prompts_by_phase(agent)
     return user_message(
-        wanted.mission,
-        name=None if agent.name == wanted.provisional_name else agent.name,
-        kept={phase: present[phase] for phase in wanted.keep if phase in present},
+        page_request.mission,
+        name=None if agent.name == page_request.provisional_name else agent.name,
+        kept={phase: present[phase] for phase in page_request.keep if phase in present},
         existing=existing,
     )
 
 
-async def _made(run: PhaseRun, wanted: Wanted, *, is_ready: bool) -> Made:
-    """One conversation, so that the types fit the prompts.
+async def _request_configuration(
+    run: PhaseRun, page_request: ConfigurationInput, *, is_ready: bool
+) -> NewAgentConfiguration:
+    """Requests both in one conversation with the model, so that the types fit the prompts.
 
-    Raises UnusableAnswerError where the prompts cannot be used and the agent has some already.
+    Raises UnusableAnswerError where the prompts are unusable and the agent has prompts already.
     """
     first = await run.begin(response_format=response_format(AgentConfiguration, CONFIGURATION))
     unusable: dict[str, UnusableAnswerError] = {}
     try:
-        configuration, conversation = await structured_answer(
+        configuration, conversation = await request_structured_answer(
             run,
             first,
             AgentConfiguration,
             name=CONFIGURATION,
             ends=False,
-            read=partial(read_configuration, wanted.mission),
+            read=partial(repair_configuration, page_request.mission),
             subject="configuration",
         )
     except UnusableAnswerError as error:
         if is_ready:
             raise
         unusable["prompts"] = error
-        configuration = built_in.configuration(wanted.mission)
-        said = {"role": "assistant", "content": json.dumps({"name": configuration.name})}
-        conversation = first.following(said)
+        configuration = default_configuration.default_configuration(page_request.mission)
+        answer_message = {"role": "assistant", "content": json.dumps({"name": configuration.name})}
+        conversation = first.following(answer_message)
     second = replace(
         conversation.following({"role": "user", "content": TYPES_MESSAGE}),
         response_format=response_format(AgentTypes, TYPES),
     )
     agent_types: AgentTypes | None
     try:
-        agent_types, _ = await structured_answer(
-            run, second, AgentTypes, name=TYPES, ends=False, read=read_types, subject="types"
+        agent_types, _ = await request_structured_answer(
+            run, second, AgentTypes, name=TYPES, ends=False, read=repair_types, subject="types"
         )
     except UnusableAnswerError as error:
         unusable["types"] = error
-        agent_types = None if is_ready else built_in.types()
-    return Made(
-        wanted, configuration, agent_types, tuple(unusable), _fault(unusable, is_ready=is_ready)
+        agent_types = None if is_ready else default_configuration.default_types()
+    return NewAgentConfiguration(
+        page_request,
+        configuration,
+        agent_types,
+        tuple(unusable),
+        _fault_message(unusable, is_ready=is_ready),
     )
 
 
-def _fault(unusable: Mapping[str, UnusableAnswerError], *, is_ready: bool) -> str | None:
+def _fault_message(unusable: Mapping[str, UnusableAnswerError], *, is_ready: bool) -> str | None:
     if not unusable:
         return None
-    what = " and ".join(unusable)
-    instead = f"it keeps the {what} it has" if is_ready else f"it uses Vigil's built-in {what}"
+    subjects = " and ".join(unusable)
+    instead = (
+        f"it keeps the {subjects} it has" if is_ready else f"it uses Vigil's built-in {subjects}"
+    )
     reasons = "; ".join(cut_text(str(error), _REASON_CHARACTERS) for error in unusable.values())
     return error_text(
-        f"The model's {what} for this agent could not be used, so {instead}: {reasons}. Try another model, or ask "
+        f"The model's {subjects} for this agent could not be used, so {instead}: {reasons}. Try another model, or ask "
         "again: vigil agent configure"
     )
 
 
-async def _write(session: AsyncSession, agent: Agent, made: Made) -> None:
-    wanted = made.wanted
+async def _write_configuration(
+    session: AsyncSession, agent: Agent, configuration_result: NewAgentConfiguration
+) -> None:
+    request = configuration_result.wanted
     name = agent.name
-    if name == wanted.provisional_name:
-        name = await _named(session, agent, made.configuration.name)
-    new = prefaced(made.configuration.prompts, name=name, mission=wanted.mission)
-    stay = {*wanted.keep, *await configuration.edited_since(session, agent, wanted.prompts_version)}
-    changed = {phase: prompt for phase, prompt in new.items() if phase not in stay}
-    await configuration.write(session, agent, changed, PromptMaker.CONFIGURATION)
-    if made.types is not None:
-        await _write_types(session, agent, made.types)
-    agent.mission = wanted.mission
+    if name == request.provisional_name:
+        name = await _set_name(session, agent, configuration_result.configuration.name)
+    new = with_preface(
+        configuration_result.configuration.prompts, name=name, mission=request.mission
+    )
+    stay = {
+        *request.keep,
+        *await configuration.phases_edited_since(session, agent, request.prompts_version),
+    }
+    changed_prompts = {phase: prompt for phase, prompt in new.items() if phase not in stay}
+    await configuration.store_prompts(session, agent, changed_prompts, PromptMaker.CONFIGURATION)
+    if configuration_result.types is not None:
+        await _write_types(session, agent, configuration_result.types)
+    agent.mission = request.mission
     agent.status = AgentStatus.READY
-    agent.fault = made.fault
+    agent.fault = configuration_result.fault
     agent.updated_at = func.clock_timestamp()
     await session.flush()
 
 
-async def _named(session: AsyncSession, agent: Agent, wanted: str) -> str:
-    """Gives the agent the name `wanted`, or one after it that is free."""
-    name = await agents.free(session, agent.owner_id, wanted, but=agent.id)
+async def _set_name(session: AsyncSession, agent: Agent, wanted: str) -> str:
+    """Gives the agent the name `wanted`, or the first free one derived from it."""
+    name = await agents.find_free_name(session, agent.owner_id, wanted, but=agent.id)
     try:
         async with session.begin_nested():
             await session.execute(
@@ -196,24 +217,30 @@ async def _named(session: AsyncSession, agent: Agent, wanted: str) -> str:
                 .execution_options(synchronize_session=False)
             )
     except IntegrityError as error:
-        # Nothing is paid for again: the next try takes the answers from the ledger, and sees who has the name.
+        # Nothing is paid again: the retry takes the responses from the ledger, and sees that the
+        # name is taken.
         raise RetrySoonError(
             f"another agent was just named {name!r}", retry_in_seconds=0.0
         ) from error
     return name
 
 
-async def _write_types(session: AsyncSession, agent: Agent, made: AgentTypes) -> None:
-    """Those that exist stay as they are, in whatever case they are written: the graph stands on them.
+async def _write_types(session: AsyncSession, agent: Agent, new_types: AgentTypes) -> None:
+    """Writes the types. Existing ones, whatever their case, stay as they are, because the graph
+    uses them.
 
-    Raises PermanentError where there are too many already.
+    Raises PermanentError where the agent has too many types.
     """
-    scope, validators, maker = Scope(agent.owner_id, agent.id), Validators(), Phase.CONFIGURATION
-    called: dict[str, str] = {}
-    await system_types.ensure(session, agent.id)
+    scope, validators, maker = (
+        GraphScope(agent.owner_id, agent.id),
+        Validators(),
+        Phase.CONFIGURATION,
+    )
+    stored_names: dict[str, str] = {}
+    await system_types.ensure_system_types(session, agent.id)
     try:
-        for node in made.node_types:
-            kept, _ = await types.create_node_type(
+        for node in new_types.node_types:
+            stored_type, _ = await types.create_node_type(
                 session,
                 scope,
                 validators,
@@ -223,8 +250,8 @@ async def _write_types(session: AsyncSession, agent: Agent, made: AgentTypes) ->
                 example_properties=node.example,
                 created_by=maker,
             )
-            called[node.name] = kept.name
-        for edge in made.edge_types:
+            stored_names[node.name] = stored_type.name
+        for edge in new_types.edge_types:
             await types.create_edge_type(
                 session,
                 scope,
@@ -232,8 +259,8 @@ async def _write_types(session: AsyncSession, agent: Agent, made: AgentTypes) ->
                 description=edge.description,
                 properties_schema=edge.json_schema,
                 example_properties=edge.example,
-                source_types=[called[each] for each in edge.source_types],
-                target_types=[called[each] for each in edge.target_types],
+                source_types=[stored_names[source_type] for source_type in edge.source_types],
+                target_types=[stored_names[target_type] for target_type in edge.target_types],
                 created_by=maker,
             )
     except ToolRefusalError as refusal:

@@ -1,4 +1,4 @@
-"""What of a conversation the model gets, and what is summarized. Pure."""
+"""Conversation history: the turns that fit the prompt, and summaries of older ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from shared.agents.conversations import Turn
 from shared.database.engine import Database
 from shared.database.tables import Conversation
 from shared.errors import PermanentError
-from shared.graph.prompt_format import CHARACTERS_PER_TOKEN
+from shared.graph.prompt_format import CHARS_PER_TOKEN
 from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import PhaseRun
 
-LONGEST_PART_CHARACTERS: Final = 6_000
-"""Of one question or answer; what is longer is cut in what the model is shown, never where it is stored."""
-KEPT_SHARE: Final = 0.5
-"""Of the budget stays for turns in full when older ones are folded: not every further turn is to fold again."""
+MAX_PART_CHARS: Final = 6_000
+"""Of one question or answer. Longer ones are cut in the prompt, never in the database."""
+FULL_TURNS_SHARE: Final = 0.5
+"""The share of the budget that remains for full turns after a summary, so that not every further turn triggers one."""
 
 
 @dataclass(frozen=True)
-class Fold:
-    """Turns that the summary is to take in."""
+class SummaryBatch:
+    """Turns to add to the summary."""
 
     turns: tuple[Turn, ...]
 
@@ -32,86 +32,86 @@ class Fold:
         return self.turns[-1].number
 
 
-def shown(turns: Sequence[Turn], token_budget: int) -> str:
-    """The newest turns that the budget holds, in order, and how many it does not."""
-    kept = _newest(turns, token_budget)
-    lines = [told(turn) for turn in turns[len(turns) - kept :]]
-    left_out = len(turns) - kept
+def format_recent_turns(turns: Sequence[Turn], token_budget: int) -> str:
+    """Formats the newest turns that fit the budget, in order, and says how many are left out."""
+    shown_count = _count_newest(turns, token_budget)
+    lines = [format_turn(turn) for turn in turns[len(turns) - shown_count :]]
+    left_out = len(turns) - shown_count
     if left_out:
         lines.insert(0, f"({left_out} earlier turns are left out for their length)")
     return "\n\n".join(lines)
 
 
-def to_fold(turns: Sequence[Turn], token_budget: int) -> Fold | None:
-    """Which of `turns`, all that no summary has taken in yet, it is to take in now; None while they fit."""
-    if _newest(turns, token_budget) == len(turns):
+def select_turns_to_summarize(turns: Sequence[Turn], token_budget: int) -> SummaryBatch | None:
+    """Returns the turns to summarize, of `turns`, which are all unsummarized ones; None while they fit the budget."""
+    if _count_newest(turns, token_budget) == len(turns):
         return None
-    older = turns[: len(turns) - _newest(turns, int(token_budget * KEPT_SHARE))]
-    # At most what the model can be expected to read at once; the rest comes next time.
-    count, left = 0, token_budget * 2 * CHARACTERS_PER_TOKEN
+    older = turns[: len(turns) - _count_newest(turns, int(token_budget * FULL_TURNS_SHARE))]
+    # At most what the model can read at once; the rest is summarized next time.
+    count, chars_left = 0, token_budget * 2 * CHARS_PER_TOKEN
     for turn in older:
-        left -= len(told(turn))
-        if count and left < 0:
+        chars_left -= len(format_turn(turn))
+        if count and chars_left < 0:
             break
         count += 1
-    return Fold(tuple(older[:count])) if count else None
+    return SummaryBatch(tuple(older[:count])) if count else None
 
 
-def told(turn: Turn) -> str:
+def format_turn(turn: Turn) -> str:
     answer = "(no answer was given)" if turn.answer is None else _cut(turn.answer)
     return f"Owner: {_cut(turn.question)}\nAgent: {answer}"
 
 
-def _newest(turns: Sequence[Turn], token_budget: int) -> int:
-    """How many of the newest turns the budget holds."""
-    left = token_budget * CHARACTERS_PER_TOKEN
+def _count_newest(turns: Sequence[Turn], token_budget: int) -> int:
+    """Returns how many of the newest turns fit the budget."""
+    chars_left = token_budget * CHARS_PER_TOKEN
     for count, turn in enumerate(reversed(turns)):
-        left -= len(told(turn)) + 2
-        if left < 0:
+        chars_left -= len(format_turn(turn)) + 2
+        if chars_left < 0:
             return count
     return len(turns)
 
 
 def _cut(text: str) -> str:
-    if len(text) <= LONGEST_PART_CHARACTERS:
+    if len(text) <= MAX_PART_CHARS:
         return text
-    return f"{text[:LONGEST_PART_CHARACTERS]}… (cut here: {len(text)} characters in all)"
+    return f"{text[:MAX_PART_CHARS]}… (cut here: {len(text)} characters in all)"
 
 
 @dataclass(frozen=True)
-class Compacted:
-    """A summary to be written in place of the one that `conversation` was read with."""
+class NewSummary:
+    """A new summary, to replace that of `conversation`."""
 
     conversation: Conversation
     summary: str
     through: int
-    """Number of the last turn that it takes in."""
+    """The number of the last turn that it covers."""
 
 
 @dataclass(frozen=True)
-class Compact:
-    """`run` is that of the answer before: the summary is one more call of its step, in the same ledger.
+class ConversationSummarizer:
+    """Summarizes older turns. The call belongs to `run`, the phase run of the preceding answer.
 
-    It is made of what no later turn can change, so a step that is resumed makes the same request, and pays it once.
+    Its input is fixed by then, so a resumed step makes the same request and pays it once.
     """
 
     run: PhaseRun
     database: Database
     token_budget: int
 
-    async def __call__(self, agent_id: UUID, turn: int) -> Compacted | None:
-        """None while the turns that no summary has taken in, up to `turn`, fit the budget."""
+    async def __call__(self, agent_id: UUID, turn: int) -> NewSummary | None:
+        """Returns None while the unsummarized turns up to `turn` fit the budget."""
         async with self.database.transaction() as session:
-            conversation = await conversations.of_agent(session, agent_id)
-            turns = await conversations.turns(
+            conversation = await conversations.get_conversation(session, agent_id)
+            turns = await conversations.list_turns(
                 session, agent_id, after=conversation.summarized_turns, before=turn + 1
             )
-        fold = to_fold(turns, self.token_budget)
+        fold = select_turns_to_summarize(turns, self.token_budget)
         if fold is None:
             return None
-        older = "\n\n".join(told(each) for each in fold.turns)
+        older = "\n\n".join(format_turn(item) for item in fold.turns)
         summary = await self._summary(summary_message(conversation.summary, older))
-        return Compacted(conversation, summary, fold.through)
+        return NewSummary(conversation, summary, fold.through)
 
     async def _summary(self, message: str) -> str:
         interaction = self.run.interaction
@@ -122,7 +122,7 @@ class Compact:
                 {"role": "user", "content": message},
             ),
         )
-        _, answer = await self.run.answer_to(request, is_last=lambda _: True)
+        _, answer = await self.run.request_answer(request, is_last=lambda _: True)
         if not answer.text.strip():
             raise PermanentError(
                 "empty_answer", "the model summarized the conversation with no word"

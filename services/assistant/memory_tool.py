@@ -1,4 +1,4 @@
-"""The tool by which the owner steers: what is told in the conversation is kept for the plans to come."""
+"""The tool that stores wishes and facts of the owner as memories for later plans."""
 
 from typing import Literal
 from uuid import UUID
@@ -12,7 +12,7 @@ from shared.enums import MemoryKind
 from shared.graph.validation import one_line, refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 
-SHORTEST_QUOTE_CHARACTERS = 3
+MIN_QUOTE_CHARS = 3
 
 
 class Remember(Arguments):
@@ -21,30 +21,32 @@ class Remember(Arguments):
     )
     content: str = Field(
         min_length=3,
-        max_length=memories.MAX_CHARACTERS,
+        max_length=memories.MAX_MEMORY_CHARS,
         description="The wish or fact in one sentence that can be understood without the conversation",
     )
     quote: str = Field(
-        min_length=SHORTEST_QUOTE_CHARACTERS,
+        min_length=MIN_QUOTE_CHARS,
         max_length=2_000,
         description="The owner's own words in this message that say so, letter by letter",
     )
 
 
-def remember(agent_id: UUID, question_id: UUID, question: str) -> StateTool[Remember]:
-    """Keeps only what the owner's message says, checked by code: no page and no node can put words into its mouth."""
+def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool[Remember]:
+    """Stores only what the owner's message contains: the quote is checked against it, so no page or
+    node can inject a memory.
+    """
 
-    async def run(session: AsyncSession, given: Remember) -> Json:
-        if _folded(given.quote) not in _folded(question):
+    async def run(session: AsyncSession, arguments: Remember) -> Json:
+        if _folded(arguments.quote) not in _folded(question):
             raise ToolRefusalError(
                 "quote: these words do not stand in the owner's message. Remember only what the owner says there, and "
                 "quote it letter by letter."
             )
-        content = one_line(given.content)
+        content = one_line(arguments.content)
         refuse_unstorable(content, "content")
         try:
             memory_id = await memories.remember(
-                session, agent_id, MemoryKind(given.kind), content, message_id=question_id
+                session, agent_id, MemoryKind(arguments.kind), content, message_id=question_id
             )
         except TooManyMemoriesError as error:
             raise ToolRefusalError(

@@ -1,4 +1,4 @@
-"""Writes an answer into its message while the model streams it."""
+"""Streams an answer into its message row while the model generates it."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,41 +17,48 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Draft:
-    """Within one number the content is only ever added to, so that whoever has read a part can read on from there."""
+    """The text of an answer so far.
+
+    Within one `number` the content only grows, so clients can continue at an offset.
+    """
 
     number: int
     content: str
     looked: tuple[Json, ...] = ()
-    """What was looked at so far: `{"tool", "about"}` in order. A resumed answer looks at the same again."""
+    """The tool uses so far, as `{"tool", "about"}` in order. A resumed answer repeats them."""
 
     def saying(self, text: str) -> "Draft":
-        """When the answer says `text` so far.
+        """Returns the draft for an answer that begins with `text`.
 
-        One that was begun before may catch up with what was said then: it is new only where it says something else.
+        A resumed answer may repeat what is there already; it starts a new draft only where it
+        differs.
         """
         if self.content.startswith(text):
             return self
         return self.saying_all(text)
 
     def saying_all(self, text: str) -> "Draft":
-        """When the answer says `text`, and no more."""
+        """Returns the draft for an answer that is exactly `text`."""
         if text.startswith(self.content):
             return replace(self, content=text)
         return replace(self, number=self.number + 1, content=text)
 
     def looking(self, looks: tuple[Json, ...]) -> "Draft":
-        """When `looks` are all that was looked at so far."""
+        """Returns the draft with all tool uses so far."""
         return replace(self, looked=looks) if len(looks) > len(self.looked) else self
 
 
-PIECE_SECONDS: Final = 0.1
-PIECE_CHARACTERS: Final = 200
-"""Written when either has passed since the last time: a commit for each token would be a commit for each word."""
-ABOUT_CHARACTERS: Final = 120
+FLUSH_SECONDS: Final = 0.1
+FLUSH_CHARS: Final = 200
+"""The draft is written when either limit is reached, since a commit per token would be too many."""
+MAX_ABOUT_CHARS: Final = 120
 
 
-class Writer:
-    """Hears one answer. What it writes is seen at once by whoever follows; nothing hangs on who does."""
+class AnswerWriter:
+    """Stream listener of one answer.
+
+    Every write is visible to clients at once; the answer does not depend on them.
+    """
 
     def __init__(
         self,
@@ -61,7 +68,7 @@ class Writer:
         draft: Draft,
         clock: Callable[[], float],
     ) -> None:
-        """`draft` is what stands there from an earlier try; `clock` gives seconds."""
+        """`draft` is the one of an earlier attempt; `clock` returns seconds."""
         self._database = database
         self._lease = lease
         self._answer_id = answer_id
@@ -74,14 +81,14 @@ class Writer:
         """Raises LeaseLostError."""
         self._draft = self._draft.saying(text)
         more = len(self._draft.content) - len(self._written.content)
-        late = self._clock() - self._written_at >= PIECE_SECONDS
-        if self._draft != self._written and (late or more >= PIECE_CHARACTERS):
+        late = self._clock() - self._written_at >= FLUSH_SECONDS
+        if self._draft != self._written and (late or more >= FLUSH_CHARS):
             await self._write()
 
     async def heard(self, text: str, calls: Sequence[ToolCall]) -> None:
-        """Words beside calls of tools are no part of the answer: they give way to it when it begins."""
+        """Text next to tool calls is no part of the answer: the answer replaces it."""
         if calls:
-            self._looks += tuple(_look(call) for call in calls)
+            self._looks += tuple(_tool_use(call) for call in calls)
             self._draft = self._draft.looking(self._looks)
         else:
             self._draft = self._draft.saying_all(text)
@@ -96,7 +103,7 @@ class Writer:
         draft = self._draft
         try:
             async with leased_transaction(self._database, self._lease) as session:
-                await conversations.write(
+                await conversations.store_partial_answer(
                     session,
                     self._answer_id,
                     draft=draft.number,
@@ -106,21 +113,21 @@ class Writer:
         except LeaseLostError:
             raise
         except TransientError:
-            # Postgres is away, and the model goes on: what is paid for is not given up for a piece that the next
-            # piece, or the end, will bring too.
+            # PostgreSQL is unavailable while the model goes on. The paid answer continues, because
+            # the next write contains this text too.
             return
         self._written, self._written_at = draft, self._clock()
 
 
-def _look(call: ToolCall) -> dict[str, Any]:
-    return {"tool": call.name, "about": _about(call.arguments)[:ABOUT_CHARACTERS]}
+def _tool_use(call: ToolCall) -> dict[str, Any]:
+    return {"tool": call.name, "about": _subject(call.arguments)[:MAX_ABOUT_CHARS]}
 
 
-def _about(arguments: str) -> str:
-    """What a call asks for, in a few words: the first text among its arguments."""
+def _subject(arguments: str) -> str:
+    """Returns the subject of a tool call: the first text among its arguments."""
     try:
-        given = json.loads(arguments or "{}")
+        parsed = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return ""
-    values = given.values() if isinstance(given, dict) else ()
+    values = parsed.values() if isinstance(parsed, dict) else ()
     return next((" ".join(value.split()) for value in values if isinstance(value, str)), "")

@@ -1,4 +1,4 @@
-"""The channels: mail and webhooks."""
+"""The delivery channels: mail and webhooks."""
 
 import asyncio
 import socket
@@ -15,14 +15,14 @@ from services.notifier.delivery import Never, NotNow, Taken, Verdict
 from services.notifier.payload import ItemData, Parcel, TrialData
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.notifications import smtp
-from shared.notifications.addresses import Address, parsed, refusal
-from shared.notifications.smtp import Mailer, MailServerAwayError
-from shared.notifications.webhooks import signed
+from shared.notifications.addresses import Address, parse, refusal
+from shared.notifications.smtp import Mailer, MailServerUnavailableError
+from shared.notifications.webhooks import signature_headers
 from shared.retry_after import retry_after_seconds
 from shared.version import vigil_version
 
-OF_THE_MAIL: Final = ("mail_refused", "mail_address")
-"""Codes of what no other attempt can mend; the others are the installation's trouble, and somebody may mend that."""
+PERMANENT_MAIL_CODES: Final = ("mail_refused", "mail_address")
+"""Codes of permanent errors of a mail itself; the others are problems of the installation, and may be fixed."""
 MAIL_OFF: Final = "mail_off"
 UNSENT: Final = "this installation's mail server did not take the mail; the operator finds the reason in the notifier's log"
 
@@ -30,8 +30,8 @@ UNSENT: Final = "this installation's mail server did not take the mail; the oper
 class MailSender:
     seconds = smtp.SENDING_SECONDS
 
-    def __init__(self, by: Mailer) -> None:
-        self._mailer = by
+    def __init__(self, mailer: Mailer) -> None:
+        self._mailer = mailer
 
     async def send(self, parcel: Parcel) -> Verdict:
         try:
@@ -42,12 +42,12 @@ class MailSender:
                 # The same at every attempt: who gets it twice sees one mail.
                 message_id=str(parcel.delivery_id),
             )
-        except MailServerAwayError as error:
+        except MailServerUnavailableError as error:
             return NotNow(UNSENT, details=str(error))
         except TransientError as error:
             return NotNow(str(error))
         except PermanentError as error:
-            if error.code in OF_THE_MAIL:
+            if error.code in PERMANENT_MAIL_CODES:
                 return Never(str(error))
             return NotNow(str(error) if error.code == MAIL_OFF else UNSENT, details=str(error))
         return Taken()
@@ -58,7 +58,7 @@ def subject(data: ItemData | TrialData) -> str:
 
 
 def text(data: ItemData | TrialData) -> str:
-    """For people: what is advised, why, and where there is more."""
+    """The text of a mail: what is advised, why, and where to read more."""
     parts = [data.summary]
     if isinstance(data, ItemData):
         parts.append(data.content or "")
@@ -73,83 +73,87 @@ def text(data: ItemData | TrialData) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-ADDRESSES_TRIED: Final = 3
-"""Of a name that means several, where the first cannot be reached."""
+MAX_ADDRESSES: Final = 3
+"""How many addresses of a name are tried if the first cannot be reached."""
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 
 
 class RefusedAddressError(VigilError):
-    """A webhook's name means an address that nothing is sent to."""
+    """The host name resolves only to addresses that webhooks must not reach."""
 
 
 def resolver(slots: int) -> Resolve:
-    """By the system. In threads of its own, twice as many as look-ups at the same time: a name server that does not
-    answer keeps a thread for longer than an attempt lasts, and must hold up nobody else."""
+    """Resolves names with getaddrinfo, in its own thread pool.
+
+    The pool has twice as many threads as lookups: an unresponsive name server blocks a thread for longer than an
+    attempt lasts, and must not delay others.
+    """
     threads = ThreadPoolExecutor(2 * slots, thread_name_prefix="look-up")
 
     async def resolve(host: str, port: int) -> Sequence[Address]:
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(
+        entries = await loop.run_in_executor(
             threads, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         )
-        addresses = [parsed(str(each[4][0])) for each in found]
+        addresses = [parse(str(entry[4][0])) for entry in entries]
         return [address for address in addresses if address is not None]
 
     return resolve
 
 
 class CheckedTransport(httpx.AsyncBaseTransport):
-    """Connects to the very addresses that were checked, by number: a name server that answers otherwise a moment later
-    changes nothing. The certificate is checked against the name, as always."""
+    """Connects to the addresses that were checked, not to the name, which prevents DNS rebinding. The certificate is
+    verified against the name, as usual.
+    """
 
     def __init__(self, resolve: Resolve, *, private: bool) -> None:
         self._resolve = resolve
         self._private = private
-        # A connection for each delivery: one that is kept would be closed by the other side just when it is needed.
+        # One connection per delivery: the receiver might close a kept one just when it is needed.
         self._transport = httpx.AsyncHTTPTransport(
-            verify=httpx.create_ssl_context(),  # heeds SSL_CERT_FILE
+            verify=httpx.create_ssl_context(),  # uses SSL_CERT_FILE
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             trust_env=False,
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Raises RefusedAddressError where the name means none that may be connected to."""
-        addresses = await self._allowed(request.url)
-        *others, last = addresses[:ADDRESSES_TRIED]
-        for address in others:
+        """Raises RefusedAddressError if no address of the host is allowed."""
+        addresses = await self._allowed_addresses(request.url)
+        *first_addresses, last_address = addresses[:MAX_ADDRESSES]
+        for address in first_addresses:
             try:
-                return await self._transport.handle_async_request(_sent_to(request, address))
+                return await self._transport.handle_async_request(_request_to(request, address))
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
-        return await self._transport.handle_async_request(_sent_to(request, last))
+        return await self._transport.handle_async_request(_request_to(request, last_address))
 
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _allowed(self, url: httpx.URL) -> Sequence[Address]:
+    async def _allowed_addresses(self, url: httpx.URL) -> Sequence[Address]:
         host = url.host
         port = url.port or {"https": 443, "http": 80}[url.scheme]
         try:
-            found = await self._resolve(host, port)
+            addresses = await self._resolve(host, port)
         except (
             OSError,
             UnicodeError,
-        ) as error:  # UnicodeError: no host name, as a label of 64 characters
-            raise httpx.ConnectError(f"{host} cannot be looked up: {error}") from error
-        refusals = {address: refusal(address, private=self._private) for address in found}
+        ) as error:  # UnicodeError: invalid host name, such as a label of 64 characters
+            raise httpx.ConnectError(f"{host} cannot be resolved: {error}") from error
+        refusals = {address: refusal(address, private=self._private) for address in addresses}
         allowed = [address for address, why in refusals.items() if why is None]
         if not allowed:
-            told = ", ".join(f"{address} {why}" for address, why in refusals.items())
+            reasons = ", ".join(f"{address} {why}" for address, why in refusals.items())
             raise RefusedAddressError(
-                f"{host} may not be sent to: {told or 'it has no address'}. Where that is meant, the installation's"
-                " setting VIGIL_WEBHOOK_PRIVATE allows private networks"
+                f"{host} is not allowed as a receiver: {reasons or 'it has no address'}. If it is intended, the"
+                " setting VIGIL_WEBHOOK_PRIVATE of the installation allows private networks"
             )
         return allowed
 
 
-def _sent_to(request: httpx.Request, address: Address) -> httpx.Request:
-    """`request`, whose Host header names the receiver already, with its connection made to `address`."""
+def _request_to(request: httpx.Request, address: Address) -> httpx.Request:
+    """`request` with its connection made to `address`; its Host header already names the receiver."""
     return httpx.Request(
         request.method,
         request.url.copy_with(host=str(address)),
@@ -160,16 +164,17 @@ def _sent_to(request: httpx.Request, address: Address) -> httpx.Request:
 
 
 ANSWER_SECONDS: Final = 10.0
-"""From the look-up of the name to the head of the answer."""
+"""From the DNS lookup to the head of the response."""
 CONNECT_SECONDS: Final = 3.0
-LONGEST_WAIT_SECONDS: Final = 86_400.0
-"""The longest wait that a receiver may ask for."""
+MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
+"""The longest delay that a receiver may ask for."""
 UNREACHED: Final = (
     "the receiver was not reached, or did not answer in HTTP; the operator of this installation finds the reason"
     " in the notifier's log"
 )
-"""One text for every attempt without an answer. A text for each cause would let any user list the hosts and open ports
-of this machine's network."""
+"""One text for every attempt without a response: different texts would let users scan the hosts and ports of this
+network.
+"""
 
 
 class WebhookSender:
@@ -181,17 +186,17 @@ class WebhookSender:
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
             follow_redirects=False,
             trust_env=False,
-            # What one receiver sets must not come to another's eyes.
+            # Cookies of one receiver must not be sent to another.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             headers={"user-agent": f"Vigil/{vigil_version()}", "content-type": "application/json"},
         )
 
     async def send(self, parcel: Parcel) -> Verdict:
         body = parcel.message.model_dump_json().encode()
-        headers = signed(str(parcel.delivery_id), int(time.time()), body, parcel.secrets)
+        headers = signature_headers(str(parcel.delivery_id), int(time.time()), body, parcel.secrets)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._posted(parcel.address, body, headers)
+                return await self._post(parcel.address, body, headers)
         except TimeoutError:
             return NotNow(UNREACHED, details=f"no answer within {ANSWER_SECONDS:g} s")
         except (RefusedAddressError, httpx.HTTPError, httpx.InvalidURL) as error:
@@ -200,23 +205,23 @@ class WebhookSender:
     async def close(self) -> None:
         await self._client.aclose()
 
-    async def _posted(self, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
-        # The head of the answer says all: its body, however long, is never read.
-        async with self._client.stream("POST", url, content=body, headers=headers) as answer:
-            return judged(answer.status_code, answer.headers)
+    async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> Verdict:
+        # Only the head of the response matters: its body, however long, is never read.
+        async with self._client.stream("POST", url, content=body, headers=headers) as response:
+            return classify_response(response.status_code, response.headers)
 
 
-def judged(status_code: int, headers: httpx.Headers) -> Verdict:
-    """By the specification: 2xx is taken, 410 is gone for good, and all the rest is tried again."""
+def classify_response(status_code: int, headers: httpx.Headers) -> Verdict:
+    """According to Standard Webhooks: 2xx is accepted, 410 means gone for good, everything else is retried."""
     if HTTPStatus.OK <= status_code < HTTPStatus.MULTIPLE_CHOICES:
         return Taken(status_code)
-    said = f"the receiver answered {status_code}{_phrase(status_code)}"
+    reason = f"the receiver answered {status_code}{_phrase(status_code)}"
     if status_code == HTTPStatus.GONE:
-        return Never(f"{said}: it wants no more", status_code, stops=True)
+        return Never(f"{reason}: it wants no more", status_code, stops=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status_code < HTTPStatus.BAD_REQUEST:
-        said = f"{said}; redirects are not followed: make a destination of the final address"
-    asked = retry_after_seconds(headers.get("retry-after"), at_most=LONGEST_WAIT_SECONDS)
-    return NotNow(said, status_code, asked)
+        reason = f"{reason}; redirects are not followed: make a destination of the final address"
+    retry_after = retry_after_seconds(headers.get("retry-after"), at_most=MAX_RETRY_AFTER_SECONDS)
+    return NotNow(reason, status_code, retry_after)
 
 
 def _phrase(status_code: int) -> str:

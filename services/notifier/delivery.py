@@ -1,4 +1,4 @@
-"""One delivery: claimed, sent, recorded."""
+"""Runs one delivery: loads it, sends it, records the result."""
 
 import asyncio
 import random
@@ -10,12 +10,12 @@ from typing import Final, Protocol, assert_never
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.notifier.payload import Parcel, pack
-from services.notifier.retry_schedule import rest_seconds
+from services.notifier.retry_schedule import delay_seconds
 from shared.database.engine import Database
 from shared.database.tables import Destination
 from shared.enums import DestinationKind
 from shared.errors import TransientError
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 from shared.notifications import deliveries, destinations
 from shared.notifications.deliveries import DeliveryLease, DeliveryLostError
 from shared.runtime.logging import logger
@@ -23,25 +23,25 @@ from shared.runtime.logging import logger
 
 @dataclass(frozen=True)
 class Taken:
-    """The receiver has it. `status_code` is of HTTP, here and below."""
+    """The receiver has accepted it. `status_code` is the HTTP status, here and below."""
 
     status_code: int | None = None
 
 
 @dataclass(frozen=True)
 class NotNow:
-    """Tried again later."""
+    """A temporary failure."""
 
     why: str
     status_code: int | None = None
     asked_seconds: float | None = None
-    """The least wait that the receiver asked for."""
+    """The minimum delay that the receiver asked for."""
     details: str | None = None
 
 
 @dataclass(frozen=True)
 class Never:
-    """Another attempt cannot mend it; where `stops`, nor can any other delivery to this destination be made."""
+    """A permanent failure; with `stops`, for all deliveries to this destination."""
 
     why: str
     status_code: int | None = None
@@ -53,9 +53,9 @@ Verdict = Taken | NotNow | Never
 
 
 RECORD_SECONDS: Final = 20.0
-"""What a lease has beyond the longest attempt, to pack and to record in. Sent and not recorded would be sent again."""
-RECORD_AGAIN_SECONDS: Final = 0.5
-STAY_SECONDS: Final = 3.0
+"""Time beyond the longest attempt that a lease has for loading and recording. An unrecorded delivery is sent again."""
+RECORD_RETRY_SECONDS: Final = 0.5
+SHUTDOWN_RECORD_SECONDS: Final = 3.0
 UNEXPECTED: Final = (
     "an unexpected error, which the notifier's log shows to the operator of this installation"
 )
@@ -66,10 +66,10 @@ log = logger(__name__)
 class Sender(Protocol):
     @property
     def seconds(self) -> float:
-        """The longest that `send` takes."""
+        """Maximum duration of `send`."""
 
     async def send(self, parcel: Parcel) -> Verdict:
-        """Tries once. Whatever goes wrong outside is a verdict; raises nothing but what nobody foresaw."""
+        """Tries once. Expected failures are returned as a verdict; only unexpected errors are raised."""
 
 
 @dataclass(frozen=True)
@@ -83,28 +83,27 @@ class Deliver:
         return max(sender.seconds for sender in self.senders.values()) + RECORD_SECONDS
 
     async def __call__(self, lease: DeliveryLease, claimed_at: float) -> None:
-        """`claimed_at` is by the monotonic clock. Raises TransientError where Postgres stays away, and
-        DeliveryLostError."""
+        """`claimed_at` is monotonic time. Raises TransientError if PostgreSQL stays unavailable, and DeliveryLostError."""
         lapses_at = claimed_at + self.lease_seconds
-        verdict = await self._attempted(lease, lapses_at)
+        verdict = await self._attempt(lease, lapses_at)
         if isinstance(verdict, Taken):
-            reach(CrashPoint.DELIVERY_ANSWERED)
-        await _to_its_end(self._record(lease, verdict, lapses_at))
-        reach(CrashPoint.DELIVERY_RECORDED)
+            failpoint(Failpoint.DELIVERY_ANSWERED)
+        await _finish(self._record(lease, verdict, lapses_at))
+        failpoint(Failpoint.DELIVERY_RECORDED)
 
-    async def _attempted(self, lease: DeliveryLease, lapses_at: float) -> Verdict:
+    async def _attempt(self, lease: DeliveryLease, lapses_at: float) -> Verdict:
         async with self.database.transaction() as session:
-            to = await session.get(Destination, lease.destination_id)
-            if to is None:
+            destination = await session.get(Destination, lease.destination_id)
+            if destination is None:
                 raise DeliveryLostError(lease)
-            if not to.active:
-                return Never("the destination is not active: activate it, then retry this")
-            parcel = await pack(session, lease, to, self.public_url)
+            if not destination.active:
+                return Never("the destination is not active: activate it, then retry this delivery")
+            parcel = await pack(session, lease, destination, self.public_url)
         if parcel is None:
             raise DeliveryLostError(lease)
-        sender = self.senders[DestinationKind(to.kind)]
+        sender = self.senders[DestinationKind(destination.kind)]
         if time.monotonic() + sender.seconds > lapses_at:
-            # This process stood still: another may have claimed it by the time that an attempt would end.
+            # This process was suspended: another may have claimed it by the time that an attempt would end.
             raise DeliveryLostError(lease)
         try:
             return await sender.send(parcel)
@@ -113,54 +112,56 @@ class Deliver:
             return NotNow(UNEXPECTED, details=repr(error))
 
     async def _record(self, lease: DeliveryLease, verdict: Verdict, lapses_at: float) -> None:
-        """Again and again while the lease lasts: Postgres may be away for a moment just now."""
+        """Retries while the lease lasts, since PostgreSQL may be unavailable for a moment."""
         while True:
             try:
                 async with self.database.transaction() as session:
-                    return await self._write(session, lease, verdict)
+                    return await self._write_result(session, lease, verdict)
             except DeliveryLostError:
                 raise
             except TransientError:
                 if time.monotonic() > lapses_at:
                     raise
-            await asyncio.sleep(RECORD_AGAIN_SECONDS)
+            await asyncio.sleep(RECORD_RETRY_SECONDS)
 
-    async def _write(self, session: AsyncSession, lease: DeliveryLease, verdict: Verdict) -> None:
+    async def _write_result(
+        self, session: AsyncSession, lease: DeliveryLease, verdict: Verdict
+    ) -> None:
         match verdict:
             case Taken(status_code):
-                await deliveries.delivered(session, lease, status_code)
-                _say(lease, "delivered")
+                await deliveries.record_delivered(session, lease, status_code)
+                _log_result(lease, "delivered")
             case NotNow(why, status_code, asked_seconds, details):
-                rest = rest_seconds(
+                delay = delay_seconds(
                     lease.attempts + 1, asked_seconds=asked_seconds, luck=random.random()
                 )
-                status = await deliveries.failed_once(
-                    session, lease, why, status_code, rest_seconds=rest
+                status = await deliveries.record_failed_attempt(
+                    session, lease, why, status_code, delay_seconds=delay
                 )
-                _say(lease, f"not delivered, and now {status}", details or why)
+                _log_result(lease, f"not delivered, and now {status}", details or why)
             case Never(why, status_code, stops, details):
-                await deliveries.failed(session, lease, why, status_code)
+                await deliveries.record_failed(session, lease, why, status_code)
                 if stops:
                     await destinations.stop(session, lease.destination_id, why)
-                _say(lease, "cannot be delivered", details or why)
+                _log_result(lease, "cannot be delivered", details or why)
             case _:
                 assert_never(verdict)
 
 
-async def _to_its_end(record: Coroutine[None, None, None]) -> None:
-    """Who is told to stop stays for a moment: what has arrived and is not recorded is sent again."""
+async def _finish(record: Coroutine[None, None, None]) -> None:
+    """Finishes the recording even if cancelled: a delivery that arrived but was not recorded is sent again."""
     recording = asyncio.ensure_future(record)
     try:
         await asyncio.shield(recording)
     except asyncio.CancelledError:
-        await asyncio.wait({recording}, timeout=STAY_SECONDS)
+        await asyncio.wait({recording}, timeout=SHUTDOWN_RECORD_SECONDS)
         raise
 
 
-def _say(lease: DeliveryLease, what: str, why: str | None = None) -> None:
-    """Never the address: of many a webhook it is the secret."""
-    told = {"delivery": str(lease.delivery_id), "destination": str(lease.destination_id)}
+def _log_result(lease: DeliveryLease, event: str, why: str | None = None) -> None:
+    """Logs the result, without the address: the URL of a webhook is often a secret."""
+    fields = {"delivery": str(lease.delivery_id), "destination": str(lease.destination_id)}
     if why is None:
-        log.info(what, **told)
+        log.info(event, **fields)
     else:
-        log.warning(what, why=why, **told)
+        log.warning(event, why=why, **fields)

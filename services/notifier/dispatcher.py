@@ -1,4 +1,4 @@
-"""The notifier's rhythm: looks for what is to be delivered, and has as much under way as there are slots."""
+"""The notifier's loop: claims due deliveries and runs as many at a time as there are slots."""
 
 import asyncio
 import time
@@ -11,24 +11,24 @@ from uuid import UUID
 from services.notifier.delivery import Deliver
 from shared.database.engine import Database
 from shared.events.envelope import Event
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 from shared.notifications import deliveries
 from shared.notifications.deliveries import DeliveryLease
-from shared.runtime.background import whatever_happens
+from shared.runtime.background import log_and_continue
 from shared.runtime.logging import logger
 
-LOOK_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
 SLOTS: Final = 64
-"""Attempts at the same time."""
-SLOTS_OF_ONE: Final = 2
-"""Of them to one destination, so that one that is slow holds up itself alone."""
-ITEMS_PER_LOOK: Final = 200
-AGAIN: Final = "will look again"
+"""Maximum number of concurrent deliveries."""
+SLOTS_PER_DESTINATION: Final = 2
+"""Maximum per destination, so that a slow receiver delays only its own deliveries."""
+ITEMS_PER_BATCH: Final = 200
+RETRY_MESSAGE: Final = "will retry in the next round"
 
 log = logger(__name__)
 
 
-class Rounds:
+class DeliveryLoop:
     def __init__(
         self, database: Database, deliver: Deliver, *, worker: str, slots: int, drain_seconds: float
     ) -> None:
@@ -37,47 +37,47 @@ class Rounds:
         self._worker = worker
         self._slots = slots
         self._drain_seconds = drain_seconds
-        self._woken = asyncio.Event()
-        self._under_way: dict[asyncio.Task[None], DeliveryLease] = {}
+        self._wake_event = asyncio.Event()
+        self._running: dict[asyncio.Task[None], DeliveryLease] = {}
 
     async def wake(self, _: Event) -> Sequence[Event]:
-        """There may be something new."""
-        self._woken.set()
+        """Starts the next round at once."""
+        self._wake_event.set()
         return []
 
-    async def go_for_ever(self) -> None:
-        """Cancelled, it lets what is under way end for a while, and hands the rest over."""
+    async def run_forever(self) -> None:
+        """Runs until cancelled; then waits for running deliveries for a while, and hands the rest over."""
         try:
             while True:
-                self._woken.clear()
-                await whatever_happens(self._dispatch, AGAIN)
-                await whatever_happens(self._claim, AGAIN)
-                await self._rest()
+                self._wake_event.clear()
+                await log_and_continue(self._dispatch, RETRY_MESSAGE)
+                await log_and_continue(self._claim, RETRY_MESSAGE)
+                await self._wait()
         finally:
             await asyncio.shield(self._drain())
 
-    async def _rest(self) -> None:
+    async def _wait(self) -> None:
         try:
-            async with asyncio.timeout(LOOK_SECONDS):
-                await self._woken.wait()
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._wake_event.wait()
         except TimeoutError:
             return
 
     async def _dispatch(self) -> None:
-        items = ITEMS_PER_LOOK
-        while items == ITEMS_PER_LOOK:
+        items = ITEMS_PER_BATCH
+        while items == ITEMS_PER_BATCH:
             async with self._database.transaction() as session:
-                await deliveries.take_up_retries(session)
-                items = await deliveries.dispatch(session, ITEMS_PER_LOOK)
+                await deliveries.reset_retried(session)
+                items = await deliveries.dispatch(session, ITEMS_PER_BATCH)
                 if items:
-                    reach(CrashPoint.STATE_WRITTEN)
+                    failpoint(Failpoint.STATE_WRITTEN)
             if items:
                 log.info("dispatched", items=items)
-                reach(CrashPoint.STATE_COMMITTED)
+                failpoint(Failpoint.STATE_COMMITTED)
 
     async def _claim(self) -> None:
-        """Until the slots are full, or nothing more is due: one destination's backlog hides no other's."""
-        while (free := self._slots - len(self._under_way)) > 0:
+        """Claims until the slots are full or nothing is due: the backlog of one destination must not hide others."""
+        while (free := self._slots - len(self._running)) > 0:
             claimed_at = time.monotonic()
             async with self._database.transaction() as session:
                 leases = await deliveries.claim(
@@ -85,50 +85,50 @@ class Rounds:
                     self._worker,
                     seconds=self._deliver.lease_seconds,
                     limit=free,
-                    of_one=SLOTS_OF_ONE,
-                    held=self._held(),
+                    per_destination=SLOTS_PER_DESTINATION,
+                    running_by_destination=self._running_by_destination(),
                 )
             if not leases:
                 return
-            reach(CrashPoint.LEASE_TAKEN)
+            failpoint(Failpoint.LEASE_TAKEN)
             for lease in leases:
-                self._begin(lease, claimed_at)
+                self._start(lease, claimed_at)
 
-    def _held(self) -> Counter[UUID]:
-        return Counter(lease.destination_id for lease in self._under_way.values())
+    def _running_by_destination(self) -> Counter[UUID]:
+        return Counter(lease.destination_id for lease in self._running.values())
 
-    def _begin(self, lease: DeliveryLease, claimed_at: float) -> None:
+    def _start(self, lease: DeliveryLease, claimed_at: float) -> None:
         task = asyncio.create_task(
-            whatever_happens(partial(self._deliver_one, lease, claimed_at), AGAIN)
+            log_and_continue(partial(self._deliver_one, lease, claimed_at), RETRY_MESSAGE)
         )
-        self._under_way[task] = lease
-        task.add_done_callback(self._ended)
+        self._running[task] = lease
+        task.add_done_callback(self._finished)
 
     async def _deliver_one(self, lease: DeliveryLease, claimed_at: float) -> None:
         try:
             await self._deliver(lease, claimed_at)
         except asyncio.CancelledError:
-            await asyncio.shield(whatever_happens(partial(self._give_back, lease), AGAIN))
+            await asyncio.shield(log_and_continue(partial(self._release, lease), RETRY_MESSAGE))
             raise
 
-    async def _give_back(self, lease: DeliveryLease) -> None:
+    async def _release(self, lease: DeliveryLease) -> None:
         async with self._database.transaction() as session:
-            if not await deliveries.give_back(session, lease):
+            if not await deliveries.release(session, lease):
                 log.info("recorded before it could be handed over", delivery=str(lease.delivery_id))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        """Its slot is free: there may be something that waited for it."""
-        del self._under_way[task]
-        self._woken.set()
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        """Its slot is free: another delivery may wait for it."""
+        del self._running[task]
+        self._wake_event.set()
 
     async def _drain(self) -> None:
-        """An attempt that is broken off may have arrived, and be made once more: better to wait for its end."""
-        reach(CrashPoint.DRAINING)
-        if self._under_way:
-            await asyncio.wait(set(self._under_way), timeout=self._drain_seconds)
-        left = set(self._under_way)
-        for task in left:
+        """Waits before cancelling: an interrupted attempt may have arrived, and would be repeated."""
+        failpoint(Failpoint.DRAINING)
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=self._drain_seconds)
+        unfinished = set(self._running)
+        for task in unfinished:
             task.cancel()
-        if left:
-            log.info("handed over unfinished work", deliveries=len(left))
-            await asyncio.wait(left)
+        if unfinished:
+            log.info("handed over unfinished work", deliveries=len(unfinished))
+            await asyncio.wait(unfinished)

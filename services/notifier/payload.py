@@ -1,4 +1,4 @@
-"""What is delivered: an inbox item with all that its receiver should know, or a test."""
+"""The content of a delivery: an inbox item with all that its receiver should know, or a test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database.tables import Agent, Destination, GraphNode, InboxItem
 from shared.notifications import destinations
 from shared.notifications.deliveries import DeliveryLease
-from shared.workflow.iterations import clock
+from shared.workflow.iterations import database_time
 
 MessageType = Literal["advice.created", "notice.created", "destination.test"]
 
 
 class ItemData(BaseModel):
-    """An inbox item. What only advice has is None in a notice."""
+    """An inbox item. Fields that only advice has are None in a notice."""
 
     inbox_item_id: UUID
     agent_id: UUID
@@ -29,9 +29,9 @@ class ItemData(BaseModel):
     action: str | None = None
     confidence: float | None = None
     horizon: str | None = None
-    """The last day on which it holds, as YYYY-MM-DD."""
+    """The last day on which the advice holds, as YYYY-MM-DD."""
     invalidation: str | None = None
-    """What would prove it wrong."""
+    """What would prove the advice wrong."""
     advice_id: UUID | None = None
     content: str | None = None
     link: str | None = None
@@ -44,7 +44,7 @@ class TrialData(BaseModel):
 
 
 class Message(BaseModel):
-    """`timestamp` says when the item came into the inbox."""
+    """`timestamp` is when the inbox item was created."""
 
     type: MessageType
     timestamp: datetime
@@ -57,31 +57,33 @@ class Parcel:
     address: str
     message: Message
     secrets: Sequence[str]
-    """To sign with; of a webhook only."""
+    """Signing secrets, for webhooks only."""
 
 
 async def pack(
-    session: AsyncSession, lease: DeliveryLease, to: Destination, public_url: str | None
+    session: AsyncSession, lease: DeliveryLease, destination: Destination, public_url: str | None
 ) -> Parcel | None:
-    """None where the inbox item is gone."""
+    """Loads the content of a delivery; None if the inbox item is gone."""
     message = (
-        await _test(session, to)
+        await _test_message(session, destination)
         if lease.inbox_item_id is None
-        else await _of_item(session, lease.inbox_item_id, public_url)
+        else await _item_message(session, lease.inbox_item_id, public_url)
     )
     if message is None:
         return None
-    secrets = await destinations.secrets(session, to.id)
-    return Parcel(lease.delivery_id, to.address, message, secrets)
+    secrets = await destinations.secrets(session, destination.id)
+    return Parcel(lease.delivery_id, destination.address, message, secrets)
 
 
-async def _test(session: AsyncSession, to: Destination) -> Message:
-    data = TrialData(destination_id=to.id)
-    return Message(type="destination.test", timestamp=await clock(session), data=data)
+async def _test_message(session: AsyncSession, destination: Destination) -> Message:
+    data = TrialData(destination_id=destination.id)
+    return Message(type="destination.test", timestamp=await database_time(session), data=data)
 
 
-async def _of_item(session: AsyncSession, item_id: UUID, public_url: str | None) -> Message | None:
-    found = (
+async def _item_message(
+    session: AsyncSession, item_id: UUID, public_url: str | None
+) -> Message | None:
+    row = (
         await session.execute(
             select(InboxItem, Agent.name, GraphNode)
             .join(Agent, Agent.id == InboxItem.agent_id)
@@ -89,27 +91,27 @@ async def _of_item(session: AsyncSession, item_id: UUID, public_url: str | None)
             .where(InboxItem.id == item_id)
         )
     ).one_or_none()
-    return None if found is None else message_of(*found, public_url)
+    return None if row is None else build_message(*row, public_url)
 
 
-def message_of(
+def build_message(
     item: InboxItem, agent_name: str, advice: GraphNode | None, public_url: str | None
 ) -> Message:
-    """Without advice the item is a notice."""
+    """The message for an inbox item; without `advice` it is a notice."""
     link = f"{public_url.rstrip('/')}/api/v1/inbox/{item.id}" if public_url else None
-    told = {} if advice is None else advice.properties
+    properties = {} if advice is None else advice.properties
     data = ItemData(
         inbox_item_id=item.id,
         agent_id=item.agent_id,
         agent_name=agent_name,
         title=item.title,
         summary=item.summary,
-        action=told.get("action"),
-        confidence=told.get("confidence"),
-        horizon=told.get("horizon"),
-        invalidation=told.get("invalidation"),
+        action=properties.get("action"),
+        confidence=properties.get("confidence"),
+        horizon=properties.get("horizon"),
+        invalidation=properties.get("invalidation"),
         advice_id=None if advice is None else advice.id,
-        content=told.get("content"),
+        content=properties.get("content"),
         link=link,
     )
     kind: MessageType = "notice.created" if advice is None else "advice.created"

@@ -3,19 +3,19 @@
 from services.observer.handler import Observe
 from shared.enums import StepKind
 from shared.llm.provider import Provider
-from shared.runtime.consumer import Actor
-from shared.runtime.providers import model_of
+from shared.runtime.consumer import MessageConsumer
+from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import step_actor, step_database
+from shared.runtime.step_runner import step_consumer, step_database
 
 SLOTS = 2
 
 
-def build(settings: Settings, provider: Provider | None = None) -> Actor:
+def build(settings: Settings, provider: Provider | None = None) -> MessageConsumer:
     database = step_database("observer", settings, slots=SLOTS)
-    model = model_of(settings, database, provider)
+    model = create_model(settings, database, provider)
     work = Observe(model, settings.context_tokens)
-    return step_actor(
+    return step_consumer(
         "observer",
         settings,
         database,

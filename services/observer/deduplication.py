@@ -1,7 +1,7 @@
-"""Whether a plan repeats earlier queries or analyses. Pure; no model is asked.
+"""Whether a plan repeats earlier queries or analyses. Pure; no model is called.
 
-To take a new question for a repeat is worse than to ask twice: whatever differs in a number, a name or a date, in what
-stands before what, or in a word that turns the question, is another question.
+A false match is worse than a repeated query: any difference in a number, a name, a date, the order of words, or a word
+that changes the question makes it another question.
 """
 
 import re
@@ -15,33 +15,35 @@ from uuid import UUID
 _WORD: Final = re.compile(r"(?:(?<!\w)[-+−<>≤≥~$€£¥₹]+)?[^\W_]+(?:[.,'’&/%-][^\W_]+)*%?")
 
 
-def _set_of(words: str) -> frozenset[str]:
+def _word_set(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_SAYS_NOTHING: Final = _set_of(
+_STOP_WORDS: Final = _word_set(
     """
     a about an and any are at be been being can could current currently did do does exactly for had has have in is it
     its latest now of on please precisely recent recently that the their there these they this those today was were
     what which whose will with would
     """
 )
-"""Left out. Not among them are words that turn a question: from and to, before and after, or, not, without, how, who."""
-_ORDERS: Final = _set_of(
+"""Stop words. Words that change a question are not among them: from and to, before and after, or, not, without, how,
+who.
+"""
+_REQUEST_VERBS: Final = _word_set(
     """
     check collect determine establish explore find get identify investigate learn list look name out report research
     say search show tell up
     """
 )
-"""At the beginning they only say that somebody is to find out."""
-_SAME_STEM_CHARACTERS: Final = 5
+"""Verbs at the beginning that only ask to find something out."""
+_MIN_STEM_CHARS: Final = 5
 _ENDINGS: Final = ("s", "es", "d", "ed")
-_ENDS_A_SENTENCE: Final = re.compile(r"\s*[.?!:;]\s")
+_SENTENCE_END: Final = re.compile(r"\s*[.?!:;]\s")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """`is_name` is None at the beginning of a sentence, where everything has a capital."""
+    """`is_name` is None at the beginning of a sentence, where every word is capitalized."""
 
     text: str
     is_name: bool | None = False
@@ -52,22 +54,22 @@ class Word:
 
     @property
     def is_fixed(self) -> bool:
-        """It stands for one thing alone: a name, a number, a date."""
+        """It identifies one thing: a name, a number, a date."""
         return self.is_name is True or self.has_figure
 
     def is_like(self, other: "Word") -> bool:
-        """The same, or the same but for a plural or a past."""
+        """The same word, up to a plural or past ending."""
         if self.text == other.text:
             return {self.is_name, other.is_name} != {True, False}
         if self.is_fixed or other.is_fixed:
             return False
         shorter, longer = sorted((self.text, other.text), key=len)
         ending = longer.removeprefix(shorter)
-        return len(shorter) >= _SAME_STEM_CHARACTERS and ending in _ENDINGS
+        return len(shorter) >= _MIN_STEM_CHARS and ending in _ENDINGS
 
     @property
     def like_texts(self) -> Iterator[str]:
-        """Every text that a word like this one can have, and some more."""
+        """A superset of the texts of words like this one."""
         yield self.text
         if not self.is_fixed:
             yield from (self.text + ending for ending in _ENDINGS)
@@ -75,34 +77,36 @@ class Word:
 
 
 class Words:
-    """The words of a text, to look for others among them; costs what is looked for, however long the text is."""
+    """The words of a text, indexed; a lookup does not depend on the length of the text."""
 
     def __init__(self, text: str) -> None:
         self._by_text: dict[str, list[Word]] = {}
-        for word in words_of(text):
+        for word in split_words(text):
             self._by_text.setdefault(word.text, []).append(word)
 
     def has_like(self, word: Word) -> bool:
         return any(
-            word.is_like(each) for text in word.like_texts for each in self._by_text.get(text, ())
+            word.is_like(candidate)
+            for text in word.like_texts
+            for candidate in self._by_text.get(text, ())
         )
 
 
-def letters_of(text: str) -> str:
-    """What the texts of all its words are parts of. To look here first tells most texts apart before they are parted."""
+def normalize_letters(text: str) -> str:
+    """The normalized text, which contains all its words as substrings. A cheap filter before `words_of`."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 @lru_cache(maxsize=1024)
-def words_of_question(text: str) -> tuple[Word, ...]:
-    """As `words_of`; kept, since each question of a plan is set beside the same questions of before."""
-    return words_of(text)
+def split_question(text: str) -> tuple[Word, ...]:
+    """Cached `words_of`: each question of a plan is compared with the same earlier questions."""
+    return split_words(text)
 
 
-def words_of(text: str) -> tuple[Word, ...]:
-    """In their order, without those that say nothing."""
+def split_words(text: str) -> tuple[Word, ...]:
+    """The words in order, without stop words."""
     words = list(_words(unicodedata.normalize("NFKC", text)))
-    while words and words[0].text in _ORDERS and words[0].is_name is not True:
+    while words and words[0].text in _REQUEST_VERBS and words[0].is_name is not True:
         words.pop(0)
     return tuple(words)
 
@@ -113,70 +117,72 @@ def _words(text: str) -> Iterator[Word]:
         word = match[0].removesuffix("'s").removesuffix("’s")
         has_capital = word != word.lower()
         is_first = begins and word[1:] == word[1:].lower()
-        begins = _ENDS_A_SENTENCE.match(text, match.end()) is not None
+        begins = _SENTENCE_END.match(text, match.end()) is not None
         is_name = (None if is_first else True) if has_capital else (None if is_first else False)
         folded = word.casefold()
-        if is_name is True or folded not in _SAYS_NOTHING:
+        if is_name is True or folded not in _STOP_WORDS:
             yield Word(folded, is_name)
 
 
-SAME_NODES: Final = 0.8
-"""Of the nodes that the insight names and the analysis cites, those that both do."""
-SAME_WORDS: Final = 0.9
-"""Of an insight's words, those that the analysis has. What is fixed, a name or a figure, it must have."""
-FEWEST_WORDS: Final = 2
-"""A question of fewer says too little to be known again."""
+MIN_SHARED_NODES: Final = 0.8
+"""Minimum share of nodes that the insight and the analysis have in common."""
+MIN_SHARED_WORDS: Final = 0.9
+"""Minimum share of an insight's words that the analysis contains. Names and figures must all be there."""
+MIN_WORDS: Final = 2
+"""Shorter questions are too vague to be compared."""
 
 
 @dataclass(frozen=True)
-class Covered:
-    """An analysis that holds: what it cites, and all that is said in it and in the insight behind it."""
+class CoveringAnalysis:
+    """An unexpired analysis: the nodes it cites, and the full text of it and its insight."""
 
     name: str
     cited: frozenset[UUID]
-    told: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """An item of a plan, by what it says, and what it repeats."""
+    """An item of a plan, and what it repeats."""
 
     kind: str
-    told: str
-    known: str
+    text: str
+    repeated: str
 
 
 def repeated_query(objective: str, answered: Sequence[str]) -> str | None:
-    """The objective among those `answered` lately that asks the same; None where this one is new."""
-    return next((each for each in answered if is_same_question(objective, each)), None)
+    """The first of the `answered` objectives that asks the same question; None if there is none."""
+    return next((question for question in answered if is_same_question(objective, question)), None)
 
 
-def repeated_insight(node_ids: Set[UUID], told: str, analyses: Sequence[Covered]) -> Covered | None:
-    """The analysis that covers the insight on these nodes; `told` is what it observes, and its direction."""
-    own = set(words_of(told))
-    return next((each for each in analyses if _covers(each, node_ids, own)), None)
+def repeated_insight(
+    node_ids: Set[UUID], text: str, analyses: Sequence[CoveringAnalysis]
+) -> CoveringAnalysis | None:
+    """The analysis that covers the insight on these nodes; `text` is its observation and direction."""
+    own_words = set(split_words(text))
+    return next((analysis for analysis in analyses if _covers(analysis, node_ids, own_words)), None)
 
 
-def is_same_question(one: str, other: str) -> bool:
-    """Whether both ask the same in nearly the same words, one after another."""
-    own, others = words_of_question(one), words_of_question(other)
-    return FEWEST_WORDS <= len(own) == len(others) and all(
-        word.is_like(each) for word, each in zip(own, others, strict=True)
+def is_same_question(question: str, other: str) -> bool:
+    """Whether both ask the same in nearly the same words and order."""
+    words, other_words = split_question(question), split_question(other)
+    return MIN_WORDS <= len(words) == len(other_words) and all(
+        word.is_like(other_word) for word, other_word in zip(words, other_words, strict=True)
     )
 
 
-def _covers(analysis: Covered, node_ids: Set[UUID], own: Set[Word]) -> bool:
+def _covers(analysis: CoveringAnalysis, node_ids: Set[UUID], own_words: Set[Word]) -> bool:
     shared = len(node_ids & analysis.cited)
-    if not shared or shared < SAME_NODES * max(len(node_ids), len(analysis.cited)):
+    if not shared or shared < MIN_SHARED_NODES * max(len(node_ids), len(analysis.cited)):
         return False
-    letters = letters_of(analysis.told)
-    return _has_enough(own, lambda word: any(text in letters for text in word.like_texts)) and (
-        _has_enough(own, Words(analysis.told).has_like)
-    )
+    analysis_letters = normalize_letters(analysis.text)
+    return _has_enough(
+        own_words, lambda word: any(text in analysis_letters for text in word.like_texts)
+    ) and (_has_enough(own_words, Words(analysis.text).has_like))
 
 
-def _has_enough(own: Set[Word], is_said: Callable[[Word], bool]) -> bool:
-    lacking = [word for word in own if not is_said(word)]
-    if len(own) < FEWEST_WORDS or any(word.is_fixed for word in lacking):
+def _has_enough(own_words: Set[Word], is_contained: Callable[[Word], bool]) -> bool:
+    missing = [word for word in own_words if not is_contained(word)]
+    if len(own_words) < MIN_WORDS or any(word.is_fixed for word in missing):
         return False
-    return len(lacking) <= (1 - SAME_WORDS) * len(own)
+    return len(missing) <= (1 - MIN_SHARED_WORDS) * len(own_words)

@@ -1,36 +1,40 @@
-"""Planning one iteration."""
+"""Plans one iteration."""
 
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.observer.history import Past, look_back
-from services.observer.planning import Resolved, resolved
+from services.observer.history import PlanHistory, load_history
+from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
     ObserverPlan,
-    again_message,
     first_query,
-    read_plan,
+    parse_plan,
+    replan_message,
     user_message,
 )
 from shared.agents import agents, memories
 from shared.database.tables import Step
 from shared.enums import Phase
 from shared.graph import context, system_types
-from shared.graph.prompt_format import within
-from shared.graph.scope import Scope
+from shared.graph.prompt_format import truncate_to_budget
+from shared.graph.scope import GraphScope
 from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.repair import Repairs
-from shared.llm.structured_output import UnusableAnswerError, response_format, structured_answer
-from shared.runtime.step_runner import Outcome
+from shared.llm.structured_output import (
+    UnusableAnswerError,
+    request_structured_answer,
+    response_format,
+)
+from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations, iterations, steps
 from shared.workflow.leases import Lease, leased_transaction
 
 PLAN = "observer_plan"
-MEMORIES_TOKENS = 1_000
-"""Of what the owner has told; the newest come first."""
+MAX_MEMORIES_TOKENS = 1_000
+"""Token budget of the owner's memories, newest first."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +42,22 @@ class Observe:
     model: Model
     context_tokens: int
 
-    async def __call__(self, lease: Lease, step: Step) -> Outcome:
-        """Asks for a plan; its steps are written in the transaction that ends the observe step."""
+    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+        """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
         async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.read(session, lease.agent_id)
-            scope = Scope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            await system_types.ensure(session, agent.id)
-            graph_context = await context.build(session, scope, token_budget=self.context_tokens)
-            kept = await memories.active(session, agent.id)
-            iteration = await steps.iteration_of(session, step)
-            past = await look_back(session, scope, iteration)
-        told = within(memories.lines(kept), MEMORIES_TOKENS)
-        message = user_message(agent.mission, graph_context, told)
+            agent = await agents.load_agent(session, lease.agent_id)
+            scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
+            await system_types.ensure_system_types(session, agent.id)
+            graph_context = await context.build_survey(
+                session, scope, token_budget=self.context_tokens
+            )
+            owner_memories = await memories.list_active(session, agent.id)
+            iteration = await steps.load_iteration(session, step)
+            past = await load_history(session, scope, iteration)
+        memory_lines = truncate_to_budget(
+            memories.format_lines(owner_memories), MAX_MEMORIES_TOKENS
+        )
+        message = user_message(agent.mission, graph_context, memory_lines)
         run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message)
         plan = await self._plan(run, scope, past, agent.mission)
 
@@ -62,51 +70,58 @@ class Observe:
                 insights=plan.insights,
                 plan=plan.stored,
             )
-            await investigations.drop_old(session, lease.agent_id, iteration.number)
+            await investigations.drop_expired(session, lease.agent_id, iteration.number)
 
-        return Outcome({**plan.counts, **run.repairs_told}, write)
+        return StepResult({**plan.counts, **run.repair_summary}, write)
 
-    async def _plan(self, run: PhaseRun, scope: Scope, past: Past, mission: str) -> Resolved:
-        """What repeats, or tells instructions, is told once, and asked to be planned anew; what still does is left out.
+    async def _plan(
+        self, run: PhaseRun, scope: GraphScope, past: PlanHistory, mission: str
+    ) -> ResolvedPlan:
+        """The plan, after at most one request to replace repeats and leaks and one to fill an empty plan.
 
-        An agent that knows nothing and plans nothing is told once, too; then its mission is its first query. The run is
-        not complete before that is known, so it is completed where the step ends.
+        What still repeats is dropped. If the graph is empty and nothing was planned, the mission becomes the first
+        query. The run is completed in the transaction that ends the step, because until then another request may
+        follow.
         """
         request = await run.begin(response_format=response_format(ObserverPlan, PLAN))
         try:
-            plan, request = await self._asked(run, request, scope, past)
-            if plan.repeats or plan.telling:
-                told = again_message(plan.repeats, plan.telling)
-                plan, request = await self._asked(run, _told(request, told), scope, past)
+            plan, request = await self._request_plan(run, request, scope, past)
+            if plan.repeats or plan.leaks:
+                message = replan_message(plan.repeats, plan.leaks)
+                plan, request = await self._request_plan(
+                    run, _follow_up(request, message), scope, past
+                )
             if plan.is_empty and past.graph_is_empty:
-                plan, request = await self._asked(run, _told(request, EMPTY_PLAN), scope, past)
+                plan, request = await self._request_plan(
+                    run, _follow_up(request, EMPTY_PLAN), scope, past
+                )
         except UnusableAnswerError:
             if not past.graph_is_empty:
                 raise
-            plan = Resolved()
+            plan = ResolvedPlan()
         if not plan.is_empty or not past.graph_is_empty:
             return plan
         repairs = Repairs(
             ["Nothing was planned for an empty graph; the mission is the first query."]
         )
-        await run.note_repairs("plan", repairs, key="first_query")
+        await run.record_repairs("plan", repairs, key="first_query")
         first = ObserverPlan(queries=[first_query(mission)], insights=[])
-        return await self._resolved(run, scope, past, first)
+        return await self._resolve(run, scope, past, first)
 
-    async def _asked(
-        self, run: PhaseRun, request: ChatRequest, scope: Scope, past: Past
-    ) -> tuple[Resolved, ChatRequest]:
-        plan, conversation = await structured_answer(
-            run, request, ObserverPlan, name=PLAN, ends=False, read=read_plan, subject="plan"
+    async def _request_plan(
+        self, run: PhaseRun, request: ChatRequest, scope: GraphScope, past: PlanHistory
+    ) -> tuple[ResolvedPlan, ChatRequest]:
+        plan, conversation = await request_structured_answer(
+            run, request, ObserverPlan, name=PLAN, ends=False, read=parse_plan, subject="plan"
         )
-        return await self._resolved(run, scope, past, plan), conversation
+        return await self._resolve(run, scope, past, plan), conversation
 
-    async def _resolved(
-        self, run: PhaseRun, scope: Scope, past: Past, plan: ObserverPlan
-    ) -> Resolved:
+    async def _resolve(
+        self, run: PhaseRun, scope: GraphScope, past: PlanHistory, plan: ObserverPlan
+    ) -> ResolvedPlan:
         async with run.transaction() as session:
-            return await resolved(session, scope, past, plan, run.secret)
+            return await resolve_plan(session, scope, past, plan, run.secret)
 
 
-def _told(request: ChatRequest, message: str) -> ChatRequest:
+def _follow_up(request: ChatRequest, message: str) -> ChatRequest:
     return request.following({"role": "user", "content": message})

@@ -1,4 +1,4 @@
-"""What the agent has asked and concluded lately, as a plan is compared with it."""
+"""The agent's recent queries and analyses, which a plan must not repeat."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,100 +9,102 @@ from uuid import UUID
 from sqlalchemy import DateTime, Integer, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.observer.deduplication import Covered
-from shared.database.statements import ANY_OF_IDS, Direct, Row, listed
+from services.observer.deduplication import CoveringAnalysis
+from shared.database.statements import ANY_OF_IDS, CompiledStatement, Row, uuid_array
 from shared.database.tables import GraphEdge, GraphNode, Iteration, Step
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
-from shared.graph.conclusions.conclusions import committed
+from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.context.history import has_written
-from shared.graph.scope import OWNED, OWNED_SQL, Scope
+from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
 from shared.workflow import investigations
 from shared.workflow.iterations import IterationRow
 
-ITERATIONS: Final = 20
-"""Queries of so many iterations before are looked at."""
-FRESH: Final = timedelta(days=7)
-"""What was found out longer ago may be asked again."""
-ANALYSES: Final = 100
-"""So many of the newest are looked at."""
+MAX_ITERATIONS: Final = 20
+"""Number of previous iterations whose queries are considered."""
+MAX_AGE: Final = timedelta(days=7)
+"""Queries that were answered longer ago may be asked again."""
+MAX_ANALYSES: Final = 100
+"""Number of newest analyses that are considered."""
 
-_NUMBER: Final = bindparam("number", type_=Integer)
-_ANSWERED: Final = Direct(
+_ITERATION_NUMBER: Final = bindparam("number", type_=Integer)
+_ANSWERED: Final = CompiledStatement(
     select(Step.input, Step.status, Step.result, Step.ended_at)
     .join(Iteration, Iteration.id == Step.iteration_id)
     .where(
-        Iteration.agent_id == OWNED,
-        Iteration.number < _NUMBER,
-        Iteration.number >= _NUMBER - ITERATIONS,
+        Iteration.agent_id == OWNED_AGENT_ID,
+        Iteration.number < _ITERATION_NUMBER,
+        Iteration.number >= _ITERATION_NUMBER - MAX_ITERATIONS,
         Step.kind == StepKind.QUERY,
         Step.status == StepStatus.COMPLETED,
         Step.ended_at > bindparam("since", type_=DateTime(timezone=True)),
     )
     .order_by(Step.ended_at.desc(), Step.id)
 )
-_HAS_NODES: Final = Direct(
-    f"select exists (select from graph_nodes where agent_id = {OWNED_SQL}) as has_nodes"
+_HAS_NODES: Final = CompiledStatement(
+    f"select exists (select from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL}) as has_nodes"
 )
-_ANALYSES: Final = Direct(
+_ANALYSES: Final = CompiledStatement(
     select(GraphNode.id, GraphNode.name, GraphNode.properties, GraphNode.created_at, Step.input)
     .outerjoin(Step, Step.id == GraphNode.step_id)
     .where(
-        GraphNode.agent_id == OWNED,
+        GraphNode.agent_id == OWNED_AGENT_ID,
         GraphNode.type == ANALYSIS_TYPE,
         GraphNode.created_at < bindparam("before", type_=DateTime(timezone=True)),
     )
     .order_by(GraphNode.updated_at.desc(), GraphNode.id)
-    .limit(ANALYSES)
+    .limit(MAX_ANALYSES)
 )
-_ENDS: Final = Direct(
+_ENDS: Final = CompiledStatement(
     select(GraphEdge.id, GraphEdge.source_id, GraphEdge.target_id).where(
-        GraphEdge.agent_id == OWNED, GraphEdge.id == ANY_OF_IDS
+        GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == ANY_OF_IDS
     )
 )
-_TOUCHED: Final = Direct(
+_UPDATED_AT: Final = CompiledStatement(
     select(GraphNode.id, GraphNode.updated_at).where(
-        GraphNode.agent_id == OWNED, GraphNode.id == ANY_OF_IDS
+        GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_IDS
     )
 )
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredQuery:
     objective: str
     ended_at: datetime
 
 
 @dataclass(frozen=True)
-class Past:
-    """As of the iteration's start, so that a plan that is read again after a crash is judged alike."""
+class PlanHistory:
+    """The state at the iteration's start, so that a resumed step judges the same plan in the same way."""
 
-    answered: Sequence[Answered]
-    """Queries that found something, the newest first."""
-    analyses: Sequence[Covered]
-    """Those that still hold, and none of whose nodes was touched since."""
+    answered: Sequence[AnsweredQuery]
+    """Queries that wrote something, newest first."""
+    analyses: Sequence[CoveringAnalysis]
+    """Unexpired analyses whose nodes have not changed since."""
     open_requests: Mapping[UUID, datetime]
-    """When each was made."""
+    """Creation time by request id."""
     graph_is_empty: bool = False
-    """Whether the agent has no node at all."""
+    """Whether the agent has no nodes."""
 
     def answered_before(self, request_ids: Sequence[UUID]) -> list[str]:
-        """Objectives that bear on a query which is to answer these requests.
+        """Objectives that a query for these requests must not repeat.
 
-        What was found before somebody lacked it did not answer it, so that it may be asked again.
+        A query that was answered before a request was made did not satisfy it, so it may be repeated.
         """
         made_at = [self.open_requests[request_id] for request_id in request_ids]
         return [
-            each.objective
-            for each in self.answered
-            if all(each.ended_at >= moment for moment in made_at)
+            query.objective
+            for query in self.answered
+            if all(query.ended_at >= moment for moment in made_at)
         ]
 
 
-async def look_back(session: AsyncSession, scope: Scope, iteration: IterationRow) -> Past:
-    requests = await investigations.open_of(scope.agent_id).answer(session)
-    return Past(
+async def load_history(
+    session: AsyncSession, scope: GraphScope, iteration: IterationRow
+) -> PlanHistory:
+    requests = await investigations.list_open_requests(scope.agent_id).answer(session)
+    return PlanHistory(
         await _answered(session, scope, iteration),
         await _analyses(session, scope, iteration),
         {request.id: request.created_at for request in requests},
@@ -111,73 +113,73 @@ async def look_back(session: AsyncSession, scope: Scope, iteration: IterationRow
 
 
 async def _answered(
-    session: AsyncSession, scope: Scope, iteration: IterationRow
-) -> Sequence[Answered]:
-    lately = {"number": iteration.number, "since": iteration.started_at - FRESH}
+    session: AsyncSession, scope: GraphScope, iteration: IterationRow
+) -> Sequence[AnsweredQuery]:
+    params = {"number": iteration.number, "since": iteration.started_at - MAX_AGE}
     return [
-        Answered(query.input.get("objective", ""), query.ended_at)
-        for query in await _ANSWERED.rows(session, {**scope.bound, **lately})
+        AnsweredQuery(query.input.get("objective", ""), query.ended_at)
+        for query in await _ANSWERED.rows(session, {**scope.bound, **params})
         if has_written(query)
     ]
 
 
 async def _analyses(
-    session: AsyncSession, scope: Scope, iteration: IterationRow
-) -> Sequence[Covered]:
+    session: AsyncSession, scope: GraphScope, iteration: IterationRow
+) -> Sequence[CoveringAnalysis]:
     today = iteration.started_at.astimezone(UTC).date()
-    found = [
-        each
-        for each in await _ANALYSES.rows(session, {**scope.bound, "before": iteration.started_at})
-        if not committed(each.properties, today)["expired"]
+    current = [
+        row
+        for row in await _ANALYSES.rows(session, {**scope.bound, "before": iteration.started_at})
+        if not forecast_fields(row.properties, today)["expired"]
     ]
-    texts = {each.id: each.properties.get("content", "") for each in found}
-    cited = await _cited(session, scope, texts)
-    touched = await _touched(session, scope, set().union(*cited.values()))
+    texts = {row.id: row.properties.get("content", "") for row in current}
+    cited = await _cited_nodes(session, scope, texts)
+    updated_at = await _updated_at(session, scope, set().union(*cited.values()))
     return [
-        Covered(each.name, cited[each.id], _told(each))
-        for each in found
-        if all(touched.get(node, each.created_at) <= each.created_at for node in cited[each.id])
+        CoveringAnalysis(row.name, cited[row.id], _full_text(row))
+        for row in current
+        if all(updated_at.get(node, row.created_at) <= row.created_at for node in cited[row.id])
     ]
 
 
-def _told(analysis: Row) -> str:
-    """All that is said in it, and in the insight that it was drawn from."""
+def _full_text(analysis: Row) -> str:
+    """The full text of the analysis and of its insight."""
     insight = analysis.input or {}
-    content = citations.replaced(analysis.properties.get("content", ""), lambda _: "")
+    content = citations.replace_citations(analysis.properties.get("content", ""), lambda _: "")
     parts = [analysis.name, analysis.properties.get("summary", ""), content]
     parts += [str(insight.get(key, "")) for key in ("observation", "synthesis_direction")]
     return ".\n".join(parts)
 
 
-async def _cited(
-    session: AsyncSession, scope: Scope, texts: Mapping[UUID, str]
+async def _cited_nodes(
+    session: AsyncSession, scope: GraphScope, texts: Mapping[UUID, str]
 ) -> dict[UUID, frozenset[UUID]]:
-    """The nodes that each text cites, those at the ends of the edges that it cites among them."""
-    parsed = {of: citations.parse(text) for of, text in texts.items()}
+    """The nodes that each text cites, including the ends of the edges that it cites."""
+    parsed = {analysis_id: citations.parse_citations(text) for analysis_id, text in texts.items()}
     ends = await _ends(
-        session, scope, {each for cited in parsed.values() for each in cited.ids(Kind.EDGE)}
+        session, scope, {edge_id for cited in parsed.values() for edge_id in cited.ids(Kind.EDGE)}
     )
     return {
-        of: frozenset(cited.ids(Kind.NODE)).union(
+        analysis_id: frozenset(cited.ids(Kind.NODE)).union(
             *(ends.get(edge, ()) for edge in cited.ids(Kind.EDGE))
         )
-        for of, cited in parsed.items()
+        for analysis_id, cited in parsed.items()
     }
 
 
 async def _ends(
-    session: AsyncSession, scope: Scope, edge_ids: Collection[UUID]
+    session: AsyncSession, scope: GraphScope, edge_ids: Collection[UUID]
 ) -> dict[UUID, tuple[UUID, UUID]]:
     if not edge_ids:
         return {}
-    rows = await _ENDS.rows(session, {**scope.bound, "ids": listed(edge_ids)})
+    rows = await _ENDS.rows(session, {**scope.bound, "ids": uuid_array(edge_ids)})
     return {row.id: (row.source_id, row.target_id) for row in rows}
 
 
-async def _touched(
-    session: AsyncSession, scope: Scope, node_ids: Collection[UUID]
+async def _updated_at(
+    session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
 ) -> dict[UUID, datetime]:
     if not node_ids:
         return {}
-    rows = await _TOUCHED.rows(session, {**scope.bound, "ids": listed(node_ids)})
+    rows = await _UPDATED_AT.rows(session, {**scope.bound, "ids": uuid_array(node_ids)})
     return {row.id: row.updated_at for row in rows}

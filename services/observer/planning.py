@@ -1,4 +1,4 @@
-"""A plan as steps' inputs: what it refers to is resolved; what repeats, and what tells instructions, is set apart."""
+"""Resolves a plan into inputs of steps; separates items that repeat known results or contain the instructions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,25 +8,25 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.observer.deduplication import Repeat, repeated_insight, repeated_query
-from services.observer.history import Past
+from services.observer.history import PlanHistory
 from services.observer.prompts import ObserverPlan, PlannedQuery
 from shared.graph import context
 from shared.graph.context.history import request_id_in
-from shared.graph.scope import Scope
-from shared.llm.prompt_leak_guard import Secret
+from shared.graph.scope import GraphScope
+from shared.llm.prompt_leak_guard import PromptLeakGuard
 
 Input = dict[str, Any]
 
 
 @dataclass
-class Resolved:
-    """`repeats` and `telling` are neither among the queries nor the insights."""
+class ResolvedPlan:
+    """`repeats` and `telling` are not among the queries and insights."""
 
     queries: list[Input] = field(default_factory=list)
     insights: list[Input] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
-    telling: list[str] = field(default_factory=list)
-    """Items that tell the instructions of who planned them, by their place: `query 1`. A query goes out to the web."""
+    leaks: list[str] = field(default_factory=list)
+    """Items that contain the agent's instructions, as `query 1`: queries are sent to the web."""
     dropped_references: list[str] = field(default_factory=list)
     dropped_requests: list[str] = field(default_factory=list)
 
@@ -36,8 +36,8 @@ class Resolved:
 
     @property
     def stored(self) -> Input:
-        """As the iteration keeps it; `dropped` counts what was left out because it repeats, or tells instructions."""
-        dropped = len(self.repeats) + len(self.telling)
+        """As stored with the iteration; `dropped` counts repeats and items with instructions."""
+        dropped = len(self.repeats) + len(self.leaks)
         return {"queries": self.queries, "insights": self.insights, "dropped": dropped}
 
     @property
@@ -48,60 +48,68 @@ class Resolved:
             "dropped_references": self.dropped_references,
             "dropped_requests": self.dropped_requests,
             "dropped_repeats": len(self.repeats),
-            "dropped_telling": len(self.telling),
+            "dropped_telling": len(self.leaks),
         }
 
 
-async def resolved(
-    session: AsyncSession, scope: Scope, past: Past, plan: ObserverPlan, secret: Secret
-) -> Resolved:
-    """References to nodes and requests become ids, and those that name none are dropped and told.
+async def resolve_plan(
+    session: AsyncSession,
+    scope: GraphScope,
+    past: PlanHistory,
+    plan: ObserverPlan,
+    secret: PromptLeakGuard,
+) -> ResolvedPlan:
+    """Resolves references to nodes and requests into ids; unknown ones are dropped and reported.
 
-    Nothing that tells the `secret` is among the queries and insights.
+    Items that contain the `secret` instructions are set apart.
     """
-    found = Resolved()
-    for place, query in enumerate(plan.queries, start=1):
-        if secret.stands_in(query.objective, query.reasoning, *query.search_hints):
-            found.telling.append(f"query {place}")
+    plan_inputs = ResolvedPlan()
+    for number, query in enumerate(plan.queries, start=1):
+        if secret.leaks(query.objective, query.reasoning, *query.search_hints):
+            plan_inputs.leaks.append(f"query {number}")
         else:
-            _add_query(found, past, query)
-    for place, insight in enumerate(plan.insights, start=1):
-        if secret.stands_in(insight.observation, insight.synthesis_direction):
-            found.telling.append(f"insight {place}")
+            _add_query(plan_inputs, past, query)
+    for number, insight in enumerate(plan.insights, start=1):
+        if secret.leaks(insight.observation, insight.synthesis_direction):
+            plan_inputs.leaks.append(f"insight {number}")
             continue
-        node_ids, unknown = await context.resolve(session, scope, insight.relevant_node_ids)
-        found.dropped_references += unknown
-        told = f"{insight.observation}.\n{insight.synthesis_direction}"
-        covering = repeated_insight(set(node_ids), told, past.analyses)
-        if covering is not None:
-            found.repeats.append(Repeat("insight", insight.observation, covering.name))
+        node_ids, unknown = await context.resolve_references(
+            session, scope, insight.relevant_node_ids
+        )
+        plan_inputs.dropped_references += unknown
+        text = f"{insight.observation}.\n{insight.synthesis_direction}"
+        analysis = repeated_insight(set(node_ids), text, past.analyses)
+        if analysis is not None:
+            plan_inputs.repeats.append(Repeat("insight", insight.observation, analysis.name))
             continue
-        given = insight.model_dump()
-        found.insights.append(given | {"relevant_node_ids": [str(node_id) for node_id in node_ids]})
-    return found
+        insight_input = insight.model_dump()
+        plan_inputs.insights.append(
+            insight_input | {"relevant_node_ids": [str(node_id) for node_id in node_ids]}
+        )
+    return plan_inputs
 
 
-def _add_query(found: Resolved, past: Past, query: PlannedQuery) -> None:
+def _add_query(plan_inputs: ResolvedPlan, past: PlanHistory, query: PlannedQuery) -> None:
     request_ids, unknown = _requests(query.answers, past.open_requests)
-    found.dropped_requests += unknown
-    asked = repeated_query(query.objective, past.answered_before(request_ids))
-    if asked is not None:
-        found.repeats.append(Repeat("query", query.objective, asked))
+    plan_inputs.dropped_requests += unknown
+    known_objective = repeated_query(query.objective, past.answered_before(request_ids))
+    if known_objective is not None:
+        plan_inputs.repeats.append(Repeat("query", query.objective, known_objective))
         return
     answers = [str(request_id) for request_id in request_ids]
-    found.queries.append(query.model_dump() | {"answers": answers})
+    plan_inputs.queries.append(query.model_dump() | {"answers": answers})
 
 
 def _requests(
-    references: Sequence[str], known: Mapping[UUID, object]
+    references: Sequence[str], open_requests: Mapping[UUID, object]
 ) -> tuple[list[UUID], list[str]]:
-    """The open requests that are meant, each once, and the references that mean none."""
-    meant: dict[UUID, None] = {}
+    """The ids of open requests among the references, without repetitions, and the unknown references."""
+    request_ids: dict[UUID, None] = {}
     unknown = []
     for text in dict.fromkeys(references):
         request_id = request_id_in(text)
-        if request_id in known and request_id is not None:
-            meant[request_id] = None
+        if request_id in open_requests and request_id is not None:
+            request_ids[request_id] = None
         else:
             unknown.append(text)
-    return list(meant), unknown
+    return list(request_ids), unknown

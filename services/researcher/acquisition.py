@@ -1,5 +1,6 @@
 """Knowledge acquisition: from a query to a Markdown document with its sources."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -8,15 +9,15 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.researcher.prompts import acquisition_message
-from services.researcher.query_context import Situation
+from services.researcher.query_context import QueryContext
 from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.events.models import Query
-from shared.graph.provenance.claims import published
-from shared.graph.provenance.sources import keep_pages
-from shared.graph.scope import Scope
+from shared.graph.provenance.claims import parse_published
+from shared.graph.provenance.sources import store_pages
+from shared.graph.scope import GraphScope
 from shared.graph.validation import one_line
-from shared.llm.messages import inside
+from shared.llm.messages import section_content
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.repair import Repairs, cut_text
 from shared.llm.tool_loop import FollowUp, ToolLoop
@@ -25,51 +26,83 @@ from shared.web_search.client import SearchClient
 from shared.web_search.tools import TavilyExtract, knowledge_acquisition, refuse_unnamed
 
 
-def reading(message: str, arguments: Arguments, earlier: Sequence[Json]) -> str | None:
-    """A `shared.tools.Guard`: only pages that the mission, the query or the step's own searches name."""
+def allow_named_pages(message: str, arguments: Arguments, earlier: Sequence[Json]) -> str | None:
+    """A `shared.tools.ToolPolicy`: only pages that the mission, the query or the step's own searches name."""
     if not isinstance(arguments, TavilyExtract):
         return None
-    given = f"{inside('mission', message)}\n{inside('query', message)}"
-    return refuse_unnamed(arguments, given, earlier)
+    named_text = f"{section_content('mission', message)}\n{section_content('query', message)}"
+    return refuse_unnamed(arguments, named_text, earlier)
 
 
-TITLE_CHARACTERS = 200
-PAGE_CHARACTERS = 4_000
-DOCUMENT_CHARACTERS = 16_000
-"""Of a document that code makes of pages."""
+MAX_TITLE_CHARS = 200
+MAX_PAGE_CHARS = 4_000
+MAX_DOCUMENT_CHARS = 16_000
+"""Limit of a document that code assembles from pages."""
 
 
-def told(pages: Sequence[Json]) -> str:
-    """A line for each address, in the order in which they came, with its title and date where they are known."""
+def describe_sources(pages: Sequence[Json]) -> str:
+    """One line per URL, in order of appearance, with title and date if known."""
     titles: dict[str, str] = {}
     dates: dict[str, str] = {}
     for page in pages:
         url = str(page["url"])
         titles[url] = titles.get(url) or one_line(str(page.get("title") or ""))
-        date = published(str(page.get("published_date") or ""))
+        date = parse_published(str(page.get("published_date") or ""))
         dates[url] = dates.get(url) or ("" if date is None else date.date().isoformat())
     return "\n".join(_line(url, title, dates[url]) for url, title in titles.items())
 
 
-def of_pages(pages: Sequence[Json]) -> str:
-    """A document in the form that the model is asked for, made of the pages' own words, the longest text of each."""
+def assemble_document(pages: Sequence[Json]) -> str:
+    """Assembles a document in the form that the model is asked for, from the longest text of each page."""
     texts: dict[str, Json] = {}
     for page in pages:
-        known = texts.get(str(page["url"]))
-        if known is None or len(_text(page)) > len(_text(known)):
-            texts[str(page["url"])] = {**(known or {}), **page}
+        longest = texts.get(str(page["url"]))
+        if longest is None or len(_text(page)) > len(_text(longest)):
+            texts[str(page["url"])] = {**(longest or {}), **page}
     parts: list[str] = []
-    left = DOCUMENT_CHARACTERS
+    remaining_chars = MAX_DOCUMENT_CHARS
     for url, page in texts.items():
-        text = cut_text(_text(page), min(PAGE_CHARACTERS, left))
-        if left <= 0 or not text:
+        text = cut_text(_text(page), min(MAX_PAGE_CHARS, remaining_chars))
+        if remaining_chars <= 0 or not text:
             continue
-        title = one_line(str(page.get("title") or url))[:TITLE_CHARACTERS]
-        date = published(str(page.get("published_date") or ""))
-        dated = [] if date is None else [f"Published: {date.date().isoformat()}"]
-        parts.append("\n".join([f"## {title}", f"Source: {one_line(url)}", *dated, "", text]))
-        left -= len(text)
+        title = one_line(str(page.get("title") or url))[:MAX_TITLE_CHARS]
+        date = parse_published(str(page.get("published_date") or ""))
+        date_line = [] if date is None else [f"Published: {date.date().isoformat()}"]
+        parts.append("\n".join([f"## {title}", f"Source: {one_line(url)}", *date_line, "", text]))
+        remaining_chars -= len(text)
     return "\n\n".join(parts)
+
+
+MIN_EXAMPLE_CHARS: Final = 30
+MAX_EXAMPLE_CHARS: Final = 400
+"""Limits of a sentence that is shown as an example of a quote."""
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_WORD: Final = re.compile(r"\w{4,}")
+
+
+@dataclass(frozen=True)
+class Quotable:
+    """A sentence of a page, to show the model what a quote looks like."""
+
+    url: str
+    title: str
+    sentence: str
+
+
+def most_quotable(pages: Sequence[Json], objective: str) -> Quotable | None:
+    """The sentence of `pages` that shares most words with `objective`, the first of equals; None without any."""
+    objective_words = set(_WORD.findall(objective.lower()))
+    sentences = [
+        Quotable(str(page["url"]), one_line(str(page.get("title") or page["url"])), part.strip())
+        for page in pages
+        for part in _SENTENCE_END.split(_text(page))
+        if MIN_EXAMPLE_CHARS <= len(part.strip()) <= MAX_EXAMPLE_CHARS
+    ]
+    return max(
+        sentences,
+        key=lambda quotable: len(objective_words & set(_WORD.findall(quotable.sentence.lower()))),
+        default=None,
+    )
 
 
 def _text(page: Json) -> str:
@@ -77,85 +110,89 @@ def _text(page: Json) -> str:
 
 
 def _line(url: str, title: str, date: str) -> str:
-    told = ", ".join(part for part in (title[:TITLE_CHARACTERS], date) if part)
-    return f"- {one_line(url)}" + (f" ({told})" if told else "")
+    details = ", ".join(part for part in (title[:MAX_TITLE_CHARS], date) if part)
+    return f"- {one_line(url)}" + (f" ({details})" if details else "")
 
 
-OWN_SEARCHES: Final = 3
-"""That code makes at most where the model makes none."""
-FEWEST_CHARACTERS: Final = 2
-MOST_CHARACTERS: Final = 400
-"""Of a search."""
-_CALLS: Final = ("{", "[{", "<tool_call", "```json")
-"""How calls begin that are written as text when no tool is offered any more."""
+MAX_OWN_SEARCHES: Final = 3
+"""Maximum number of searches by code if the model makes none."""
+MIN_SEARCH_CHARS: Final = 2
+MAX_SEARCH_CHARS: Final = 400
+"""Length limits of a search query."""
+_CALL_PREFIXES: Final = ("{", "[{", "<tool_call", "```json")
+"""Beginnings of tool calls that a model writes as text when no tool is offered."""
 
 
 @dataclass(frozen=True)
 class Acquired:
     document: str
     sources: str
-    """The pages that this step was brought, by address, title and date: all that can be named as evidence of it."""
+    """URL, title and date of the step's pages: only these can be cited as evidence."""
     repairs: int = 0
-    """That code made of the model's calls and of its document."""
+    """Repairs of the model's calls and document by code."""
+    quotable: Quotable | None = None
+    """An example of a quote."""
 
 
-async def acquire(model: Model, search: SearchClient, situation: Situation) -> Acquired:
-    """Raises PermanentError where there is no document. Every page that was brought is kept.
+async def acquire(model: Model, search: SearchClient, query_context: QueryContext) -> Acquired:
+    """Runs the acquisition phase. Raises PermanentError if there is no document. Stores every page.
 
-    What the model does not search for is searched for by code, and what it does not write down is taken from the pages.
+    If the model does not search, code does; if it writes no document, one is assembled from the pages.
     """
-    message = acquisition_message(situation.agent.mission, situation.query, situation.graph_context)
+    message = acquisition_message(
+        query_context.agent.mission, query_context.query, query_context.graph_context
+    )
     run = PhaseRun(
         model,
-        situation.lease,
-        situation.agent,
+        query_context.lease,
+        query_context.agent,
         Phase.KNOWLEDGE_ACQUISITION,
         message,
-        context=situation.graph_context,
+        context=query_context.graph_context,
     )
-    keep = partial(_keep, situation.scope)
+    keep_results = partial(_store_pages, query_context.scope)
     loop = ToolLoop(
         run,
-        knowledge_acquisition(search, keep),
-        guard=reading,
+        knowledge_acquisition(search, keep_results),
+        guard=allow_named_pages,
         must_act=True,
-        review=partial(_looks_up_something, situation.query),
+        review=partial(_review_searches, query_context.query),
     )
-    document = await loop.last_words()
+    document = await loop.run()
     pages = _pages(loop)
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
-        document = of_pages(pages)
+        document = assemble_document(pages)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
-        await run.note_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
+        await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
-    return Acquired(document, told(pages), run.repair_count)
+    quotable = most_quotable(pages, query_context.query.objective)
+    return Acquired(document, describe_sources(pages), run.repair_count, quotable)
 
 
-def _looks_up_something(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
-    """A `Review`: a document for which nothing was searched or read is none, so its query is searched for then."""
+def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
+    """A `Review`: if nothing was searched or read, the query's own searches are made."""
     if any(loop.results_of(tool) for tool in ("tavilySearch", "tavilyExtract", "tavilyResearch")):
         return None
-    hints = [
-        hint for each in query.search_hints if len(hint := one_line(each)) >= FEWEST_CHARACTERS
-    ]
+    hints = [hint for text in query.search_hints if len(hint := one_line(text)) >= MIN_SEARCH_CHARS]
     searches = list(dict.fromkeys(hints)) or [one_line(query.objective)]
     return FollowUp(
         "Nothing was searched or read for the document, so the query's own searches were made.",
         calls=[
-            ("tavilySearch", {"query": cut_text(each, MOST_CHARACTERS)})
-            for each in searches[:OWN_SEARCHES]
+            ("tavilySearch", {"query": cut_text(text, MAX_SEARCH_CHARS)})
+            for text in searches[:MAX_OWN_SEARCHES]
         ],
     )
 
 
 def _is_document(document: str, pages: Sequence[Json], *, was_searched_for: bool) -> bool:
-    """Whether anything can be built of it.
+    """Whether a graph can be built from it.
 
-    What was first written without any search must name a page the second time; so must what looks like a call of a tool.
+    A document that was first written without any search must name a page the second time, as must one that looks like a
+    tool call.
     """
     text = document.strip()
-    if text and not was_searched_for and not text.startswith(_CALLS):
+    if text and not was_searched_for and not text.startswith(_CALL_PREFIXES):
         return True
     return any(str(page["url"]) in text for page in pages)
 
@@ -169,5 +206,5 @@ def _pages(loop: ToolLoop) -> list[Json]:
     ]
 
 
-async def _keep(scope: Scope, session: AsyncSession, answer: Json) -> None:
-    await keep_pages(session, scope, answer)
+async def _store_pages(scope: GraphScope, session: AsyncSession, answer: Json) -> None:
+    await store_pages(session, scope, answer)

@@ -3,10 +3,10 @@
 from services.researcher.handler import Research
 from shared.enums import StepKind
 from shared.llm.provider import Provider
-from shared.runtime.consumer import Actor
-from shared.runtime.providers import meaning_of, model_of, search_of
+from shared.runtime.consumer import MessageConsumer
+from shared.runtime.providers import create_model, create_search_client, embedding_search_settings
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import step_actor, step_database
+from shared.runtime.step_runner import step_consumer, step_database
 from shared.web_search.client import SearchClient
 
 SLOTS = 4
@@ -14,18 +14,18 @@ SLOTS = 4
 
 def build(
     settings: Settings, provider: Provider | None = None, search: SearchClient | None = None
-) -> Actor:
+) -> MessageConsumer:
     database = step_database("researcher", settings, slots=SLOTS)
-    model = model_of(settings, database, provider)
-    search = search or search_of(settings)
+    model = create_model(settings, database, provider)
+    search = search or create_search_client(settings)
     work = Research(
         model,
         search,
         settings.context_tokens,
         settings.name_likeness,
-        meaning=meaning_of(settings),
+        meaning=embedding_search_settings(settings),
     )
-    return step_actor(
+    return step_consumer(
         "researcher",
         settings,
         database,

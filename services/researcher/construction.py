@@ -8,119 +8,139 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.researcher.acquisition import Acquired
-from services.researcher.prompts import NOTHING_WRITTEN, construction_message
-from services.researcher.query_context import Situation
+from services.researcher.acquisition import Acquired, Quotable
+from services.researcher.prompts import construction_message, nothing_written_message
+from services.researcher.query_context import QueryContext
 from shared.billing.embedding_cache import Vector
 from shared.enums import Phase
-from shared.graph.retrieval import Meaning
-from shared.graph.retrieval.embedding_backlog import Due, of_step, sweep
-from shared.graph.scope import Scope
-from shared.graph.tools import Tools
-from shared.llm.embeddings import Came, Embeddings
+from shared.graph.retrieval import EmbeddingSearch
+from shared.graph.retrieval.embedding_backlog import EmbeddingBatch, plan_step_batches, plan_sweep
+from shared.graph.scope import GraphScope
+from shared.graph.tools import GraphTools
+from shared.llm.embeddings import EmbeddingOutcome, Embeddings
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import FollowUp, ToolLoop
 from shared.tools import Json
 
 
 @dataclass(frozen=True)
-class Written:
-    """The different nodes and edges that were added or added to."""
+class WrittenElements:
+    """The distinct nodes and edges that were created or updated."""
 
     nodes: Sequence[UUID]
     edges: Sequence[UUID]
     repairs: int = 0
-    """That code made of the model's calls."""
+    """Repairs of the model's tool calls by code."""
 
 
 async def construct(
-    model: Model, situation: Situation, acquired: Acquired, tools: Tools
-) -> tuple[Embeddings | None, Written]:
-    """Also what asks for vectors in this run; None where nothing is searched by meaning."""
+    model: Model, query_context: QueryContext, acquired: Acquired, tools: GraphTools
+) -> tuple[Embeddings | None, WrittenElements]:
+    """Runs the construction phase. Also returns the embeddings client of the run; None if embedding search is off."""
     message = construction_message(
-        situation.agent.mission,
-        situation.query,
+        query_context.agent.mission,
+        query_context.query,
         acquired.document,
         acquired.sources,
-        situation.graph_context,
+        query_context.graph_context,
     )
     run = PhaseRun(
         model,
-        situation.lease,
-        situation.agent,
+        query_context.lease,
+        query_context.agent,
         Phase.GRAPH_CONSTRUCTION,
         message,
-        context=situation.graph_context,
+        context=query_context.graph_context,
     )
-    review = _writes_something if acquired.sources else None
+    review = None
+    if acquired.sources:
+        example = _example_arguments(query_context, acquired.quotable)
+        review = partial(_review_writes, example)
     loop = ToolLoop(run, tools, must_act=True, review=review)
-    await loop.last_words()
-    return loop.embeddings, Written(
-        nodes=_different(loop.results_of("addGraphNode"), "nodeId"),
-        edges=_different(loop.results_of("addGraphEdge"), "edgeId"),
+    await loop.run()
+    return loop.embeddings, WrittenElements(
+        nodes=_distinct_ids(loop.results_of("addGraphNode"), "nodeId"),
+        edges=_distinct_ids(loop.results_of("addGraphEdge"), "edgeId"),
         repairs=run.repair_count,
     )
 
 
-def _writes_something(_: str, loop: ToolLoop) -> FollowUp | None:
-    """A `Review`: a document with sources is worth at least one write, or a second look."""
+def _review_writes(example: Json | None, _: str, loop: ToolLoop) -> FollowUp | None:
+    """A `Review`: a document with sources needs at least one write, or a second attempt."""
     if loop.results_of("addGraphNode") or loop.results_of("addGraphEdge"):
         return None
     return FollowUp(
-        "Construction ended without a single write, so it was asked once more.",
-        NOTHING_WRITTEN,
+        "Construction had written nothing, so it was offered addGraphNode alone.",
+        nothing_written_message(example),
         tools=["addGraphNode"],
     )
 
 
-def _different(results: Sequence[Json], which: str) -> list[UUID]:
-    return [UUID(each) for each in dict.fromkeys(result[which] for result in results)]
+def _example_arguments(query_context: QueryContext, quotable: Quotable | None) -> Json | None:
+    """Arguments of addGraphNode with a sentence that can be quoted; None without one, or without a type."""
+    if quotable is None or query_context.example_type is None:
+        return None
+    return {
+        "type": query_context.example_type,
+        "name": quotable.title,
+        "properties": {"summary": quotable.sentence},
+        "evidence": [{"sourceUrl": quotable.url, "quote": quotable.sentence}],
+    }
 
 
-Keep = Callable[[Due, AsyncSession, Sequence[Vector]], Awaitable[None]]
+def _distinct_ids(results: Sequence[Json], key: str) -> list[UUID]:
+    return [UUID(element_id) for element_id in dict.fromkeys(result[key] for result in results)]
+
+
+StoreVectors = Callable[[EmbeddingBatch, AsyncSession, Sequence[Vector]], Awaitable[None]]
 
 
 async def embed_nodes(
     embeddings: Embeddings | None,
-    scope: Scope,
-    meaning: Meaning | None,
-    own: Sequence[UUID],
+    scope: GraphScope,
+    meaning: EmbeddingSearch | None,
+    node_ids: Sequence[UUID],
     *,
     sweeps: bool,
 ) -> None:
-    """For `own`, which the step has written, and then, where it `sweeps`, for others that have none yet.
+    """Embeds the nodes `node_ids` of this step, and if `sweeps`, other nodes without an embedding.
 
-    Does nothing where embeddings are not configured; where they fail, a later step sees to the same nodes.
+    Does nothing if embeddings are not configured; after a failure, a later step embeds the same nodes.
     """
     if meaning is None or embeddings is None:
         return
     async with embeddings.run.transaction() as session:
-        batches = await of_step(session, scope, meaning, own)
-    await _embed(embeddings, batches, Due.keep)
+        batches = await plan_step_batches(session, scope, meaning, node_ids)
+    await _embed(embeddings, batches, EmbeddingBatch.keep)
     if sweeps:
         await _sweep(embeddings, scope, meaning)
 
 
-async def _sweep(embeddings: Embeddings, scope: Scope, meaning: Meaning) -> None:
+async def _sweep(embeddings: Embeddings, scope: GraphScope, meaning: EmbeddingSearch) -> None:
     async with embeddings.run.transaction() as session:
-        swept = await sweep(session, scope, meaning)
-    if swept is not None and await _embed(embeddings, swept.batches, swept.keep):
-        await embeddings.run.record(swept.end)
+        sweep_result = await plan_sweep(session, scope, meaning)
+    if sweep_result is not None and await _embed(
+        embeddings, sweep_result.batches, sweep_result.keep
+    ):
+        await embeddings.run.record(sweep_result.end)
 
 
-async def _embed(embeddings: Embeddings, batches: Sequence[Due], keep: Keep) -> bool:
-    """Whether all were seen to, in their order. A text that is refused is left out, but not where none is taken: then
-    it is not the texts that are at fault.
+async def _embed(
+    embeddings: Embeddings, batches: Sequence[EmbeddingBatch], store: StoreVectors
+) -> bool:
+    """Embeds the batches in order; whether all were handled.
+
+    A rejected text is skipped, unless every text is rejected: then the cause is not the texts.
     """
-    left, has_kept, was_refused = deque(batches), False, False
-    while left:
-        batch = left.popleft()
-        match await embeddings.kept(batch.request, partial(keep, batch)):
-            case Came.KEPT:
-                has_kept = True
-            case Came.REFUSED:
+    remaining, has_stored, was_refused = deque(batches), False, False
+    while remaining:
+        batch = remaining.popleft()
+        match await embeddings.kept(batch.request, partial(store, batch)):
+            case EmbeddingOutcome.KEPT:
+                has_stored = True
+            case EmbeddingOutcome.REFUSED:
                 was_refused = True
-                left.extendleft(reversed(batch.halves))
-            case Came.FAILED:
+                remaining.extendleft(reversed(batch.halves))
+            case EmbeddingOutcome.FAILED:
                 return False
-    return has_kept or not was_refused
+    return has_stored or not was_refused

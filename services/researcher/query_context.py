@@ -1,17 +1,19 @@
-"""What both phases of the Researcher know of the query they work on."""
+"""What both phases of the Researcher know about their query."""
 
 from dataclasses import dataclass
 
 from shared.database.tables import Agent
 from shared.events.models import Query
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.workflow.leases import Lease
 
 
 @dataclass(frozen=True)
-class Situation:
+class QueryContext:
     lease: Lease
     agent: Agent
-    scope: Scope
+    scope: GraphScope
     query: Query
     graph_context: str
+    example_type: str | None = None
+    """A node type of the agent that no researcher created, so that it is the same when the step is resumed."""

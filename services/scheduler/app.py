@@ -4,14 +4,14 @@ from services.scheduler.dead_letter_retries import Retrier
 from services.scheduler.reconciler import Reconciler
 from services.scheduler.scheduler import Clock, Ticker
 from shared.events.topology import CONSUMERS
-from shared.runtime.connections import bus_of, database_of
-from shared.runtime.consumer import Actor
+from shared.runtime.connections import create_bus, create_database
+from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 
 
-def build(settings: Settings) -> Actor:
-    database = database_of(settings, "scheduler", pool_size=3)
-    bus = bus_of(settings, "scheduler")
+def build(settings: Settings) -> MessageConsumer:
+    database = create_database(settings, "scheduler", pool_size=3)
+    bus = create_bus(settings, "scheduler")
     clock = Clock(
         Ticker(database, settings.iteration_deadline_seconds),
         Reconciler(database, settings.resend_after_seconds),
@@ -19,12 +19,12 @@ def build(settings: Settings) -> Actor:
         bus,
         settings.scheduler_tick_seconds,
     )
-    return Actor(
+    return MessageConsumer(
         "scheduler",
         handlers=dict.fromkeys(CONSUMERS["scheduler"].hears, clock.wake),
         bus=bus,
         database=database,
         slots=1,
         drain_seconds=settings.drain_seconds,
-        background=[clock.tick_for_ever, clock.reconcile_for_ever],
+        background=[clock.run_ticks, clock.run_reconciler],
     )

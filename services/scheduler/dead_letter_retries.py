@@ -1,4 +1,4 @@
-"""Dead letters whose retry somebody wished: published again, and deleted when the stream has them."""
+"""Republishes dead letters whose retry was requested, and deletes them when the stream has stored them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,23 +11,23 @@ from shared import derived_events
 from shared.database.engine import Database
 from shared.database.tables import Step
 from shared.events.codec import encode
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.logging import logger
 from shared.workflow import dead_letters
 
-LETTERS_PER_LOOK = 100
+LETTERS_PER_RUN = 100
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
-class _Again:
-    """What a letter says when it is published again."""
+class _Message:
+    """The message to republish for a dead letter."""
 
     subject: str
     payload: bytes
-    wished_at: datetime
+    retry_requested_at: datetime
 
 
 @dataclass(frozen=True)
@@ -35,35 +35,36 @@ class Retrier:
     database: Database
     bus: Bus
 
-    async def wanted(self) -> Sequence[UUID]:
+    async def list_requests(self) -> Sequence[UUID]:
         async with self.database.transaction() as session:
-            return await dead_letters.wanted(session, LETTERS_PER_LOOK)
+            return await dead_letters.list_retry_requests(session, LETTERS_PER_RUN)
 
     async def publish(self, letter_id: UUID) -> None:
-        """Publishes the letter and deletes it. Killed in between it will be published once more, which harms nobody.
+        """Republishes the message and deletes the dead letter. A crash in between causes one more publication, which is
+        harmless.
 
-        Raises TransientError where the stream does not confirm; the letter is there at the next look.
+        Raises TransientError if the stream does not confirm; then the next run retries it.
         """
         async with self.database.transaction() as session:
-            again = await _again(session, letter_id)
-        if again is None:
+            message = await _message(session, letter_id)
+        if message is None:
             return
-        # Another than the first, or the bus would take it for a double; the same for every attempt at this retry.
-        message_id = f"{letter_id}:{again.wished_at.isoformat()}"
-        await self.bus.publish_bytes(again.subject, again.payload, message_id=message_id)
-        reach(CrashPoint.EVENTS_PUBLISHED)
+        # Different from the first message id, or NATS would drop it as a duplicate; the same for each attempt of this retry.
+        message_id = f"{letter_id}:{message.retry_requested_at.isoformat()}"
+        await self.bus.publish_bytes(message.subject, message.payload, message_id=message_id)
+        failpoint(Failpoint.EVENTS_PUBLISHED)
         async with self.database.transaction() as session:
-            await dead_letters.published(session, letter_id, again.wished_at)
-        log.info("published a dead letter again", letter=str(letter_id), about=again.subject)
+            await dead_letters.delete_republished(session, letter_id, message.retry_requested_at)
+        log.info("republished a dead letter", letter=str(letter_id), about=message.subject)
 
 
-async def _again(session: AsyncSession, letter_id: UUID) -> _Again | None:
-    letter = await dead_letters.find_wanted(session, letter_id)
+async def _message(session: AsyncSession, letter_id: UUID) -> _Message | None:
+    letter = await dead_letters.get_retry_request(session, letter_id)
     if letter is None or letter.retry_requested_at is None:
         return None
     if letter.step_id is None:
-        return _Again(letter.subject, letter.payload, letter.retry_requested_at)
-    # Of a step the state says what to ask for, in the words of this version.
+        return _Message(letter.subject, letter.payload, letter.retry_requested_at)
+    # The request of a step is built from the state, in the event format of this version.
     step = await session.get_one(Step, letter.step_id)
-    request = await derived_events.requested(session, step)
-    return _Again(request.subject, encode(request), letter.retry_requested_at)
+    request = await derived_events.step_requested_event(session, step)
+    return _Message(request.subject, encode(request), letter.retry_requested_at)

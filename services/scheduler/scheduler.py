@@ -1,4 +1,4 @@
-"""The scheduler: starts iterations that are due."""
+"""Starts iterations that are due, and runs the scheduler's background loops."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,15 +7,15 @@ from functools import partial
 from uuid import UUID
 
 from services.scheduler.dead_letter_retries import Retrier
-from services.scheduler.reconciler import Lost, Reconciler
+from services.scheduler.reconciler import MissedEvent, Reconciler
 from shared import derived_events
 from shared.agents import agents
 from shared.database.engine import Database
 from shared.errors import TransientError
 from shared.events.envelope import Event
 from shared.events.models import IterationEvent
-from shared.failpoints import CrashPoint, reach
-from shared.runtime.background import whatever_happens
+from shared.failpoints import Failpoint, failpoint
+from shared.runtime.background import log_and_continue
 from shared.runtime.bus import Bus
 from shared.runtime.logging import logger
 from shared.workflow import iterations
@@ -29,25 +29,27 @@ class Ticker:
     deadline_seconds: float
 
     async def tick(self) -> Sequence[Event]:
-        """Starts one iteration for each agent that is due or was asked to run; returns what to tell the bus.
+        """Starts one iteration for each agent that is due or whose run was requested; returns the events to publish.
 
-        Due is what the database's clock says, so that schedulers whose clocks differ agree.
+        Uses the database's clock, so that schedulers whose clocks differ agree on what is due.
         """
         async with self.database.transaction() as session:
-            told = []
-            for agent in await agents.due(session, AGENTS_PER_TICK):
+            events = []
+            for agent in await agents.lock_due_agents(session, AGENTS_PER_TICK):
                 why = "due" if agent.run_requested_at is None else "run_now"
-                started = await iterations.start(
+                started = await iterations.start_iteration(
                     session, agent, why=why, deadline_seconds=self.deadline_seconds
                 )
                 await agents.reschedule(session, agent)
-                told.append(derived_events.request(started.iteration, started.observe))
-                reach(CrashPoint.STATE_WRITTEN)
-        return told
+                events.append(
+                    derived_events.iteration_step_event(started.iteration, started.observe)
+                )
+                failpoint(Failpoint.STATE_WRITTEN)
+        return events
 
 
 RECONCILE_SECONDS = 2.0
-AGAIN = "will look again"
+RETRY_MESSAGE = "will retry at the next run"
 
 log = logger(__name__)
 
@@ -59,71 +61,71 @@ class Clock:
     retrier: Retrier
     bus: Bus
     tick_seconds: float
-    woken: asyncio.Event = field(default_factory=asyncio.Event)
-    heard: set[UUID] = field(default_factory=set)
-    """Iterations of whose end the bus has brought the word, until that is noted."""
+    wake_event: asyncio.Event = field(default_factory=asyncio.Event)
+    received_ends: set[UUID] = field(default_factory=set)
+    """Iterations whose end event was received, until that is recorded."""
 
     async def wake(self, event: Event) -> Sequence[Event]:
-        """Handles an iteration's end, and an agent's readiness: it may be due already.
+        """Handles an iteration's end, and an agent's readiness: its next run may be due already.
 
-        That an end was heard is noted at the next look, with all others since the last: who dies before has it told once
-        more.
+        Received ends are recorded in batches by the next reconciliation; after a crash before that, the end is
+        published once more.
         """
-        self.woken.set()
+        self.wake_event.set()
         if isinstance(event, IterationEvent):
-            self.heard.add(event.iteration_id)
+            self.received_ends.add(event.iteration_id)
         return []
 
-    async def tick_for_ever(self) -> None:
+    async def run_ticks(self) -> None:
         while True:
-            self.woken.clear()
-            await whatever_happens(self._tick, AGAIN)
+            self.wake_event.clear()
+            await log_and_continue(self._tick, RETRY_MESSAGE)
             try:
                 async with asyncio.timeout(self.tick_seconds):
-                    await self.woken.wait()
+                    await self.wake_event.wait()
             except TimeoutError:
                 continue
 
-    async def reconcile_for_ever(self) -> None:
+    async def run_reconciler(self) -> None:
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
-            if self.bus.is_connected:  # else it would count resends that nobody can hear
-                await whatever_happens(self._reconcile, AGAIN)
-                await whatever_happens(self._retry, AGAIN)
+            if self.bus.is_connected:  # otherwise it would count events that cannot be sent
+                await log_and_continue(self._reconcile, RETRY_MESSAGE)
+                await log_and_continue(self._retry, RETRY_MESSAGE)
 
     async def _tick(self) -> None:
         for event in await self.ticker.tick():
             log.info("iteration started", iteration_id=str(event.correlation_id))
-            reach(CrashPoint.STATE_COMMITTED)
+            failpoint(Failpoint.STATE_COMMITTED)
             await self.bus.publish(event)
-            reach(CrashPoint.EVENTS_PUBLISHED)
+            failpoint(Failpoint.EVENTS_PUBLISHED)
 
     async def _reconcile(self) -> None:
-        heard = frozenset(self.heard)
-        found = await self.reconciler.look(heard)
-        self.heard.difference_update(heard)
-        for lost in found:
-            await self._say_again(lost)
+        received = frozenset(self.received_ends)
+        missed = await self.reconciler.find_missed(received)
+        self.received_ends.difference_update(received)
+        for missed_event in missed:
+            await self._republish(missed_event)
 
-    async def _say_again(self, lost: Lost) -> None:
-        """Raises TransientError where the bus or Postgres is away: the rest is then for the next look."""
-        who = {"row_id": str(lost.row_id), "number": lost.number}
-        if lost.iteration_id is not None:
-            who["iteration_id"] = str(lost.iteration_id)
+    async def _republish(self, missed_event: MissedEvent) -> None:
+        """Raises TransientError if NATS or PostgreSQL is unavailable: the rest is left for the next run."""
+        fields = {"row_id": str(missed_event.row_id), "number": missed_event.number}
+        if missed_event.iteration_id is not None:
+            fields["iteration_id"] = str(missed_event.iteration_id)
         try:
-            for event in await self.reconciler.events(lost):
-                log.warning("asking again", about=event.subject, **who)
-                await self.bus.publish(event, resend=lost.number)
+            for event in await self.reconciler.events(missed_event):
+                log.warning("republishing an event", about=event.subject, **fields)
+                await self.bus.publish(event, resend=missed_event.number)
         except TransientError:
             raise
         except Exception:
-            # This row's own trouble. Counted all the same, so that it is complained of ever more rarely, and leaves
-            # the looks to the others.
-            log.exception("cannot be told again", **who)
-        await self.reconciler.count(lost)
+            # Only this row is affected. It is counted all the same, so that it is logged ever more rarely and
+            # does not take the place of other rows.
+            log.exception("cannot republish an event", **fields)
+        await self.reconciler.count(missed_event)
 
     async def _retry(self) -> None:
-        for letter_id in await self.retrier.wanted():
+        for letter_id in await self.retrier.list_requests():
             if self.bus.is_connected:
-                # One that cannot be published hinders no other.
-                await whatever_happens(partial(self.retrier.publish, letter_id), AGAIN)
+                # One that cannot be published must not block the others.
+                await log_and_continue(partial(self.retrier.publish, letter_id), RETRY_MESSAGE)

@@ -1,4 +1,4 @@
-"""Who is behind a credential that was shown."""
+"""Authentication: finds the user of a presented credential."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.accounts.credentials import any_of, is_alive
+from shared.accounts.credentials import any_of, session_is_valid
 from shared.database.tables import ApiToken, BrowserSession, User
 from shared.enums import AccessScope, CredentialKind
 
-NOTED_EVERY: Final = timedelta(minutes=1)
-"""How often at most it is written down that a credential is used."""
+USE_UPDATE_INTERVAL: Final = timedelta(minutes=1)
+"""The minimum time between two updates of a credential's time of last use."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A user, with what the credential that was shown allows."""
+    """An authenticated user, with the scopes of the presented credential."""
 
     user_id: UUID
     name: str
@@ -27,88 +27,88 @@ class Caller:
     credential_id: UUID
     scopes: frozenset[AccessScope]
     expires_at: datetime | None
-    """Of the credential; None: never."""
-    is_unnoted: bool = False
-    """That the credential is used has not been written down for a while."""
+    """Expiry of the credential. None: it never expires."""
+    is_use_update_due: bool = False
+    """True if the stored time of last use is due for an update."""
 
     @property
     def is_operator(self) -> bool:
         return AccessScope.OPERATOR in self.scopes
 
 
-async def recognise(session: AsyncSession, kind: CredentialKind, digest: bytes) -> Caller | None:
-    """None where no credential of that digest lets anybody in now. One look through an index."""
-    found = (await session.execute(_OF_DIGEST[kind], {"digest": digest})).one_or_none()
-    if found is None:
+async def authenticate(session: AsyncSession, kind: CredentialKind, digest: bytes) -> Caller | None:
+    """Returns the caller with this credential; None if no valid credential has the digest. One index lookup."""
+    row = (await session.execute(_SELECT_BY_DIGEST[kind], {"digest": digest})).one_or_none()
+    if row is None:
         return None
-    allowed = scopes_of(operator=found.operator)
+    scopes = allowed_scopes(operator=row.operator)
     if kind is CredentialKind.TOKEN:
-        allowed &= frozenset(map(AccessScope, found.scopes))
-    return Caller(
-        found.user_id, found.name, kind, found.id, allowed, found.ends_at, found.is_unnoted
-    )
+        scopes &= frozenset(map(AccessScope, row.scopes))
+    return Caller(row.user_id, row.name, kind, row.id, scopes, row.ends_at, row.is_use_update_due)
 
 
-async def find_valid(
+async def find_valid_digests(
     session: AsyncSession, kind: CredentialKind, digests: Collection[bytes]
 ) -> set[bytes]:
-    """Of these digests, those of credentials that are valid now."""
-    credential = _table_of(kind)
-    found = await session.scalars(
+    """Returns the subset of `digests` whose credentials are valid now."""
+    credential = _table(kind)
+    valid_digests = await session.scalars(
         select(credential.digest)
         .select_from(User)
-        .where(credential.digest == any_of(digests), *_alive(credential))
+        .where(credential.digest == any_of(digests), *_is_valid(credential))
     )
-    return set(found)
+    return set(valid_digests)
 
 
-async def note_use(session: AsyncSession, caller: Caller) -> None:
-    """Writes down that the caller's credential is used now."""
-    credential = _table_of(caller.kind)
+async def record_use(session: AsyncSession, caller: Caller) -> None:
+    """Sets the time of last use of the caller's credential."""
+    credential = _table(caller.kind)
     await session.execute(
         update(credential)
-        .where(credential.id == caller.credential_id, _unnoted(credential))
+        .where(credential.id == caller.credential_id, _is_use_update_due(credential))
         .values(last_used_at=func.clock_timestamp())
         .execution_options(synchronize_session=False)
     )
 
 
-async def still_stands(session: AsyncSession, caller: Caller) -> bool:
-    """Whether the credential lets its user in as it did: neither revoked nor expired, and the user not disabled."""
-    credential = _table_of(caller.kind)
+async def is_still_valid(session: AsyncSession, caller: Caller) -> bool:
+    """Whether the credential is still valid: not revoked, not expired, and its user not disabled."""
+    credential = _table(caller.kind)
     own = credential.id == caller.credential_id
-    found = await session.execute(
-        select(credential.id).select_from(User).where(own, *_alive(credential))
+    row = await session.execute(
+        select(credential.id).select_from(User).where(own, *_is_valid(credential))
     )
-    return found.first() is not None
+    return row.first() is not None
 
 
-def scopes_of(*, operator: bool) -> frozenset[AccessScope]:
-    """All that a credential can allow, of an operator or of another user."""
+def allowed_scopes(*, operator: bool) -> frozenset[AccessScope]:
+    """Returns all scopes that a credential of an operator, or of another user, can have."""
     withheld = set() if operator else {AccessScope.OPERATOR}
     return frozenset(AccessScope) - withheld
 
 
-def _table_of(kind: CredentialKind) -> type[ApiToken] | type[BrowserSession]:
+def _table(kind: CredentialKind) -> type[ApiToken] | type[BrowserSession]:
     return ApiToken if kind is CredentialKind.TOKEN else BrowserSession
 
 
-def _alive(credential: type[ApiToken] | type[BrowserSession]) -> tuple[ColumnElement[bool], ...]:
-    """Of a credential with its user."""
-    alive = is_alive()
+def _is_valid(credential: type[ApiToken] | type[BrowserSession]) -> tuple[ColumnElement[bool], ...]:
+    """Conditions: the credential is not expired and its user is not disabled. They join the user."""
+    not_expired = session_is_valid()
     if credential is ApiToken:
-        alive = or_(ApiToken.expires_at.is_(None), ApiToken.expires_at > func.clock_timestamp())
-    return User.id == credential.user_id, alive, User.disabled_at.is_(None)
+        not_expired = or_(
+            ApiToken.expires_at.is_(None), ApiToken.expires_at > func.clock_timestamp()
+        )
+    return User.id == credential.user_id, not_expired, User.disabled_at.is_(None)
 
 
-def _unnoted(credential: type[ApiToken] | type[BrowserSession]) -> ColumnElement[bool]:
+def _is_use_update_due(credential: type[ApiToken] | type[BrowserSession]) -> ColumnElement[bool]:
     last = credential.last_used_at
-    return or_(last.is_(None), last < func.clock_timestamp() - NOTED_EVERY)
+    return or_(last.is_(None), last < func.clock_timestamp() - USE_UPDATE_INTERVAL)
 
 
-def _of_digest(kind: CredentialKind) -> Select[*tuple[Any, ...]]:
-    credential = _table_of(kind)
-    of_kind = (
+def _select_by_digest(kind: CredentialKind) -> Select[*tuple[Any, ...]]:
+    credential = _table(kind)
+    kind_columns = (
         (ApiToken.scopes, ApiToken.expires_at.label("ends_at"))
         if kind is CredentialKind.TOKEN
         else (BrowserSession.ends_at.label("ends_at"),)
@@ -118,10 +118,10 @@ def _of_digest(kind: CredentialKind) -> Select[*tuple[Any, ...]]:
         User.id.label("user_id"),
         User.name,
         User.operator,
-        _unnoted(credential).label("is_unnoted"),
-        *of_kind,
-    ).where(credential.digest == bindparam("digest"), *_alive(credential))
+        _is_use_update_due(credential).label("is_use_update_due"),
+        *kind_columns,
+    ).where(credential.digest == bindparam("digest"), *_is_valid(credential))
 
 
-_OF_DIGEST: Final = {kind: _of_digest(kind) for kind in CredentialKind}
-"""Every request asks one of these: to make it takes longer than to ask it."""
+_SELECT_BY_DIGEST: Final = {kind: _select_by_digest(kind) for kind in CredentialKind}
+"""Built once, because every request runs one of these and building one takes longer than running it."""

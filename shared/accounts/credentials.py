@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.accounts.secrets import digest_of, new_secret, new_token
+from shared.accounts.secrets import hash_secret, new_secret, new_token
 from shared.agents import agents
 from shared.database import ids
 from shared.database.tables import Agent, ApiToken, BrowserSession, SignInLink, User
@@ -32,7 +32,7 @@ from shared.enums import AccessScope
 
 
 async def ensure_owner(session: AsyncSession, name: str) -> UUID:
-    """The installation's owner, an operator; made where there is none of that name."""
+    """Returns the id of the installation's owner, an operator. Creates the user if there is none of that name."""
     owner_id = await agents.ensure_user(session, name)
     await session.execute(
         update(User)
@@ -46,7 +46,7 @@ async def ensure_owner(session: AsyncSession, name: str) -> UUID:
 async def create_user(
     session: AsyncSession, *, name: str, email: str | None, operator: bool
 ) -> User:
-    """Raises IntegrityError where there is one of that name, or with that address in whatever case."""
+    """Raises IntegrityError if another user has the name or, ignoring case, the mail address."""
     user = User(id=uuid4(), name=name, email=email, operator=operator)
     session.add(user)
     await session.flush()
@@ -54,15 +54,15 @@ async def create_user(
     return user
 
 
-async def find(session: AsyncSession, reference: str) -> User | None:
-    """By name, id or mail address."""
-    return await session.scalar(select(User).where(_is_named(reference)))
+async def find_user(session: AsyncSession, reference: str) -> User | None:
+    """Returns the user with this name, id or mail address."""
+    return await session.scalar(select(User).where(_matches_user(reference)))
 
 
-async def find_existing(session: AsyncSession, references: Collection[str]) -> set[str]:
-    """Of these names, ids and mail addresses those of users that are not disabled."""
+async def find_active_references(session: AsyncSession, references: Collection[str]) -> set[str]:
+    """Returns the subset of `references` (names, ids, mail addresses) that belong to users who are not disabled."""
     names, addresses = list(references), [reference.lower() for reference in references]
-    found = await session.execute(
+    users = await session.execute(
         select(User.id, User.name, func.lower(User.email)).where(
             User.disabled_at.is_(None),
             or_(
@@ -72,12 +72,14 @@ async def find_existing(session: AsyncSession, references: Collection[str]) -> s
             ),
         )
     )
-    known = {str(each) for row in found for each in row if each is not None}
-    return {each for each in references if each in known or each.lower() in known}
+    known = {str(value) for user in users for value in user if value is not None}
+    return {
+        reference for reference in references if reference in known or reference.lower() in known
+    }
 
 
 async def set_disabled(session: AsyncSession, user_id: UUID, *, disabled: bool) -> None:
-    """A disabled user's tokens are refused from now on, and work again once it is enabled; its sessions are ended."""
+    """Disables or enables the user. While it is disabled its tokens are refused. Disabling ends its sessions."""
     await session.execute(
         update(User)
         .where(User.id == user_id, User.disabled_at.is_(None) == disabled)
@@ -89,28 +91,28 @@ async def set_disabled(session: AsyncSession, user_id: UUID, *, disabled: bool) 
             await session.execute(delete(table).where(table.user_id == user_id))
 
 
-async def remove(session: AsyncSession, user_id: UUID) -> None:
-    """With every agent of its, in the midst of an iteration too, and every credential."""
+async def delete_user(session: AsyncSession, user_id: UUID) -> None:
+    """Deletes the user with its agents, even those in the middle of an iteration, and its credentials."""
     owned = await session.scalars(
         select(Agent.id).where(Agent.owner_id == user_id).order_by(Agent.id)
     )
     for agent_id in owned.all():
-        await agents.delete(session, agent_id)
+        await agents.delete_agent(session, agent_id)
     await session.execute(delete(User).where(User.id == user_id))
 
 
-def _is_named(reference: str) -> ColumnElement[bool]:
-    by_words = or_(User.name == reference, func.lower(User.email) == reference.lower())
+def _matches_user(reference: str) -> ColumnElement[bool]:
+    by_name = or_(User.name == reference, func.lower(User.email) == reference.lower())
     try:
-        return or_(by_words, User.id == UUID(reference))
+        return or_(by_name, User.id == UUID(reference))
     except ValueError:
-        return by_words
+        return by_name
 
 
-LIFETIME: Final = timedelta(days=90)
-"""Unless another is asked for."""
-USUAL_SCOPES: Final = frozenset({AccessScope.READ, AccessScope.WRITE})
-OWN_TOKEN: Final = "this installation's own"
+TOKEN_LIFETIME: Final = timedelta(days=90)
+"""Default lifetime of a token."""
+DEFAULT_SCOPES: Final = frozenset({AccessScope.READ, AccessScope.WRITE})
+OWN_TOKEN_NAME: Final = "this installation's own"
 
 
 async def create_token(
@@ -119,16 +121,16 @@ async def create_token(
     *,
     name: str,
     scopes: Iterable[AccessScope],
-    lifetime: timedelta | None = LIFETIME,
+    lifetime: timedelta | None = TOKEN_LIFETIME,
 ) -> tuple[ApiToken, str]:
-    """The row, and the token itself, which is known here and now only. `lifetime` None: it never expires."""
+    """Returns the row and the token, which is not stored. With `lifetime` None it never expires."""
     token = new_token()
     row = ApiToken(
         id=uuid4(),
         user_id=user_id,
         name=name,
-        digest=digest_of(token),
-        scopes=_sorted(scopes),
+        digest=hash_secret(token),
+        scopes=_scope_values(scopes),
         expires_at=None if lifetime is None else _after(lifetime),
     )
     session.add(row)
@@ -137,18 +139,18 @@ async def create_token(
     return row, token
 
 
-async def keep_own(session: AsyncSession, owner_id: UUID, token: str) -> None:
-    """The one token by which an installation's own commands come in as its owner; the one before it is refused."""
-    own = {"digest": digest_of(token), "scopes": _sorted(AccessScope), "expires_at": None}
+async def store_own_token(session: AsyncSession, owner_id: UUID, token: str) -> None:
+    """Stores the token that the installation's own commands use as its owner. It replaces the previous one."""
+    own = {"digest": hash_secret(token), "scopes": _scope_values(AccessScope), "expires_at": None}
     await session.execute(
         insert(ApiToken)
-        .values(id=ids.own_token_id(owner_id), user_id=owner_id, name=OWN_TOKEN, **own)
+        .values(id=ids.own_token_id(owner_id), user_id=owner_id, name=OWN_TOKEN_NAME, **own)
         .on_conflict_do_update(index_elements=[ApiToken.id], set_=own)
     )
 
 
-async def revoke(session: AsyncSession, user_id: UUID, token_id: UUID) -> bool:
-    """Whether the user had such a token."""
+async def revoke_token(session: AsyncSession, user_id: UUID, token_id: UUID) -> bool:
+    """Deletes a token of the user. Returns whether it existed."""
     revoked = await session.execute(
         delete(ApiToken)
         .where(ApiToken.id == token_id, ApiToken.user_id == user_id)
@@ -161,37 +163,37 @@ def _after(lifetime: timedelta) -> ColumnElement[object]:
     return func.clock_timestamp() + lifetime
 
 
-def _sorted(scopes: Iterable[AccessScope]) -> list[str]:
-    wanted = set(scopes)
-    return [scope.value for scope in AccessScope if scope in wanted]
+def _scope_values(scopes: Iterable[AccessScope]) -> list[str]:
+    selected = set(scopes)
+    return [scope.value for scope in AccessScope if scope in selected]
 
 
 LINK_LIFETIME: Final = timedelta(minutes=15)
-MOST_LINKS: Final = 100
-"""Of one user that can be used at the same time; a new one replaces the oldest. The api limits how many are mailed to
-fewer than this within a link's lifetime, so no request in another's name ends a link that its user waits for."""
-IDLE_LIFETIME: Final = timedelta(days=7)
-"""Of a session that is not used."""
-LONGEST_LIFETIME: Final = timedelta(days=30)
-"""Of a session, however much it is used."""
-BROWSER_CHARACTERS: Final = 200
+MAX_LINKS: Final = 100
+"""Valid sign-in links of one user at a time. A new one replaces the oldest. The API mails fewer than this within a link's
+lifetime, so requests of another person cannot invalidate a link that the user waits for."""
+IDLE_SESSION_LIFETIME: Final = timedelta(days=7)
+"""Of a session without requests."""
+MAX_SESSION_LIFETIME: Final = timedelta(days=30)
+"""Of a session in use."""
+MAX_BROWSER_CHARS: Final = 200
 LINK_PATH: Final = "/api/v1/sign-in/link"
 
 
 def link_url(base: str, secret: str) -> str:
-    """`base` is where people reach the api."""
+    """Returns the URL of a sign-in link. `base` is the API's public URL."""
     return f"{base}{LINK_PATH}?secret={secret}"
 
 
 async def create_link(session: AsyncSession, user_id: UUID) -> tuple[SignInLink, str]:
-    """The row and its secret, which is known here and now only."""
-    # Links of one user are made one after the other, or several could each be the last that may be.
+    """Creates a sign-in link. Returns the row and the secret, which is not stored."""
+    # Locks the user, so that concurrent requests cannot exceed the limit together.
     await session.execute(select(User.id).where(User.id == user_id).with_for_update(key_share=True))
     replaced = (
         select(SignInLink.id)
         .where(SignInLink.user_id == user_id)
         .order_by(SignInLink.created_at.desc())
-        .offset(MOST_LINKS - 1)
+        .offset(MAX_LINKS - 1)
     )
     expired = SignInLink.expires_at <= func.clock_timestamp()
     await session.execute(
@@ -203,7 +205,7 @@ async def create_link(session: AsyncSession, user_id: UUID) -> tuple[SignInLink,
     row = SignInLink(
         id=uuid4(),
         user_id=user_id,
-        digest=digest_of(secret),
+        digest=hash_secret(secret),
         expires_at=func.clock_timestamp() + LINK_LIFETIME,
     )
     session.add(row)
@@ -217,9 +219,9 @@ async def delete_link(session: AsyncSession, link_id: UUID) -> None:
 
 
 async def open_session(session: AsyncSession, link_secret: str, browser: str) -> str | None:
-    """Uses the link up and begins a session; its secret. None where the link is used, expired or none."""
+    """Consumes the link, starts a session and returns its secret. None if the link is used, expired or unknown."""
     used = delete(SignInLink).where(
-        SignInLink.digest == digest_of(link_secret),
+        SignInLink.digest == hash_secret(link_secret),
         SignInLink.expires_at > func.clock_timestamp(),
         SignInLink.user_id.in_(select(User.id).where(User.disabled_at.is_(None))),
     )
@@ -227,7 +229,7 @@ async def open_session(session: AsyncSession, link_secret: str, browser: str) ->
     if user_id is None:
         return None
     await session.execute(
-        delete(BrowserSession).where(BrowserSession.user_id == user_id, ~is_alive())
+        delete(BrowserSession).where(BrowserSession.user_id == user_id, ~session_is_valid())
     )
     await session.execute(
         update(User)
@@ -240,9 +242,9 @@ async def open_session(session: AsyncSession, link_secret: str, browser: str) ->
         BrowserSession(
             id=uuid4(),
             user_id=user_id,
-            digest=digest_of(secret),
-            browser=browser[:BROWSER_CHARACTERS],
-            ends_at=func.clock_timestamp() + LONGEST_LIFETIME,
+            digest=hash_secret(secret),
+            browser=browser[:MAX_BROWSER_CHARS],
+            ends_at=func.clock_timestamp() + MAX_SESSION_LIFETIME,
         )
     )
     await session.flush()
@@ -250,22 +252,22 @@ async def open_session(session: AsyncSession, link_secret: str, browser: str) ->
 
 
 async def find_valid_links(session: AsyncSession, digests: Collection[bytes]) -> set[bytes]:
-    """Of these digests those of links that can be used now."""
-    found = await session.scalars(
+    """Returns the subset of `digests` whose links are valid now."""
+    valid_digests = await session.scalars(
         select(SignInLink.digest).where(
             SignInLink.digest == any_of(digests), SignInLink.expires_at > func.clock_timestamp()
         )
     )
-    return set(found)
+    return set(valid_digests)
 
 
 def any_of(digests: Collection[bytes]) -> CollectionAggregate[bool]:
-    """To compare a digest with: one array, so that any number is one prepared statement."""
+    """Returns `any(array)` of the digests. With one array parameter, any number of them is one prepared statement."""
     return any_(bindparam(None, list(digests), ARRAY(LargeBinary)))
 
 
 async def end_session(session: AsyncSession, user_id: UUID, session_id: UUID) -> bool:
-    """Whether the user had such a session."""
+    """Ends a session of the user. Returns whether it existed."""
     ended = await session.execute(
         delete(BrowserSession)
         .where(BrowserSession.id == session_id, BrowserSession.user_id == user_id)
@@ -274,13 +276,15 @@ async def end_session(session: AsyncSession, user_id: UUID, session_id: UUID) ->
     return ended.first() is not None
 
 
-async def never_signed_in(session: AsyncSession, user_id: UUID) -> bool:
-    """Whether no browser of that user ever was signed in."""
+async def has_never_signed_in(session: AsyncSession, user_id: UUID) -> bool:
+    """Whether the user has never signed in with a browser."""
     known = select(User.id).where(User.id == user_id, User.signed_in_at.is_(None))
     return (await session.scalar(known)) is not None
 
 
-def is_alive() -> ColumnElement[bool]:
-    """Of a session."""
+def session_is_valid() -> ColumnElement[bool]:
+    """Condition: the browser session has not expired."""
     now = func.clock_timestamp()
-    return and_(BrowserSession.ends_at > now, BrowserSession.last_used_at > now - IDLE_LIFETIME)
+    return and_(
+        BrowserSession.ends_at > now, BrowserSession.last_used_at > now - IDLE_SESSION_LIFETIME
+    )

@@ -1,4 +1,4 @@
-"""Tokens, sessions and one-time secrets: made, shortened for display, and hashed."""
+"""Generates, hashes and recognizes the secrets of tokens, sessions and sign-in links."""
 
 import re
 from hashlib import sha256
@@ -9,14 +9,14 @@ SECRET_BYTES: Final = 32
 
 
 TOKEN_PREFIX: Final = "vgl_"
-"""By it people and scanners of leaked secrets know a token of Vigil."""
+"""Lets people and secret scanners recognize a token of Vigil."""
 
 
 _RANDOM: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def new_secret() -> str:
-    """Of a link or a session."""
+    """Generates the secret of a sign-in link or a session."""
     return token_urlsafe(SECRET_BYTES)
 
 
@@ -24,13 +24,13 @@ def new_token() -> str:
     return f"{TOKEN_PREFIX}{new_secret()}"
 
 
-def digest_of(secret: str) -> bytes:
-    """What is kept of it."""
+def hash_secret(secret: str) -> bytes:
+    """Returns the SHA-256 digest, the only form that is stored."""
     return sha256(secret.encode()).digest()
 
 
 def is_secret(text: str) -> bool:
-    """Whether it is written as `new_secret` writes them; what is not need not be looked for."""
+    """Whether `text` has the format of `new_secret`. Other text needs no lookup."""
     return _RANDOM.fullmatch(text) is not None
 
 

@@ -12,28 +12,31 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, Iteration, Step, User
 from shared.database.text import refuse_nul
-from shared.enums import PROMPTED, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
+from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import RetrySoonError
 
 _AGENTS: Final = cast(Table, Agent.__table__)
-_READ: Final = Direct(select(_AGENTS).where(_AGENTS.c.id == bindparam("of_agent")))
+_SELECT: Final = CompiledStatement(select(_AGENTS).where(_AGENTS.c.id == bindparam("of_agent")))
 
 
 async def ensure_user(session: AsyncSession, name: str) -> UUID:
-    """The user of that name, made where there is none."""
+    """Returns the id of the user with this name. Creates the user if there is none."""
     await session.execute(
         insert(User).values(id=uuid4(), name=name).on_conflict_do_nothing(index_elements=["name"])
     )
     return (await session.scalars(select(User.id).where(User.name == name))).one()
 
 
-async def create(
+async def create_agent(
     session: AsyncSession, owner_id: UUID, *, name: str, mission: str, interval_seconds: int
 ) -> Agent:
-    """A new agent, to be configured; due as soon as it is. Raises IntegrityError where the owner has one of that name."""
+    """Creates an agent, which is not configured yet. Its first run is due as soon as it is configured.
+
+    Raises IntegrityError if the owner has another agent of that name.
+    """
     agent = Agent(
         id=uuid4(),
         owner_id=owner_id,
@@ -41,7 +44,7 @@ async def create(
         mission=mission,
         status=AgentStatus.CONFIGURING,
         interval_seconds=interval_seconds,
-        **{f"{phase}_system_prompt": "" for phase in PROMPTED},
+        **{f"{phase}_system_prompt": "" for phase in PROMPTED_PHASES},
     )
     session.add(agent)
     await session.flush()
@@ -49,40 +52,40 @@ async def create(
     return agent
 
 
-async def locked(session: AsyncSession, agent_id: UUID) -> Agent:
-    """The agent, its row locked until the transaction ends. Raises RetrySoonError where it was deleted."""
+async def lock_agent(session: AsyncSession, agent_id: UUID) -> Agent:
+    """Returns the agent and locks its row until the transaction ends. Raises RetrySoonError if it was deleted."""
     agent = await session.scalar(
         select(Agent)
         .where(Agent.id == agent_id)
-        # Not the key, which whoever writes a row that refers to the agent holds.
+        # Not the key: transactions that write rows referring to the agent hold a lock on it.
         .with_for_update(key_share=True)
         .execution_options(populate_existing=True)
     )
-    return _there(agent, agent_id)
+    return _existing(agent, agent_id)
 
 
-async def due(session: AsyncSession, limit: int) -> Sequence[Agent]:
-    """Agents to start now, their rows locked; those that another scheduler looks at are left to it, and those that rest."""
-    # Not clock_timestamp(), which may change while the statement runs: no index can be asked for what is before it.
+async def lock_due_agents(session: AsyncSession, limit: int) -> Sequence[Agent]:
+    """Locks and returns agents whose next run is due. Skips suspended agents and those that another scheduler locked."""
+    # Not clock_timestamp(): it is volatile, so PostgreSQL cannot compare it by an index.
     now = func.statement_timestamp()
     running = exists().where(
         Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING
     )
-    wanted = or_((Agent.active) & (Agent.next_run_at <= now), Agent.run_requested_at.is_not(None))
-    rested = or_(Agent.resting_until.is_(None), Agent.resting_until <= now)
-    found = await session.scalars(
+    is_due = or_((Agent.active) & (Agent.next_run_at <= now), Agent.run_requested_at.is_not(None))
+    not_suspended = or_(Agent.resting_until.is_(None), Agent.resting_until <= now)
+    agents = await session.scalars(
         select(Agent)
-        .where(wanted, Agent.status == AgentStatus.READY, rested, ~running)
+        .where(is_due, Agent.status == AgentStatus.READY, not_suspended, ~running)
         .order_by(Agent.next_run_at)
         .limit(limit)
-        # Not the key: else whoever writes a row that refers to the agent would hide it.
+        # Not the key: otherwise a transaction that writes a row referring to the agent would hide the agent.
         .with_for_update(skip_locked=True, key_share=True)
     )
-    return list(found)
+    return list(agents)
 
 
 async def reschedule(session: AsyncSession, agent: Agent) -> None:
-    """Puts the next run on the first tick of the agent's own rhythm that is still to come: missed ticks are one."""
+    """Sets the next run to the first future tick of the agent's interval. Several missed ticks count as one."""
     now = func.clock_timestamp()
     late_seconds = func.extract("epoch", now - Agent.next_run_at)
     ticks = func.floor(late_seconds / Agent.interval_seconds) + 1
@@ -91,7 +94,7 @@ async def reschedule(session: AsyncSession, agent: Agent) -> None:
         update(Agent)
         .where(Agent.id == agent.id)
         .values(
-            # A run that was asked for does not move the rhythm.
+            # A run on request does not shift the schedule.
             next_run_at=case((Agent.next_run_at <= now, next_tick), else_=Agent.next_run_at),
             run_requested_at=None,
         )
@@ -99,55 +102,55 @@ async def reschedule(session: AsyncSession, agent: Agent) -> None:
     )
 
 
-async def delete(session: AsyncSession, agent_id: UUID) -> None:
-    """Deletes the agent and all that is its own, in the middle of an iteration too.
+async def delete_agent(session: AsyncSession, agent_id: UUID) -> None:
+    """Deletes the agent and all its data, even in the middle of an iteration.
 
-    Waits first for whoever writes, in the order in which the loop takes its locks: a cascade alone would take them in
-    another, and deadlock with a worker.
+    First locks the rows in the order in which workers lock them. A cascade alone would use another order and could
+    deadlock with a worker.
     """
     open_steps = Step.status.not_in((StepStatus.COMPLETED, StepStatus.FAILED))
-    # Whoever works on such a step may go on to lock the agent, or its iteration: a plan moves that on.
+    # A worker on such a step may lock the agent or its iteration next: a plan advances the iteration.
     first = or_(Step.iteration_id.is_(None), Step.kind == StepKind.OBSERVE)
     for rows in (
         select(Step.id).where(Step.agent_id == agent_id, first, open_steps).order_by(Step.id),
         select(Agent.id).where(Agent.id == agent_id),
         select(Iteration.id).where(Iteration.agent_id == agent_id),
-        # Planned ones last: whoever ends a step may go on to ask for one of them.
+        # Planned steps last: a worker that ends a step may request one of them next.
         select(Step.id)
         .where(Step.agent_id == agent_id, open_steps)
         .order_by(Step.status == StepStatus.PLANNED, Step.id),
     ):
         await session.execute(rows.with_for_update(key_share=True))
-    held = await reservations.held_of(session, agent_id)
+    reserved = await reservations.load_reserved(session, agent_id)
     await session.execute(sql_delete(Agent).where(Agent.id == agent_id))
-    await reservations.forget(session, agent_id, held)
+    await reservations.forget_agent(session, agent_id, reserved)
 
 
-async def get(session: AsyncSession, agent_id: UUID) -> Agent:
-    """Raises RetrySoonError where the agent was deleted; the next try finds its step deleted too."""
-    return _there(await session.get(Agent, agent_id), agent_id)
+async def get_agent(session: AsyncSession, agent_id: UUID) -> Agent:
+    """Raises RetrySoonError if the agent was deleted. The next attempt finds its step deleted too."""
+    return _existing(await session.get(Agent, agent_id), agent_id)
 
 
-async def read(session: AsyncSession, agent_id: UUID) -> Agent:
-    """As `get`, for whoever changes nothing of it: the session does not know it."""
-    row = await _READ.row(session, {"of_agent": agent_id})
-    return _there(None if row is None else Agent(**row._asdict()), agent_id)
+async def load_agent(session: AsyncSession, agent_id: UUID) -> Agent:
+    """Like `get`, but returns an object outside the session, for callers that do not change it."""
+    row = await _SELECT.row(session, {"of_agent": agent_id})
+    return _existing(None if row is None else Agent(**row._asdict()), agent_id)
 
 
-def _there(agent: Agent | None, agent_id: UUID) -> Agent:
+def _existing(agent: Agent | None, agent_id: UUID) -> Agent:
     if agent is None:
         raise RetrySoonError(f"agent {agent_id} was deleted")
     return agent
 
 
 def system_prompt(agent: Agent, phase: Phase) -> str:
-    """The agent's prompt for `phase`, one of the six that have a column; empty until it is configured."""
+    """Returns the agent's prompt for `phase`, which must be in PROMPTED. Empty until the agent is configured."""
     prompt: str = getattr(agent, f"{phase}_system_prompt")
     return prompt
 
 
-def model(agent: Agent, phase: Phase, default: str) -> str:
-    """The model that the agent names for `phase`, or the installation's."""
+def model_name(agent: Agent, phase: Phase, default: str) -> str:
+    """Returns the model name that the agent has for `phase`, otherwise `default`."""
     named: str = agent.models.get(phase, default)
     return named
 
@@ -155,33 +158,35 @@ def model(agent: Agent, phase: Phase, default: str) -> str:
 NAME_CHARACTERS: Final = (1, 80)
 
 
-def checked(text: str) -> str:
-    """`text` as an agent's name, its blanks folded. Raises ValueError where it can be none."""
+def validate_name(text: str) -> str:
+    """Validates `text` as an agent's name and normalizes its white space. Raises ValueError if it is invalid."""
     name = " ".join(text.split())
-    shortest, longest = NAME_CHARACTERS
-    if not shortest <= len(name) <= longest:
-        raise ValueError(f"a name has {shortest} to {longest} characters, this one {len(name)}")
+    min_length, max_length = NAME_CHARACTERS
+    if not min_length <= len(name) <= max_length:
+        raise ValueError(
+            f"a name has {min_length} to {max_length} characters, this one {len(name)}"
+        )
     if "/" in name or not any(character.isalnum() for character in name):
         raise ValueError("a name has a letter or digit and no slash, for it stands in addresses")
     return refuse_nul(name)
 
 
-async def free(
-    session: AsyncSession, owner_id: UUID, wanted: str, *, but: UUID | None = None
+async def find_free_name(
+    session: AsyncSession, owner_id: UUID, preferred: str, *, but: UUID | None = None
 ) -> str:
-    """The first of the names after `wanted` that none of the owner's agents has; that of `but` is not counted.
+    """Returns the first of `names_after(wanted)` that no agent of the owner has, except agent `but`.
 
-    Another transaction may take it before this one is committed.
+    Another transaction may still use the name before this one commits.
     """
     others = select(func.lower(Agent.name)).where(Agent.owner_id == owner_id)
     if but is not None:
         others = others.where(Agent.id != but)
     taken = set(await session.scalars(others))
-    return next(name for name in names_after(wanted) if name.lower() not in taken)
+    return next(name for name in names_after(preferred) if name.lower() not in taken)
 
 
 def names_after(name: str) -> Iterator[str]:
-    """`name`, then `name 2`, `name 3`, and so on."""
+    """Yields `name`, `name 2`, `name 3` and so on."""
     yield name
     for number in count(2):
         yield f"{name} {number}"

@@ -1,4 +1,4 @@
-"""Configuring agents: prompts and their versions, requested and recorded."""
+"""Configuration of agents: the request for it, its outcome, the prompts and their versions."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,35 +13,37 @@ from shared.agents import agents
 from shared.database import ids
 from shared.database.tables import Agent, PromptVersion, Step
 from shared.database.text import error_text, refuse_nul
-from shared.enums import PROMPTED, AgentStatus, Phase, PromptMaker, StepKind
+from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker, StepKind
 from shared.workflow import iterations
 
 
-class Wanted(BaseModel):
-    """What to configure the agent by; the step's input."""
+class ConfigurationInput(BaseModel):
+    """The input of the step that configures an agent."""
 
     model_config = ConfigDict(frozen=True)
 
     mission: str
     provisional_name: str | None = None
-    """The name that Vigil gave and may change, as long as it is still the agent's."""
+    """The generated name, which configuration may replace while the agent still has it."""
     keep: tuple[Phase, ...] = ()
-    """Phases whose prompts stay as they are."""
+    """Phases whose prompts do not change."""
     prompts_version: int = 0
-    """That of the agent's prompts when this was asked for; what its owner has edited since stays too."""
+    """Version of the agent's prompts at the request. Prompts that the owner edited later do not change either."""
 
 
-async def order(session: AsyncSession, agent: Agent, wanted: Wanted) -> Step:
-    """The step that configures `agent`, asked for. Whatever was asked for before and has not ended is void.
+async def request_configuration(
+    session: AsyncSession, agent: Agent, step_input: ConfigurationInput
+) -> Step:
+    """Creates and requests the step that configures `agent`. It replaces earlier requests that have not ended.
 
-    The caller holds the agent's row lock. An agent that is ready goes on as it is until the step has ended.
+    The caller holds the agent's row lock. An agent that is ready keeps its prompts until the step ends.
     """
-    step = iterations.ordered_step(
+    step = iterations.step_without_iteration(
         agent.id,
         StepKind.CONFIGURE,
         agent.configurations_ordered,
-        await iterations.clock(session),
-        wanted.model_dump(mode="json"),
+        await iterations.database_time(session),
+        step_input.model_dump(mode="json"),
     )
     agent.configurations_ordered += 1
     if agent.status != AgentStatus.READY:
@@ -53,56 +55,58 @@ async def order(session: AsyncSession, agent: Agent, wanted: Wanted) -> Step:
 
 
 async def provisional_name(session: AsyncSession, agent: Agent) -> str | None:
-    """The name that Vigil gave an agent that was never ready; None where the name stays."""
-    last = newest_id(agent)
+    """Returns the generated name of an agent that was never ready; None if the name is final."""
+    last = newest_step_id(agent)
     if last is None or agent.status == AgentStatus.READY:
         return None
-    return Wanted.model_validate((await session.get_one(Step, last)).input).provisional_name
+    return ConfigurationInput.model_validate(
+        (await session.get_one(Step, last)).input
+    ).provisional_name
 
 
-def newest_id(agent: Agent) -> UUID | None:
-    """The step that was asked for last; None for an agent that is older than all this."""
+def newest_step_id(agent: Agent) -> UUID | None:
+    """Returns the id of the newest configuration step; None for an agent that never had one."""
     if agent.configurations_ordered == 0:
         return None
     return ids.step_id(agent.id, StepKind.CONFIGURE, agent.configurations_ordered - 1)
 
 
-async def failed(session: AsyncSession, step: Step, error: str) -> None:
-    """Writes that the step failed for good, unless something newer was asked for."""
-    agent = await agents.locked(session, step.agent_id)
-    if step.id != newest_id(agent):
+async def record_failure(session: AsyncSession, step: Step, error: str) -> None:
+    """Records that the configuration failed permanently, unless a newer one was requested."""
+    agent = await agents.lock_agent(session, step.agent_id)
+    if step.id != newest_step_id(agent):
         return
     if agent.status == AgentStatus.READY:
-        told = f"New prompts could not be made, so the agent goes on with those it has: {error}."
+        message = f"New prompts could not be made, so the agent goes on with those it has: {error}."
     else:
         agent.status = AgentStatus.FAILED
-        told = f"The agent could not be made of its mission: {error}."
-    agent.fault = error_text(f"{told} When that is mended, ask again: vigil agent configure")
+        message = f"The agent could not be made of its mission: {error}."
+    agent.fault = error_text(f"{message} When that is mended, ask again: vigil agent configure")
     await session.flush()
 
 
-LONGEST_PROMPT_CHARACTERS: Final = 20_000
-"""It is sent with every call of its phase."""
+MAX_PROMPT_CHARS: Final = 20_000
+"""Limits the cost: the prompt is sent with every call of its phase."""
 
 
-def checked(text: str, *, shortest: int = 1) -> str:
-    """`text` as a system prompt. Raises ValueError where it can be none; `shortest` counts characters."""
+def validate_prompt(text: str, *, shortest: int = 1) -> str:
+    """Validates `text` as a system prompt. Raises ValueError if it is invalid. `shortest` is the minimum in characters."""
     prompt = text.strip()
-    if not shortest <= len(prompt) <= LONGEST_PROMPT_CHARACTERS:
+    if not shortest <= len(prompt) <= MAX_PROMPT_CHARS:
         raise ValueError(
-            f"a system prompt has {shortest} to {LONGEST_PROMPT_CHARACTERS} characters, this one {len(prompt)}"
+            f"a system prompt has {shortest} to {MAX_PROMPT_CHARS} characters, this one {len(prompt)}"
         )
     return refuse_nul(prompt)
 
 
-def of_agent(agent: Agent) -> dict[Phase, str]:
-    """By phase; empty until the agent is configured."""
-    prompts = {phase: agents.system_prompt(agent, phase) for phase in PROMPTED}
+def prompts_by_phase(agent: Agent) -> dict[Phase, str]:
+    """Returns the agent's prompts by phase. Empty until the agent is configured."""
+    prompts = {phase: agents.system_prompt(agent, phase) for phase in PROMPTED_PHASES}
     return {phase: prompt for phase, prompt in prompts.items() if prompt}
 
 
-async def edited_since(session: AsyncSession, agent: Agent, version: int) -> set[Phase]:
-    """The phases whose prompts the owner wrote after `version`."""
+async def phases_edited_since(session: AsyncSession, agent: Agent, version: int) -> set[Phase]:
+    """Returns the phases whose prompts the owner edited after `version`."""
     phases = await session.scalars(
         select(PromptVersion.phase).where(
             PromptVersion.agent_id == agent.id,
@@ -113,27 +117,27 @@ async def edited_since(session: AsyncSession, agent: Agent, version: int) -> set
     return {Phase(phase) for phase in phases}
 
 
-async def write(
+async def store_prompts(
     session: AsyncSession, agent: Agent, prompts: Mapping[Phase, str], made_by: PromptMaker
 ) -> None:
-    """Makes `prompts` the agent's, as the next version of them all; what is the same already makes none.
+    """Stores `prompts` as the agent's, with a new version of those that changed.
 
-    The caller holds the agent's row lock. Phases that run go on with the prompt with which they began.
+    The caller holds the agent's row lock. Phases that are running keep the prompt with which they started.
     """
-    before = of_agent(agent)
-    changed = {phase: prompt for phase, prompt in prompts.items() if before.get(phase) != prompt}
-    if not changed:
+    current = prompts_by_phase(agent)
+    changes = {phase: prompt for phase, prompt in prompts.items() if current.get(phase) != prompt}
+    if not changes:
         return
-    if before and agent.prompts_version == 0:
-        # They are older than the history, which begins with them.
-        await _keep(session, agent, before, PromptMaker.CONFIGURATION)
-    await _keep(session, agent, changed, made_by)
-    for phase, prompt in changed.items():
+    if current and agent.prompts_version == 0:
+        # These prompts are older than the version history, so they become its first version.
+        await _insert_version(session, agent, current, PromptMaker.CONFIGURATION)
+    await _insert_version(session, agent, changes, made_by)
+    for phase, prompt in changes.items():
         setattr(agent, f"{phase}_system_prompt", prompt)
     await session.flush()
 
 
-async def _keep(
+async def _insert_version(
     session: AsyncSession, agent: Agent, prompts: Mapping[Phase, str], made_by: PromptMaker
 ) -> None:
     agent.prompts_version += 1

@@ -1,4 +1,4 @@
-"""Conversations: a question is written with the step that answers it; answers are made one after another, in order."""
+"""Conversations: each question is stored with the step that answers it. Answers are generated one at a time, in order."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from shared.enums import Role, StepKind, StepStatus
 from shared.workflow import iterations
 
 MAX_OPEN_TURNS = 20
-"""Questions of one conversation that may wait for their answers."""
+"""Maximum number of unanswered questions of a conversation."""
 _UNDER_WAY = (StepStatus.PENDING, StepStatus.RUNNING)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What the owner said, and what the agent answered: None where it has not, or not yet."""
+    """A question of the owner and the agent's answer; None if there is no answer (yet)."""
 
     number: int
     question: str
@@ -30,41 +30,45 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class TooManyOpen:
-    """Nothing was written: so many questions wait already."""
+class TooManyOpenTurns:
+    """The question was not stored: MAX_OPEN_TURNS questions are unanswered."""
 
 
-async def ask(session: AsyncSession, agent_id: UUID, content: str) -> Step | TooManyOpen | None:
-    """Writes a question, the empty row of its answer, and the step that will fill it. None where the agent is gone.
+async def add_question(
+    session: AsyncSession, agent_id: UUID, content: str
+) -> Step | TooManyOpenTurns | None:
+    """Stores a question, an empty answer, and the step that generates the answer. None if the agent was deleted.
 
-    The step is planned where an earlier answer is still to be made, and pending otherwise: then tell the bus of it.
+    The step is planned if an earlier answer is not complete, otherwise pending. For a pending step, publish its event.
     """
-    # The agent first: where it is being deleted, this is refused here and not in the middle.
-    held = select(Agent.id).where(Agent.id == agent_id).with_for_update(read=True, key_share=True)
-    if await session.scalar(held) is None:
+    # Lock the agent first: if it is being deleted, this stops here and not halfway.
+    agent_lock = (
+        select(Agent.id).where(Agent.id == agent_id).with_for_update(read=True, key_share=True)
+    )
+    if await session.scalar(agent_lock) is None:
         return None
     conversation_id, turn = await _next_turn(session, agent_id)
-    open_turns = await _count(session, agent_id, StepStatus.PLANNED, *_UNDER_WAY)
+    open_turns = await _count_answer_steps(session, agent_id, StepStatus.PLANNED, *_UNDER_WAY)
     if open_turns >= MAX_OPEN_TURNS:
-        return TooManyOpen()
-    now = await iterations.clock(session)
+        return TooManyOpenTurns()
+    now = await iterations.database_time(session)
     question_id, answer_id = ids.question_id(agent_id, turn), ids.answer_id(agent_id, turn)
-    said = {"conversation_id": conversation_id, "turn": turn}
+    position = {"conversation_id": conversation_id, "turn": turn}
     session.add_all(
         [
-            Message(id=question_id, role=Role.USER, content=content, created_at=now, **said),
+            Message(id=question_id, role=Role.USER, content=content, created_at=now, **position),
             Message(
                 id=answer_id,
                 role=Role.AGENT,
                 content="",
-                # Lists are in the order of time, and an answer stands behind its question.
+                # Lists are in order of time, and an answer comes after its question.
                 created_at=now + timedelta(microseconds=1),
-                **said,
+                **position,
             ),
         ]
     )
-    given = {"question_id": str(question_id), "answer_id": str(answer_id)}
-    step = iterations.ordered_step(agent_id, StepKind.CONVERSE, turn, now, given)
+    step_input = {"question_id": str(question_id), "answer_id": str(answer_id)}
+    step = iterations.step_without_iteration(agent_id, StepKind.CONVERSE, turn, now, step_input)
     if open_turns:
         step.status, step.requested_at, step.first_requested_at = StepStatus.PLANNED, None, None
     session.add(step)
@@ -72,50 +76,56 @@ async def ask(session: AsyncSession, agent_id: UUID, content: str) -> Step | Too
     return step
 
 
-async def ask_for_next(session: AsyncSession, ended: Step) -> None:
-    """Has the next question answered. Call in the transaction that ends the step of the one before."""
-    # One after another with `ask`: else it could plan a step behind one that ends at the same time.
-    mine = Conversation.agent_id == ended.agent_id
-    await session.execute(select(Conversation.id).where(mine).with_for_update())
+async def request_next_answer(session: AsyncSession, ended: Step) -> None:
+    """Requests the answer to the next question. Call it in the transaction that ends the previous answer's step."""
+    # Serialized with `ask`, which could otherwise plan a step behind one that ends at the same time.
+    is_own = Conversation.agent_id == ended.agent_id
+    await session.execute(select(Conversation.id).where(is_own).with_for_update())
     others = Step.status.in_(_UNDER_WAY), Step.id != ended.id
-    if await session.scalar(select(Step.id).where(*_of(ended.agent_id), *others).limit(1)):
+    if await session.scalar(
+        select(Step.id).where(*_answer_steps(ended.agent_id), *others).limit(1)
+    ):
         return
-    planned = select(Step.id).where(*_of(ended.agent_id), Step.status == StepStatus.PLANNED)
+    planned = select(Step.id).where(
+        *_answer_steps(ended.agent_id), Step.status == StepStatus.PLANNED
+    )
     next_id = await session.scalar(planned.order_by(Step.index).limit(1))
     if next_id is not None:
-        await iterations.ask_for(session, [next_id])
+        await iterations.request_steps(session, [next_id])
 
 
-async def asked_next(session: AsyncSession, ended: Step) -> Step | None:
-    """The step that `ask_for_next` has asked for, if it has."""
+async def find_requested_answer(session: AsyncSession, ended: Step) -> Step | None:
+    """Returns the step that `ask_for_next` requested, if any."""
     waiting = Step.status == StepStatus.PENDING, Step.id != ended.id
     return await session.scalar(
-        select(Step).where(*_of(ended.agent_id), *waiting).order_by(Step.index).limit(1)
+        select(Step).where(*_answer_steps(ended.agent_id), *waiting).order_by(Step.index).limit(1)
     )
 
 
-async def of_agent(session: AsyncSession, agent_id: UUID) -> Conversation:
-    """The agent's conversation, which has begun."""
-    mine = select(Conversation).where(Conversation.agent_id == agent_id)
-    return (await session.scalars(mine.execution_options(populate_existing=True))).one()
+async def get_conversation(session: AsyncSession, agent_id: UUID) -> Conversation:
+    """Returns the agent's conversation, which must exist."""
+    query = select(Conversation).where(Conversation.agent_id == agent_id)
+    return (await session.scalars(query.execution_options(populate_existing=True))).one()
 
 
-async def turns(
+async def list_turns(
     session: AsyncSession, agent_id: UUID, *, after: int, before: int, limit: int = 200
 ) -> list[Turn]:
-    """Those between two numbers, both left out, in order; where there are more than `limit`, the last of them."""
+    """Returns the turns between two numbers, both excluded, in order. At most `limit`, the last ones."""
     numbers = range(max(after + 1, before - limit), before)
-    wanted = [
-        make(agent_id, number) for number in numbers for make in (ids.question_id, ids.answer_id)
+    message_ids = [
+        message_id(agent_id, number)
+        for number in numbers
+        for message_id in (ids.question_id, ids.answer_id)
     ]
-    found = await session.scalars(
-        select(Message).where(Message.id.in_(wanted)).execution_options(populate_existing=True)
+    messages = await session.scalars(
+        select(Message).where(Message.id.in_(message_ids)).execution_options(populate_existing=True)
     )
-    said = {message.id: message for message in found}
-    return [_turn(said, agent_id, number) for number in numbers]
+    by_id = {message.id: message for message in messages}
+    return [_turn(by_id, agent_id, number) for number in numbers]
 
 
-async def write(
+async def store_partial_answer(
     session: AsyncSession,
     answer_id: UUID,
     *,
@@ -123,23 +133,25 @@ async def write(
     content: str,
     looked: Sequence[dict[str, Any]],
 ) -> None:
-    """The answer as far as it has come."""
+    """Stores the partial answer."""
     values = {"draft": draft, "content": content, "looked": list(looked)}
-    await session.execute(_message(answer_id, values))
+    await session.execute(_update_message(answer_id, values))
 
 
-async def complete(
+async def complete_answer(
     session: AsyncSession, answer_id: UUID, citations: Sequence[dict[str, Any]]
 ) -> None:
-    """The answer is whole. The first time counts."""
+    """Marks the answer as complete and stores its citations. A repeated call keeps the first completion time."""
     at = func.coalesce(Message.completed_at, func.clock_timestamp())
-    await session.execute(_message(answer_id, {"citations": list(citations), "completed_at": at}))
+    await session.execute(
+        _update_message(answer_id, {"citations": list(citations), "completed_at": at})
+    )
 
 
-async def summarize(
+async def store_summary(
     session: AsyncSession, conversation: Conversation, summary: str, through: int
 ) -> None:
-    """Takes `summary` in place of the one that `conversation` was read with; where it has a newer one, that stays."""
+    """Replaces the summary that `conversation` was loaded with, unless a newer one was stored meanwhile."""
     await session.execute(
         update(Conversation)
         .where(
@@ -152,43 +164,43 @@ async def summarize(
 
 
 async def _next_turn(session: AsyncSession, agent_id: UUID) -> tuple[UUID, int]:
-    """The conversation's id, its row locked, and the number of its new turn."""
+    """Locks the conversation and adds a turn. Returns the conversation's id and the number of the turn."""
     await session.execute(
         insert(Conversation)
         .values(id=ids.conversation_id(agent_id), agent_id=agent_id)
         .on_conflict_do_nothing()
     )
-    counted = await session.execute(
+    updated = await session.execute(
         update(Conversation)
         .where(Conversation.agent_id == agent_id)
         .values(turns=Conversation.turns + 1)
         .returning(Conversation.id, Conversation.turns)
         .execution_options(synchronize_session=False)
     )
-    conversation_id, turn = counted.one()
+    conversation_id, turn = updated.one()
     return conversation_id, turn
 
 
-async def _count(session: AsyncSession, agent_id: UUID, *statuses: StepStatus) -> int:
-    counted = select(func.count()).where(*_of(agent_id), Step.status.in_(statuses))
-    return await session.scalar(counted) or 0
+async def _count_answer_steps(session: AsyncSession, agent_id: UUID, *statuses: StepStatus) -> int:
+    query = select(func.count()).where(*_answer_steps(agent_id), Step.status.in_(statuses))
+    return await session.scalar(query) or 0
 
 
-def _of(agent_id: UUID) -> tuple[ColumnElement[bool], ...]:
+def _answer_steps(agent_id: UUID) -> tuple[ColumnElement[bool], ...]:
     return Step.agent_id == agent_id, Step.kind == StepKind.CONVERSE
 
 
-def _message(message_id: UUID, values: dict[str, Any]) -> Any:
-    changed = update(Message).where(Message.id == message_id).values(values)
-    return changed.execution_options(synchronize_session=False)
+def _update_message(message_id: UUID, values: dict[str, Any]) -> Any:
+    statement = update(Message).where(Message.id == message_id).values(values)
+    return statement.execution_options(synchronize_session=False)
 
 
-def _turn(said: dict[UUID, Message], agent_id: UUID, number: int) -> Turn:
-    question = said.get(ids.question_id(agent_id, number))
-    answer = said.get(ids.answer_id(agent_id, number))
-    whole = answer is not None and answer.completed_at is not None
+def _turn(messages: dict[UUID, Message], agent_id: UUID, number: int) -> Turn:
+    question = messages.get(ids.question_id(agent_id, number))
+    answer = messages.get(ids.answer_id(agent_id, number))
+    is_complete = answer is not None and answer.completed_at is not None
     return Turn(
         number,
         question.content if question else "",
-        answer.content if whole and answer else None,
+        answer.content if is_complete and answer else None,
     )

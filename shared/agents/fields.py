@@ -1,4 +1,4 @@
-"""What the fields that people write of an agent may hold: one definition for the API and for imports."""
+"""Validated field types of an agent, used by the API and by imports."""
 
 from typing import Annotated, Final
 
@@ -13,21 +13,21 @@ INTERVAL_SECONDS: Final = (10, 366 * 24 * 3600)
 MODEL_NAME_CHARACTERS: Final = 200
 
 
-def checked_mission(text: str) -> str:
-    """`text` without white space around it. Raises ValueError where it can be no mission."""
+def validate_mission(text: str) -> str:
+    """Strips `text` and validates it as a mission. Raises ValueError if it is invalid."""
     mission = text.strip()
-    shortest, longest = MISSION_CHARACTERS
-    if not shortest <= len(mission) <= longest:
+    min_length, max_length = MISSION_CHARACTERS
+    if not min_length <= len(mission) <= max_length:
         raise ValueError(
-            f"a mission has {shortest} to {longest} characters, this one {len(mission)}: "
+            f"a mission has {min_length} to {max_length} characters, this one {len(mission)}: "
             "say in a sentence or more what to watch, and to what end"
         )
     return refuse_nul(mission)
 
 
-Mission = Annotated[str, AfterValidator(checked_mission)]
-Name = Annotated[str, AfterValidator(agents.checked)]
-Prompt = Annotated[str, AfterValidator(configuration.checked)]
+Mission = Annotated[str, AfterValidator(validate_mission)]
+Name = Annotated[str, AfterValidator(agents.validate_name)]
+Prompt = Annotated[str, AfterValidator(configuration.validate_prompt)]
 Interval = Annotated[int, Field(ge=INTERVAL_SECONDS[0], le=INTERVAL_SECONDS[1])]
 FeedbackRounds = Annotated[int, Field(ge=0, le=2)]
 Models = dict[
@@ -36,4 +36,4 @@ Models = dict[
         str, Field(min_length=1, max_length=MODEL_NAME_CHARACTERS), AfterValidator(refuse_nul)
     ],
 ]
-"""Phase to model."""
+"""Model name by phase."""

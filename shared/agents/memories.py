@@ -1,4 +1,4 @@
-"""What an agent was told by its owner and keeps: wishes and facts, each once."""
+"""Memories: wishes and facts that an agent's owner told it. Each is stored once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Memory
 from shared.enums import MemoryKind
 from shared.errors import VigilError
 
 MAX_ACTIVE = 200
-MAX_CHARACTERS = 500
+MAX_MEMORY_CHARS = 500
 
-_ACTIVE: Final = Direct(
+_ACTIVE: Final = CompiledStatement(
     select(Memory.kind, Memory.content)
     .where(Memory.agent_id == bindparam("of_agent"), Memory.forgotten_at.is_(None))
     .order_by(Memory.created_at.desc(), Memory.id)
@@ -27,15 +27,15 @@ _ACTIVE: Final = Direct(
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What a memory says."""
+class MemoryContent:
+    """The content of a memory."""
 
     kind: str
     content: str
 
 
 class TooManyMemoriesError(VigilError):
-    """So many are remembered that one has to be forgotten first."""
+    """The agent has MAX_ACTIVE memories. One must be forgotten first."""
 
 
 async def remember(
@@ -46,22 +46,24 @@ async def remember(
     *,
     message_id: UUID | None = None,
 ) -> UUID:
-    """The memory's id. The same thing said again is the same memory; one that was forgotten is active again.
+    """Stores a memory and returns its id. The same content is the same memory; a forgotten one becomes active again.
 
     Raises TooManyMemoriesError.
     """
     memory_id = ids.memory_id(agent_id, kind, content.casefold())
-    known = select(Memory.id).where(Memory.id == memory_id, Memory.forgotten_at.is_(None))
-    if await session.scalar(known) is not None:
+    is_active = select(Memory.id).where(Memory.id == memory_id, Memory.forgotten_at.is_(None))
+    if await session.scalar(is_active) is not None:
         return memory_id
-    active = select(func.count()).where(Memory.agent_id == agent_id, Memory.forgotten_at.is_(None))
-    if (await session.scalar(active) or 0) >= MAX_ACTIVE:
+    active_count = select(func.count()).where(
+        Memory.agent_id == agent_id, Memory.forgotten_at.is_(None)
+    )
+    if (await session.scalar(active_count) or 0) >= MAX_ACTIVE:
         raise TooManyMemoriesError
-    told = insert(Memory).values(
+    statement = insert(Memory).values(
         id=memory_id, agent_id=agent_id, kind=kind, content=content, message_id=message_id
     )
     await session.execute(
-        told.on_conflict_do_update(
+        statement.on_conflict_do_update(
             index_elements=[Memory.id],
             set_={"forgotten_at": None, "message_id": message_id},
         )
@@ -70,22 +72,22 @@ async def remember(
 
 
 async def forget(session: AsyncSession, agent_id: UUID, memory_id: UUID) -> bool:
-    """Whether the agent has such a memory. The first forgetting counts; the row stays."""
-    found = await session.scalar(
+    """Deactivates a memory and returns whether the agent has it. The row stays, with the first time of forgetting."""
+    forgotten_id = await session.scalar(
         update(Memory)
         .where(Memory.id == memory_id, Memory.agent_id == agent_id)
         .values(forgotten_at=func.coalesce(Memory.forgotten_at, func.clock_timestamp()))
         .returning(Memory.id)
         .execution_options(synchronize_session=False)
     )
-    return found is not None
+    return forgotten_id is not None
 
 
-async def active(session: AsyncSession, agent_id: UUID) -> Sequence[Kept]:
-    """What is remembered, the newest first."""
-    return [Kept(*row) for row in await _ACTIVE.rows(session, {"of_agent": agent_id})]
+async def list_active(session: AsyncSession, agent_id: UUID) -> Sequence[MemoryContent]:
+    """Returns the active memories, newest first."""
+    return [MemoryContent(*row) for row in await _ACTIVE.rows(session, {"of_agent": agent_id})]
 
 
-def lines(found: Sequence[Kept]) -> list[str]:
-    """As they read in a prompt, one line each."""
-    return [f"- {memory.kind}: {' '.join(memory.content.split())}" for memory in found]
+def format_lines(memories: Sequence[MemoryContent]) -> list[str]:
+    """Formats memories for a prompt, one line each."""
+    return [f"- {memory.kind}: {' '.join(memory.content.split())}" for memory in memories]

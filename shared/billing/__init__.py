@@ -1,5 +1,5 @@
-"""Budgets: what a day may cost an agent and the whole installation, kept however many pay at the same time.
+"""Billing: daily budgets of agents and of the installation, the call ledger, and paid calls that survive a crash.
 
-`books` reserves before a call is sent and settles by its answer, `caps` decides what a cap lets through, `resting` lets
-an agent rest that has used its budget up, `audit` finds where the books do not agree with the calls.
+`reservations` reserves the maximum cost before a call is sent and settles it afterwards. `budgets` has the caps and
+suspends agents whose budget is used up. `call_ledger` records the calls. `resumable_call` resumes a call after a crash.
 """

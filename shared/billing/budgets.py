@@ -1,4 +1,4 @@
-"""Budgets: caps, what is left of them, and agents that are paused by one."""
+"""Budgets: daily caps, their remaining amounts, and the suspension of agents whose budget is used up."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from shared.errors import PermanentError, RetrySoonError
 
 
 class Scope(StrEnum):
-    """Whose cap."""
+    """Whether a cap applies to one agent or to the whole installation."""
 
     AGENT = "agent"
     INSTALLATION = "installation"
@@ -32,8 +32,8 @@ class Unit(StrEnum):
 
 
 @dataclass(frozen=True)
-class Account:
-    """A cap, None where there is none, and what stands against it on one day."""
+class CapUsage:
+    """A cap (None: no cap), with what is spent and reserved on one day."""
 
     cap: Decimal | None
     spent: Decimal = Decimal(0)
@@ -41,86 +41,89 @@ class Account:
 
     @property
     def left(self) -> Decimal | None:
-        """What may still be reserved, never below zero: a cap may be lowered below what was spent."""
+        """What can still be reserved. Never negative, even if the cap was lowered below what is spent."""
         if self.cap is None:
             return None
         return max(self.cap - self.spent - self.reserved, Decimal(0))
 
-    def lets(self, wanted: Decimal) -> bool:
-        return self.cap is None or self.spent + self.reserved + wanted <= self.cap
+    def allows(self, amount: Decimal) -> bool:
+        return self.cap is None or self.spent + self.reserved + amount <= self.cap
 
-    def can_ever_let(self, wanted: Decimal) -> bool:
-        """Whether it would, if what is reserved turned out to cost nothing."""
-        return self.cap is None or self.spent + wanted <= self.cap
+    def could_allow(self, amount: Decimal) -> bool:
+        """Whether the cap would allow `amount` if everything that is reserved turned out to cost nothing."""
+        return self.cap is None or self.spent + amount <= self.cap
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How an agent, or the installation, stands on one day."""
+class BudgetStatus:
+    """Usage of the USD and call caps of an agent, or of the installation, on one day."""
 
-    usd: Account
-    calls: Account
+    usd: CapUsage
+    calls: CapUsage
 
-    def of(self, unit: Unit) -> Account:
+    def of(self, unit: Unit) -> CapUsage:
         return self.usd if unit is Unit.USD else self.calls
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """The cap that is in the way of a sending that could cost `wanted`."""
+class ExceededCap:
+    """The cap that does not allow a call that can cost up to `max_cost`."""
 
     scope: Scope
     unit: Unit
-    account: Account
-    wanted: Decimal
+    usage: CapUsage
+    max_cost: Decimal
     day: date
 
     @property
-    def passes(self) -> bool:
-        """Whether it may be let through when others have settled; else not before the next day."""
-        return self.account.can_ever_let(self.wanted)
+    def is_temporary(self) -> bool:
+        """Whether the call may be allowed once other calls are settled; otherwise only on the next day."""
+        return self.usage.could_allow(self.max_cost)
 
     @property
     def cause(self) -> str:
-        """A word for this cap."""
+        """Identifier of the exceeded cap."""
         return f"{self.scope}-{self.unit}"
 
 
-def refusal(
-    agent: Standing, installation: Standing, *, usd: Decimal, calls: int, day: date
-) -> Refusal | None:
-    """What is in the way of sendings that could cost so much; a cap that stays in the way comes first."""
-    wanted = {Unit.USD: usd, Unit.CALLS: Decimal(calls)}
+def find_exceeded_cap(
+    agent: BudgetStatus, installation: BudgetStatus, *, usd: Decimal, calls: int, day: date
+) -> ExceededCap | None:
+    """Returns the cap that does not allow `calls` calls of up to `usd` in total; None if all caps allow them.
 
-    def in_the_way() -> Iterator[Refusal]:
-        for scope, standing in ((Scope.AGENT, agent), (Scope.INSTALLATION, installation)):
-            for unit, amount in wanted.items():
-                if not standing.of(unit).lets(amount):
-                    yield Refusal(scope, unit, standing.of(unit), amount, day)
+    Of several, prefers one that stays exceeded for the rest of the day.
+    """
+    costs = {Unit.USD: usd, Unit.CALLS: Decimal(calls)}
 
-    return min(in_the_way(), key=lambda each: each.passes, default=None)
+    def exceeded_caps() -> Iterator[ExceededCap]:
+        for scope, status in ((Scope.AGENT, agent), (Scope.INSTALLATION, installation)):
+            for unit, amount in costs.items():
+                if not status.of(unit).allows(amount):
+                    yield ExceededCap(scope, unit, status.of(unit), amount, day)
+
+    return min(exceeded_caps(), key=lambda exceeded: exceeded.is_temporary, default=None)
 
 
-def end_of(day: date) -> datetime:
-    """The midnight (UTC) at which `day` ends."""
+def end_of_day(day: date) -> datetime:
+    """Returns the midnight (UTC) at which `day` ends."""
     return datetime.combine(day + timedelta(days=1), time(), UTC)
 
 
 @dataclass(frozen=True)
 class Caps:
-    """What may be spent in a day; None is no cap."""
+    """Daily caps. None: no cap."""
 
     usd_per_day: Decimal | None = None
     calls_per_day: int | None = None
 
 
 async def today(session: AsyncSession) -> date:
-    """The day (UTC) by the database's clock."""
+    """Returns the current day (UTC) by the database's clock."""
     now = func.timezone("UTC", func.statement_timestamp())
     return (await session.execute(select(cast(now, Date)))).scalar_one()
 
 
-async def caps_of_agent(session: AsyncSession, agent_id: UUID) -> Caps:
+async def load_agent_caps(session: AsyncSession, agent_id: UUID) -> Caps:
     row = (
         await session.execute(
             select(Agent.budget_usd_per_day, Agent.budget_calls_per_day).where(Agent.id == agent_id)
@@ -129,7 +132,7 @@ async def caps_of_agent(session: AsyncSession, agent_id: UUID) -> Caps:
     return Caps() if row is None else Caps(*row)
 
 
-async def caps_of_installation(session: AsyncSession) -> Caps:
+async def load_installation_caps(session: AsyncSession) -> Caps:
     row = (
         await session.execute(
             select(InstallationBudget.usd_per_day, InstallationBudget.calls_per_day)
@@ -138,82 +141,84 @@ async def caps_of_installation(session: AsyncSession) -> Caps:
     return Caps() if row is None else Caps(*row)
 
 
-async def of_agent(session: AsyncSession, agent_id: UUID, day: date) -> Standing:
-    return await _standing(session, agent_id, await caps_of_agent(session, agent_id), day)
+async def load_agent_status(session: AsyncSession, agent_id: UUID, day: date) -> BudgetStatus:
+    return await _load_status(session, agent_id, await load_agent_caps(session, agent_id), day)
 
 
-async def of_installation(session: AsyncSession, day: date) -> Standing:
-    return await _standing(session, INSTALLATION, await caps_of_installation(session), day)
+async def load_installation_status(session: AsyncSession, day: date) -> BudgetStatus:
+    return await _load_status(session, INSTALLATION, await load_installation_caps(session), day)
 
 
-async def in_the_way(
+async def check_caps(
     session: AsyncSession, agent_id: UUID, usd: Decimal, *, day: date | None = None
-) -> Refusal | None:
-    """The cap that a sending which could cost `usd` is refused by; None where it would not be, now."""
+) -> ExceededCap | None:
+    """Returns the cap that does not allow a call of up to `usd` now; None if it is allowed."""
     day = day or await today(session)
-    agent = await of_agent(session, agent_id, day)
-    installation = await of_installation(session, day)
-    return refusal(agent, installation, usd=usd, calls=1, day=day)
+    agent = await load_agent_status(session, agent_id, day)
+    installation = await load_installation_status(session, day)
+    return find_exceeded_cap(agent, installation, usd=usd, calls=1, day=day)
 
 
-async def _standing(session: AsyncSession, scope: UUID, caps: Caps, day: date) -> Standing:
+async def _load_status(session: AsyncSession, scope: UUID, caps: Caps, day: date) -> BudgetStatus:
     columns = (
         BudgetDay.spent_usd,
         BudgetDay.reserved_usd,
         BudgetDay.spent_calls,
         BudgetDay.reserved_calls,
     )
-    kept = (
+    row = (
         await session.execute(
             select(*columns).where(BudgetDay.scope == scope, BudgetDay.day == day)
         )
     ).one_or_none()
-    spent_usd, reserved_usd, spent_calls, reserved_calls = kept or (Decimal(0), Decimal(0), 0, 0)
-    most_calls = None if caps.calls_per_day is None else Decimal(caps.calls_per_day)
-    return Standing(
-        Account(caps.usd_per_day, spent_usd, reserved_usd),
-        Account(most_calls, Decimal(spent_calls), Decimal(reserved_calls)),
+    spent_usd, reserved_usd, spent_calls, reserved_calls = row or (Decimal(0), Decimal(0), 0, 0)
+    max_calls = None if caps.calls_per_day is None else Decimal(caps.calls_per_day)
+    return BudgetStatus(
+        CapUsage(caps.usd_per_day, spent_usd, reserved_usd),
+        CapUsage(max_calls, Decimal(spent_calls), Decimal(reserved_calls)),
     )
 
 
 _SHOWN: Final = Decimal("0.0001")
 
 
-def amount(value: Decimal, unit: Unit) -> str:
-    """`1.5 USD`, `20 calls`; rounded to a hundredth of a cent."""
+def format_amount(value: Decimal, unit: Unit) -> str:
+    """Formats an amount: `1.5 USD`, `20 calls`. Rounds to a hundredth of a cent."""
     if unit is Unit.CALLS:
         return f"{value:.0f} {'call' if value == 1 else 'calls'}"
     return f"{_plain(value)} USD"
 
 
-def notice_title(name: str, refused: Refusal) -> str:
-    whose = "its" if refused.scope is Scope.AGENT else "the installation's"
-    cap = amount(_cap(refused), refused.unit)
+def notice_title(name: str, exceeded: ExceededCap) -> str:
+    whose = "its" if exceeded.scope is Scope.AGENT else "the installation's"
+    cap = format_amount(_cap(exceeded), exceeded.unit)
     return f"{name} rests until tomorrow: {whose} budget of {cap} a day is used up"
 
 
-def refused_in_words(refused: Refusal, name: str = "the agent") -> str:
-    """What is wrong, and what to do."""
-    whose = f"the budget of {name}" if refused.scope is Scope.AGENT else "the installation's budget"
-    spent = amount(refused.account.spent, refused.unit)
-    cap = amount(_cap(refused), refused.unit)
+def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
+    """Explains which budget is used up and what to do."""
+    whose = (
+        f"the budget of {name}" if exceeded.scope is Scope.AGENT else "the installation's budget"
+    )
+    spent = format_amount(exceeded.usage.spent, exceeded.unit)
+    cap = format_amount(_cap(exceeded), exceeded.unit)
     next_call = (
-        f"the next call could cost {amount(refused.wanted, refused.unit)}"
-        if refused.unit is Unit.USD
+        f"the next call could cost {format_amount(exceeded.max_cost, exceeded.unit)}"
+        if exceeded.unit is Unit.USD
         else "none is left"
     )
-    option = "--usd" if refused.unit is Unit.USD else "--calls"
-    raised = "AGENT" if refused.scope is Scope.AGENT else "--installation"
+    option = "--usd" if exceeded.unit is Unit.USD else "--calls"
+    raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
     return (
-        f"{whose} for {refused.day} is used up: of {cap} a day {spent} {'is' if spent == '1 call' else 'are'} spent,"
+        f"{whose} for {exceeded.day} is used up: of {cap} a day {spent} {'is' if spent == '1 call' else 'are'} spent,"
         f" and {next_call}. {_capital(name)} rests until midnight (UTC); a higher budget"
         f" (`vigil budget {raised} {option} …`) ends its rest at once"
     )
 
 
-def _cap(refused: Refusal) -> Decimal:
-    assert refused.account.cap is not None, "what has no cap refuses nothing"
-    return refused.account.cap
+def _cap(exceeded: ExceededCap) -> Decimal:
+    assert exceeded.usage.cap is not None, "without a cap nothing can be exceeded"
+    return exceeded.usage.cap
 
 
 def _capital(text: str) -> str:
@@ -221,83 +226,83 @@ def _capital(text: str) -> str:
 
 
 def _plain(value: Decimal) -> str:
-    """Without an exponent, and without zeros at its end."""
+    """Formats without an exponent and without trailing zeros."""
     rounded = f"{value.quantize(_SHOWN):f}"
     return rounded.rstrip("0").rstrip(".")
 
 
-CODE: Final = "budget"
-ASK_AGAIN_SECONDS: Final = 1.0
-"""Where only what others have reserved is in the way, and may be free again when they have settled."""
+ERROR_CODE: Final = "budget"
+RETRY_SECONDS: Final = 1.0
+"""Delay of the retry if the budget is only reserved by other calls and may be free again once they are settled."""
 
-# Any fixed number: whoever puts an agent to rest holds this advisory lock in share, whoever changes a cap holds it
-# alone, so that none is put to rest by a cap that was raised meanwhile.
+# Any fixed number. Suspending an agent takes this advisory lock in shared mode and changing a cap in exclusive mode, so
+# that a cap that was raised meanwhile suspends no agent.
 _CAPS_LOCK: Final = 0x7669_6275
 
 
 class BudgetUsedUpError(PermanentError):
-    """A cap has refused a call before it was sent. The agent rests; to retry the step by hand would mend nothing."""
+    """A cap does not allow a call, which was not sent. The agent is suspended, and retrying the step does not help."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(CODE, message)
+        super().__init__(ERROR_CODE, message)
 
 
-async def rest_or_wait(
+async def suspend_or_retry(
     session: AsyncSession, agent_id: UUID, usd: Decimal, *, day: date | None = None
 ) -> BudgetUsedUpError | RetrySoonError:
-    """What to raise, once `session` is committed, for a sending that could cost `usd` and was refused.
+    """Returns the error to raise, once `session` is committed, for a call of up to `usd` that no cap allowed.
 
-    BudgetUsedUpError where the cap stays in the way until the day ends: then the agent rests until that, and its owner
-    is told. RetrySoonError where the call may be let through in a moment.
+    BudgetUsedUpError if the budget is used up for the day. Then the agent is suspended until the day ends, and its owner
+    gets a notice. RetrySoonError if the call may be allowed soon.
     """
     await session.execute(text("select pg_advisory_xact_lock_shared(:key)"), {"key": _CAPS_LOCK})
     day = day or await today(session)
-    refused = await in_the_way(session, agent_id, usd, day=day)
-    if refused is None or refused.passes:
+    exceeded = await check_caps(session, agent_id, usd, day=day)
+    if exceeded is None or exceeded.is_temporary:
         return RetrySoonError(
             "what calls under way may cost leaves nothing of the budget for another just now",
-            retry_in_seconds=ASK_AGAIN_SECONDS,
+            retry_in_seconds=RETRY_SECONDS,
         )
-    await _rest(session, agent_id, refused)
-    return BudgetUsedUpError(refused_in_words(refused))
+    await _suspend(session, agent_id, exceeded)
+    return BudgetUsedUpError(explain_exceeded_cap(exceeded))
 
 
 async def lock_caps(session: AsyncSession) -> None:
-    """Before a cap is changed: nobody is put to rest by it until the transaction ends."""
+    """Locks the caps before a change. No agent is suspended until the transaction ends."""
     await session.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _CAPS_LOCK})
 
 
-async def end_rest(session: AsyncSession, agent_id: UUID | None = None) -> None:
-    """Wakes the agent, or all of them, where its own budget and the installation's leave something to spend today."""
-    given = {"agent": agent_id, "day": await today(session), "installation": INSTALLATION}
-    await session.execute(_END_REST, given)
+async def resume_agents(session: AsyncSession, agent_id: UUID | None = None) -> None:
+    """Resumes the suspended agent, or all of them, if its own and the installation's budget have something left today."""
+    params = {"agent": agent_id, "day": await today(session), "installation": INSTALLATION}
+    await session.execute(_RESUME, params)
 
 
-async def _rest(session: AsyncSession, agent_id: UUID, refused: Refusal) -> None:
-    resting = (
+async def _suspend(session: AsyncSession, agent_id: UUID, exceeded: ExceededCap) -> None:
+    suspend = (
         update(Agent)
         .where(Agent.id == agent_id)
-        .values(resting_until=end_of(refused.day))
+        .values(resting_until=end_of_day(exceeded.day))
         .returning(Agent.owner_id, Agent.name)
         .execution_options(synchronize_session=False)
     )
-    for owner_id, name in await session.execute(resting):
-        # Nothing said of what is there already, or it would ask for the right to read the inbox.
+    for owner_id, name in await session.execute(suspend):
+        # Without a conflict target: naming one would need the right to read the inbox.
         await session.execute(
             insert(InboxItem)
             .values(
-                id=ids.notice_id(agent_id, refused.cause, refused.day),
+                id=ids.notice_id(agent_id, exceeded.cause, exceeded.day),
                 owner_id=owner_id,
                 agent_id=agent_id,
                 kind=InboxKind.NOTICE,
-                title=notice_title(name, refused),
-                summary=refused_in_words(refused, name),
+                title=notice_title(name, exceeded),
+                summary=explain_exceeded_cap(exceeded, name),
             )
             .on_conflict_do_nothing()
         )
 
 
-_END_REST: Final = text("""
+_RESUME: Final = text("""
 with room as (
   select agents.id,
     (coalesce(own.spent_usd + own.reserved_usd, 0) < agents.budget_usd_per_day) is not false
@@ -317,7 +322,7 @@ update agents set resting_until = null from room where agents.id = room.id and r
 
 
 async def cap_agent(session: AsyncSession, agent_id: UUID, caps: Caps) -> None:
-    """Its rest ends where there is something to spend again."""
+    """Sets an agent's caps. Resumes the agent if it is suspended and has budget again."""
     await lock_caps(session)
     await session.execute(
         update(Agent)
@@ -325,16 +330,16 @@ async def cap_agent(session: AsyncSession, agent_id: UUID, caps: Caps) -> None:
         .values(budget_usd_per_day=caps.usd_per_day, budget_calls_per_day=caps.calls_per_day)
         .execution_options(synchronize_session=False)
     )
-    await end_rest(session, agent_id)
+    await resume_agents(session, agent_id)
 
 
 async def cap_installation(session: AsyncSession, caps: Caps) -> None:
-    """Every agent's rest ends that has something to spend again."""
+    """Sets the installation's caps. Resumes the suspended agents that have budget again."""
     await lock_caps(session)
-    given = {"usd_per_day": caps.usd_per_day, "calls_per_day": caps.calls_per_day}
+    values = {"usd_per_day": caps.usd_per_day, "calls_per_day": caps.calls_per_day}
     await session.execute(
         insert(InstallationBudget)
-        .values(id=1, **given)
-        .on_conflict_do_update(index_elements=[InstallationBudget.id], set_=given)
+        .values(id=1, **values)
+        .on_conflict_do_update(index_elements=[InstallationBudget.id], set_=values)
     )
-    await end_rest(session)
+    await resume_agents(session)

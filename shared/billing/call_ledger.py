@@ -1,4 +1,4 @@
-"""The call ledger: a call is written before it is sent, when it gets a reference, and when it is answered."""
+"""The call ledger: records a call before it is sent, when the provider returns a reference, and when it is answered."""
 
 import hashlib
 import json
@@ -16,72 +16,72 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
-from shared.billing.reservations import Sending
+from shared.billing.reservations import Attempt
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import Asked, Direct, RoundTrip
+from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
 from shared.database.tables import Call
 from shared.database.unit_of_work import Write
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
 
 _CALLS: Final = cast(Table, Call.__table__)
-_OPEN: Final = Direct(
+_OPEN: Final = CompiledStatement(
     insert(_CALLS).on_conflict_do_nothing().returning(_CALLS),
     columns=(
         "id", "agent_id", "iteration_id", "step_id", "interaction_id", "kind", "phase", "model",
         "request_hash", "request",
     ),
 )  # fmt: skip
-_OF_CALL: Final = _CALLS.c.id == bindparam("of_call")
-_FIND: Final = Direct(select(_CALLS).where(_OF_CALL))
-_ANSWER: Final = Direct(
+_IS_CALL: Final = _CALLS.c.id == bindparam("of_call")
+_SELECT: Final = CompiledStatement(select(_CALLS).where(_IS_CALL))
+_ANSWER: Final = CompiledStatement(
     update(_CALLS)
-    .where(_OF_CALL, _CALLS.c.answered_at.is_(None))
+    .where(_IS_CALL, _CALLS.c.answered_at.is_(None))
     .values(answered_at=func.clock_timestamp()),
     columns=("answer", "input_tokens", "output_tokens", "cost_usd"),
 )
-_PROGRESS: Final = Direct(
+_PROGRESS: Final = CompiledStatement(
     update(_CALLS)
-    .where(_OF_CALL, _CALLS.c.answered_at.is_(None))
+    .where(_IS_CALL, _CALLS.c.answered_at.is_(None))
     .values(progressed_at=func.clock_timestamp()),
     columns=("received_chars",),
 )
 
 
 NewRow = Mapping[str, Any]
-"""A record by its columns."""
+"""The values of a call's row, by column."""
 
 
 @dataclass(frozen=True)
 class CallRequest:
-    """A call about to be made. `content` is everything that decides the answer; `summary` is what people see of it."""
+    """A call to be made. `content` is everything that determines the answer; `summary` is what the user sees of it."""
 
     kind: CallKind
     content: dict[str, Any]
     summary: dict[str, Any]
     model: str | None = None
     operation: str | None = None
-    """Of a search: what its price is listed under."""
-    most_output_tokens: int | None = None
-    """That the answer can take; None where its phase says that."""
+    """The key of a search's price in the price list."""
+    max_output_tokens: int | None = None
+    """Limit of the answer's tokens. None: the limit of the phase applies."""
 
     @cached_property
     def canonical(self) -> bytes:
-        """The request as JSON, the same for the same content."""
+        """The request as canonical JSON."""
         return json.dumps(
             [self.kind, self.content], sort_keys=True, separators=(",", ":"), ensure_ascii=False
         ).encode()
 
     @cached_property
     def hash(self) -> str:
-        """sha256 of it, in hex."""
+        """SHA-256 of the canonical JSON, in hex."""
         return hashlib.sha256(self.canonical).hexdigest()
 
 
 @dataclass(frozen=True)
 class CallAnswer:
-    """An answer as the ledger keeps it; `content` is JSON. Costs are None where they are not known."""
+    """An answer as the ledger stores it. `content` is JSON. The cost is None if it is unknown."""
 
     content: dict[str, Any]
     input_tokens: int | None = None
@@ -90,7 +90,7 @@ class CallAnswer:
 
 
 class StepIds(Protocol):
-    """Of which step a call is; a lease has them."""
+    """The ids of the step that makes a call. A lease has them."""
 
     @property
     def step_id(self) -> UUID: ...
@@ -101,7 +101,7 @@ class StepIds(Protocol):
 
 
 def new_row(step: StepIds, interaction_id: UUID, phase: Phase, request: CallRequest) -> NewRow:
-    """The call's record as it begins."""
+    """Returns the row of a new call."""
     return {
         "id": ids.call_id(step.step_id, request.hash),
         "agent_id": step.agent_id,
@@ -117,13 +117,13 @@ def new_row(step: StepIds, interaction_id: UUID, phase: Phase, request: CallRequ
 
 
 async def open_call(session: AsyncSession, row: NewRow) -> Call:
-    """The call's record, new or as it stands. One that has `answered_at` must not be sent again."""
-    found = await _OPEN.row(session, row) or await _FIND.row(session, {"of_call": row["id"]})
-    return Call(**found._asdict())
+    """Inserts the call, or loads it if it exists. A call that has `answered_at` must not be sent again."""
+    record = await _OPEN.row(session, row) or await _SELECT.row(session, {"of_call": row["id"]})
+    return Call(**record._asdict())
 
 
-async def refer_call(session: AsyncSession, call_id: UUID, reference: str) -> None:
-    """Records what the other side calls it, so that whoever resumes asks for that instead of sending again."""
+async def record_reference(session: AsyncSession, call_id: UUID, reference: str) -> None:
+    """Records the provider's reference of the call, so that a resumed step polls it instead of sending again."""
     await session.execute(
         update(Call)
         .where(Call.id == call_id, Call.answered_at.is_(None))
@@ -132,9 +132,9 @@ async def refer_call(session: AsyncSession, call_id: UUID, reference: str) -> No
 
 
 async def report_progress(database: Database, call_id: UUID, received_chars: int) -> None:
-    """Records at once how many characters of the answer have come so far, unless it was answered meanwhile.
+    """Records in its own transaction how many characters of the answer were received, unless it is complete.
 
-    Where PostgreSQL is away, nothing is recorded: the next report says the same and more, and the answer goes on.
+    If PostgreSQL is unavailable, skips this report: the next one supersedes it, and the answer continues.
     """
     with suppress(TransientError):
         async with database.transaction() as session:
@@ -142,131 +142,135 @@ async def report_progress(database: Database, call_id: UUID, received_chars: int
 
 
 async def answer_call(session: AsyncSession, call_id: UUID, answer: CallAnswer) -> None:
-    """Records the first answer; a later one to the same call changes nothing."""
-    given = {
+    """Records the first answer. A later answer to the same call has no effect."""
+    params = {
         "of_call": call_id,
         "answer": answer.content,
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
-    await _ANSWER.run(session, given)
+    await _ANSWER.run(session, params)
 
 
 MAX_FAILURES: Final = 50
-"""How many failed sendings of one call are described; later ones are booked all the same."""
+"""Failed attempts of one call that are described. Further ones are only booked."""
 
-Bounds = Mapping[UUID, Decimal]
-"""The most that one sending of a call can cost (USD), by its id."""
-Opened = tuple[Sequence[Call], Sequence[Sending]]
-"""The calls as they stand, and what was reserved for them just now."""
+MaxCosts = Mapping[UUID, Decimal]
+"""The maximum cost of one attempt (USD), by call id."""
+OpenedCalls = tuple[Sequence[Call], Sequence[Attempt]]
+"""The calls' current records, and the attempts that were reserved now."""
 
 
 def open_calls(
-    trip: RoundTrip, agent_id: UUID, rows: Sequence[NewRow], bounds: Bounds
-) -> Write[Opened]:
-    """Writes what is not there yet, and reserves for all that were never sent what sending each once can cost.
+    trip: RoundTrip, agent_id: UUID, rows: Sequence[NewRow], max_costs: MaxCosts
+) -> Write[OpenedCalls]:
+    """Inserts the missing calls, and reserves the maximum cost of one attempt for all that were never sent.
 
-    Where a cap is in the way nothing is reserved for any. Only the step's holder may call this: it is the only one who
-    writes calls of the step. The calls are told by what is to be done when the trip was made.
+    If a cap does not allow it, nothing is reserved. Only the worker that holds the step's lease may call this, because no
+    one else writes calls of the step. Call the returned function after the round trip: it returns the calls.
     """
-    told = [{**row, "usd": bounds[row["id"]]} for row in rows]
-    given = reservations.wanted(agent_id, bounds)
-    asked = Asked(_OPEN_PAID, {**given, "rows": json.dumps(told, default=str)}, list)
-    written = trip.ask(asked)
+    priced_rows = [{**row, "usd": max_costs[row["id"]]} for row in rows]
+    params = reservations.reservation_params(agent_id, max_costs)
+    query = BoundQuery(_OPEN_PAID, {**params, "rows": json.dumps(priced_rows, default=str)}, list)
+    inserted = trip.ask(query)
 
-    async def opened(session: AsyncSession) -> Opened:
-        if not written.value:
-            return await _as_they_stand(session, agent_id, rows, bounds)
-        on = await reservations.reserved_on(session, given, written.value[0])
-        if on is None:
+    async def finish(session: AsyncSession) -> OpenedCalls:
+        if not inserted.value:
+            return await _open_each(session, agent_id, rows, max_costs)
+        day = await reservations.check_reserved(session, params, inserted.value[0])
+        if day is None:
             return [Call(**row, sendings=0) for row in rows], ()
         calls = [
-            Call(**row, sendings=1, reserved_usd=bounds[row["id"]], reserved_on=on) for row in rows
+            Call(**row, sendings=1, reserved_usd=max_costs[row["id"]], reserved_on=day)
+            for row in rows
         ]
-        return calls, [Sending(call.id, agent_id, 1, on, bounds[call.id]) for call in calls]
+        return calls, [Attempt(call.id, agent_id, 1, day, max_costs[call.id]) for call in calls]
 
-    return opened
+    return finish
 
 
 def answer_paid_call(
-    trip: RoundTrip, sending: Sending, answer: CallAnswer, *, is_billed: bool
+    trip: RoundTrip, attempt: Attempt, answer: CallAnswer, *, is_billed: bool
 ) -> Write[None]:
-    """Records the first answer, and that the sending has cost what it says; nothing where it was not billed.
+    """Records the first answer and books the attempt's cost, or releases the reservation if it was not billed.
 
-    A later answer to the same call changes nothing, nor does a sending that was settled before.
+    A later answer to the same call has no effect, and neither has an attempt that was settled before.
     """
     closing = (
-        reservations.settled(sending, answer.cost_usd)
+        reservations.settled_params(attempt, answer.cost_usd)
         if is_billed
-        else reservations.released(sending)
+        else reservations.released_params(attempt)
     )
-    given = {
+    params = {
         **closing,
         "answer": json.dumps(answer.content),
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
-    both = trip.ask(Asked(_ANSWER_PAID, given, bool))
+    settled = trip.ask(BoundQuery(_ANSWER_PAID, params, bool))
 
-    async def each(session: AsyncSession) -> None:
-        if not both.value:
-            # One of the two was done before: each by itself, then.
-            await answer_call(session, sending.call_id, answer)
+    async def finish(session: AsyncSession) -> None:
+        if not settled.value:
+            # One of the two was done before, so do each on its own.
+            await answer_call(session, attempt.call_id, answer)
             await reservations.close(session, closing)
 
-    return each
+    return finish
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What is recorded of a sending that brought no usable answer."""
+    """The record of an attempt without a usable answer."""
 
     kind: str
     error: str
     said: str
-    """The beginning of what the server said."""
+    """The beginning of the server's answer."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: Decimal | None = None
-    """None where the server did not say what it took."""
+    """None if the server did not report its token usage."""
 
 
-async def fail_sending(
-    session: AsyncSession, sending: Sending, epoch: int, failure: Failure
+async def fail_attempt(
+    session: AsyncSession, attempt: Attempt, epoch: int, failure: Failure
 ) -> dict[str, Any] | None:
-    """Records that a sending is over and has cost what it says, without an answer: the call may be sent again.
+    """Records a failed attempt and books its cost. The call may be sent again.
 
-    Returns the record; None where the sending was settled before. `epoch` is that of the step's lease.
+    Returns the record; None if the attempt was settled before. `epoch` is that of the step's lease.
     """
-    failed = {
+    record = {
         "at": datetime.now(UTC).isoformat(),
         "epoch": epoch,
         **{name: value for name, value in vars(failure).items() if name != "cost_usd"},
         "cost_usd": None if failure.cost_usd is None else str(failure.cost_usd),
     }
-    given = {**reservations.failed(sending, failure.cost_usd), "failure": json.dumps([failed])}
-    return failed if await _FAIL.rows(session, given) else None
+    params = {
+        **reservations.failed_params(attempt, failure.cost_usd),
+        "failure": json.dumps([record]),
+    }
+    return record if await _FAIL.rows(session, params) else None
 
 
 def was_never_sent(call: Call) -> bool:
-    """Then what is reserved for it now is for its first sending."""
+    """Whether the call has neither an answer nor an attempt."""
     return call.answered_at is None and call.sendings == 0
 
 
-async def _as_they_stand(
-    session: AsyncSession, agent_id: UUID, rows: Sequence[NewRow], bounds: Bounds
-) -> Opened:
+async def _open_each(
+    session: AsyncSession, agent_id: UUID, rows: Sequence[NewRow], max_costs: MaxCosts
+) -> OpenedCalls:
     calls = [await open_call(session, row) for row in rows]
-    unsent = {call.id: bounds[call.id] for call in calls if was_never_sent(call)}
+    unsent = {call.id: max_costs[call.id] for call in calls if was_never_sent(call)}
     reserved = await reservations.reserve(session, agent_id, unsent) if unsent else None
     return calls, reserved or ()
 
 
-_OPEN_PAID: Final = Direct(f"""
-with {reservations.budget_where("not exists (select from calls where id = any(cast(:ids as uuid[])))")},
-{reservations.RESERVING},
+_OPEN_PAID: Final = CompiledStatement(f"""
+with {reservations.budget_cte("not exists (select from calls where id = any(cast(:ids as uuid[])))")},
+{reservations.RESERVE_CTES},
 opened as (
   insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
     request_hash, request, sendings, reserved_usd, reserved_on, sent_at)
@@ -285,7 +289,7 @@ select of_agent.day as agent_day, of_installation.day as installation_day
 from opened left join of_agent on true left join of_installation on true
 """)
 
-_FAIL: Final = Direct(f"""
+_FAIL: Final = CompiledStatement(f"""
 with closed as (
   update calls
   set failures = case when jsonb_array_length(failures) < {MAX_FAILURES}
@@ -294,11 +298,11 @@ with closed as (
   where id = :call and sendings = :number and reserved_on is not null
   returning id
 ),
-{reservations.SETTLING}
+{reservations.SETTLE_CTES}
 select id from closed
 """)
 
-_ANSWER_PAID: Final = Direct(f"""
+_ANSWER_PAID: Final = CompiledStatement(f"""
 with closed as (
   update calls
   set answer = cast(:answer as jsonb), input_tokens = :input_tokens,
@@ -307,6 +311,6 @@ with closed as (
   where id = :call and sendings = :number and reserved_on is not null and answered_at is null
   returning id
 ),
-{reservations.SETTLING}
+{reservations.SETTLE_CTES}
 select id from closed
 """)

@@ -1,4 +1,4 @@
-"""Texts as vectors: how a model is asked for them, how the ledger keeps them, and where they are found again."""
+"""Embeddings of texts: the request to the model, the format in the ledger, and the lookup of earlier answers."""
 
 import base64
 import struct
@@ -22,35 +22,35 @@ _PACKED: Final = struct.Struct(f"<{DIMENSIONS}f")
 
 @dataclass(frozen=True)
 class EmbeddingRequest:
-    """Everything that decides the vectors: asked twice, it is the same call."""
+    """Everything that determines the vectors. Equal requests are the same call in the ledger."""
 
     model: str
     texts: tuple[str, ...]
 
     @property
     def body(self) -> dict[str, Any]:
-        """As a model server takes it."""
+        """The request body for a model server."""
         return {"model": self.model, "input": list(self.texts), "dimensions": DIMENSIONS}
 
     def as_call(self) -> CallRequest:
-        # By this word the ledger's index of embeddings knows them.
+        # The ledger's index of embeddings selects calls by this key.
         summary = {"embeds": len(self.texts)}
-        return CallRequest(CallKind.LLM, self.body, summary, self.model, most_output_tokens=0)
+        return CallRequest(CallKind.LLM, self.body, summary, self.model, max_output_tokens=0)
 
 
-def kept(vectors: Sequence[Vector]) -> dict[str, Any]:
-    """An answer as the ledger keeps it: in the order of the texts, exact to the bit."""
-    return {"vectors": [base64.b64encode(_PACKED.pack(*each)).decode() for each in vectors]}
+def encode_vectors(vectors: Sequence[Vector]) -> dict[str, Any]:
+    """Encodes vectors for the ledger: in the order of the texts, without loss of precision."""
+    return {"vectors": [base64.b64encode(_PACKED.pack(*vector)).decode() for vector in vectors]}
 
 
-def restored(answer: dict[str, Any]) -> list[Vector]:
-    return [_PACKED.unpack(base64.b64decode(each)) for each in answer["vectors"]]
+def decode_vectors(answer: dict[str, Any]) -> list[Vector]:
+    return [_PACKED.unpack(base64.b64decode(vector)) for vector in answer["vectors"]]
 
 
-async def find(
+async def find_vectors(
     session: AsyncSession, agent: UUID | ScalarSelect[UUID], request: EmbeddingRequest
 ) -> list[Vector] | None:
-    """What any step of the agent was answered to the same."""
+    """Returns the vectors that any step of the agent received for the same request; None if there are none."""
     answer = await session.scalar(
         select(Call.answer)
         .where(
@@ -61,4 +61,4 @@ async def find(
         )
         .limit(1)
     )
-    return None if answer is None else restored(answer)
+    return None if answer is None else decode_vectors(answer)

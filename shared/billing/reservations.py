@@ -1,7 +1,7 @@
-"""Reservations: what a call can cost is reserved before it is sent, and settled by its answer.
+"""Reservations: the maximum cost of a call is reserved before it is sent, and its actual cost is booked afterwards.
 
-Every transaction locks the rows of its agent before those of the installation and an older day's before a newer one's,
-which is how nobody deadlocks; and it does so last, because everybody who pays waits for the installation's.
+To avoid deadlocks, every transaction locks an agent's budget rows before the installation's, and an older day's before a
+newer day's. It does so at its end, because every paid call needs the lock on the installation's row.
 """
 
 from collections import defaultdict
@@ -15,10 +15,10 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Asked, Direct, Row
+from shared.database.statements import BoundQuery, CompiledStatement, Row
 
-# Limited to the one row that there is: PostgreSQL takes the table to have 1,510, of which it makes so many calls that a
-# plan for any values always looks dearer than one for these, and plans anew each time.
+# The limit tells PostgreSQL that the table has one row. Otherwise it assumes 1,510, finds the generic plan too expensive
+# and plans the statement again for every execution.
 _BUDGET: Final = """
   select agents.id, agents.budget_usd_per_day as usd, agents.budget_calls_per_day as calls,
     whole.usd_per_day as whole_usd, whole.calls_per_day as whole_calls,
@@ -27,7 +27,7 @@ _BUDGET: Final = """
   where agents.id = :agent
 """
 
-RESERVING: Final = """
+RESERVE_CTES: Final = """
 of_agent as (
   insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
   select id, day, cast(:usd as numeric), cast(:calls as integer) from budget
@@ -56,17 +56,16 @@ of_installation as (
   returning kept.day
 )
 """
-"""What `wanted` says, on the agent's day and the installation's, where `budget` has a row (see `budget_where`)."""
+"""CTEs that reserve `reservation_params` for the agent and the installation, if `budget` has a row (see `budget_cte`)."""
 
 
-def budget_where(further: str) -> str:
-    """The budget that RESERVING keeps to, where `further` holds too; otherwise nothing is reserved."""
+def budget_cte(further: str) -> str:
+    """Returns the CTE with the caps for RESERVE_CTES. Nothing is reserved unless the SQL condition `further` holds."""
     return f"budget as ({_BUDGET} and {further} limit 1)"
 
 
-# Joined and not looked up in a subquery: so the installation's row waits for the agent's, and is counted on as it is
-# when its turn has come.
-SETTLING: Final = """
+# A join, not a subquery: then the installation's row is locked after the agent's, and updated from its current version.
+SETTLE_CTES: Final = """
 of_agent as (
   update budget_days
   set spent_usd = spent_usd + :spent_usd, spent_calls = spent_calls + :spent_calls,
@@ -82,163 +81,170 @@ of_installation as (
   returning 1
 )
 """
-"""What becomes of the days, of the agent and then of the installation, where `closed` has a row."""
+"""CTEs that settle a reservation for the agent and then the installation, if the CTE `closed` has a row."""
 
 
 INSTALLATION: Final = UUID(int=0)
-"""The scope of the whole installation."""
+"""The budget scope of the whole installation."""
 
-Wanted = Mapping[str, Any]
-"""What is to be reserved, and for which calls."""
-Closing = Mapping[str, Any]
-"""Which sending is over, and what it has cost."""
+ReserveParams = Mapping[str, Any]
+"""Parameters of RESERVE_CTES: the amounts and calls to reserve for."""
+SettleParams = Mapping[str, Any]
+"""Parameters of SETTLE_CTES: the attempt that is over and its cost."""
 
-_NOTHING: Final = Decimal(0)
+_ZERO: Final = Decimal(0)
 
 
 @dataclass(frozen=True)
-class Sending:
-    """One sending of a call, with what is reserved for it: `bound_usd`, and one call, on `day`."""
+class Attempt:
+    """One attempt to send a call, with its reservation on `day`: one call and `max_cost_usd`."""
 
     call_id: UUID
     agent_id: UUID
     number: int
-    """The call's `sendings`: what a later one has taken the place of is settled already."""
+    """The call's `sendings` at this attempt. An attempt that a later one replaced is settled already."""
     day: date
-    bound_usd: Decimal
+    max_cost_usd: Decimal
 
 
 @dataclass(frozen=True)
-class Held:
-    """What is reserved on one day."""
+class Reserved:
+    """The reserved amount and number of calls of one day."""
 
-    usd: Decimal = _NOTHING
+    usd: Decimal = _ZERO
     calls: int = 0
 
-    def with_one(self, usd: Decimal) -> "Held":
-        return Held(self.usd + usd, self.calls + 1)
+    def plus_call(self, usd: Decimal) -> "Reserved":
+        return Reserved(self.usd + usd, self.calls + 1)
 
 
 async def reserve(
     session: AsyncSession,
     agent_id: UUID,
-    bounds: Mapping[UUID, Decimal],
+    max_costs: Mapping[UUID, Decimal],
     *,
     day: date | None = None,
-) -> Sequence[Sending] | None:
-    """Reserves what sending each of these calls once can cost (USD), all or none; None where a cap is in the way.
+) -> Sequence[Attempt] | None:
+    """Reserves the maximum cost (USD) of one attempt of each call, for all or none. None if a cap does not allow it.
 
-    Nothing may be reserved for them: see `presume_call`. `day` is the database's, in UTC, unless it is given.
+    The calls must have no reservation (see `write_off_call`). `day` defaults to the database's current day in UTC.
     """
-    given = wanted(agent_id, bounds, day)
-    rows = await _RESERVE.rows(session, given)
-    on = await reserved_on(session, given, rows[0])
-    if on is None:
+    params = reservation_params(agent_id, max_costs, day)
+    rows = await _RESERVE.rows(session, params)
+    reserved_day = await check_reserved(session, params, rows[0])
+    if reserved_day is None:
         return None
-    return [Sending(row.id, agent_id, row.sendings, on, bounds[row.id]) for row in rows]
+    return [
+        Attempt(row.id, agent_id, row.sendings, reserved_day, max_costs[row.id]) for row in rows
+    ]
 
 
-def wanted(agent_id: UUID, bounds: Mapping[UUID, Decimal], day: date | None = None) -> Wanted:
-    """What `days.RESERVING` is given."""
+def reservation_params(
+    agent_id: UUID, max_costs: Mapping[UUID, Decimal], day: date | None = None
+) -> ReserveParams:
+    """Returns the parameters of RESERVE_CTES."""
     return {
         "agent": agent_id,
         "installation": INSTALLATION,
         "day": day,
-        "usd": sum(bounds.values(), _NOTHING),
-        "calls": len(bounds),
-        "ids": list(bounds),
-        "bounds": list(bounds.values()),
+        "usd": sum(max_costs.values(), _ZERO),
+        "calls": len(max_costs),
+        "ids": list(max_costs),
+        "bounds": list(max_costs.values()),
     }
 
 
-async def reserved_on(session: AsyncSession, given: Wanted, found: Row) -> date | None:
-    """The day, by the first row of what `days.RESERVING` has written; None where a cap is in the way.
+async def check_reserved(session: AsyncSession, params: ReserveParams, row: Row) -> date | None:
+    """Returns the day of the reservation from the first result row of RESERVE_CTES; None if a cap did not allow it.
 
-    What only the installation refuses the agent is given back.
+    If only the installation's cap did not allow it, releases what was reserved for the agent.
     """
-    of_agent: date | None = found.agent_day
-    of_installation: date | None = found.installation_day
-    if of_agent is not None and of_installation is None:
-        await session.execute(_GIVE_BACK, {**given, "day": of_agent})
-    return of_installation
+    agent_day: date | None = row.agent_day
+    installation_day: date | None = row.installation_day
+    if agent_day is not None and installation_day is None:
+        await session.execute(_UNDO_AGENT_RESERVATION, {**params, "day": agent_day})
+    return installation_day
 
 
-async def settle(session: AsyncSession, sending: Sending, cost_usd: Decimal | None) -> None:
-    """The call was answered: what it has cost is spent, or where that is not known (None) the most that it can have.
+async def settle(session: AsyncSession, attempt: Attempt, cost_usd: Decimal | None) -> None:
+    """Books an answered call as spent: its cost, or the reserved maximum if the cost is unknown (None).
 
-    Does nothing where the sending was settled, or presumed, before.
+    Does nothing if the attempt was settled or written off before.
     """
-    await close(session, settled(sending, cost_usd))
+    await close(session, settled_params(attempt, cost_usd))
 
 
-async def release(session: AsyncSession, sending: Sending) -> None:
-    """The call was certainly not billed."""
-    await close(session, released(sending))
+async def release(session: AsyncSession, attempt: Attempt) -> None:
+    """Releases the reservation of a call that certainly was not billed."""
+    await close(session, released_params(attempt))
 
 
-async def close(session: AsyncSession, given: Closing) -> None:
-    """As `settled` or `released` say."""
-    await closed(given).answer(session)
+async def close(session: AsyncSession, closing: SettleParams) -> None:
+    """Settles or releases an attempt; see `settled_params` and `released_params`."""
+    await settle_query(closing).answer(session)
 
 
-def closed(given: Closing) -> Asked[bool]:
-    """The same; whether it was to be done still."""
-    return Asked(_CLOSE, given, bool)
+def settle_query(closing: SettleParams) -> BoundQuery[bool]:
+    """Returns the query of `close`. Its result is whether the attempt was still open."""
+    return BoundQuery(_SETTLE, closing, bool)
 
 
-def settled(sending: Sending, cost_usd: Decimal | None) -> Closing:
-    """What `days.SETTLING` is given: see `settle`."""
-    presumed = sending.bound_usd if cost_usd is None else _NOTHING
-    spent = sending.bound_usd if cost_usd is None else cost_usd
-    return _closing(sending, spent_usd=spent, spent_calls=1, presumed_usd=presumed)
+def settled_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
+    """Returns the parameters of SETTLE_CTES for an answered call; see `settle`."""
+    presumed = attempt.max_cost_usd if cost_usd is None else _ZERO
+    spent = attempt.max_cost_usd if cost_usd is None else cost_usd
+    return _settle_params(attempt, spent_usd=spent, spent_calls=1, presumed_usd=presumed)
 
 
-def failed(sending: Sending, cost_usd: Decimal | None) -> Closing:
-    """What `days.SETTLING` is given: the call was answered, and the answer is not usable. What it cost is spent, or the most
-    that it can have cost (None).
+def failed_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
+    """Returns the parameters of SETTLE_CTES for an unusable answer.
+
+    Books its cost as spent, or the reserved maximum if the cost is unknown (None).
     """
-    spent = sending.bound_usd if cost_usd is None else cost_usd
-    return _closing(sending, spent_usd=spent, spent_calls=1, presumed_usd=spent)
+    spent = attempt.max_cost_usd if cost_usd is None else cost_usd
+    return _settle_params(attempt, spent_usd=spent, spent_calls=1, presumed_usd=spent)
 
 
-def released(sending: Sending) -> Closing:
-    """What `days.SETTLING` is given: see `release`."""
-    return _closing(sending, spent_usd=_NOTHING, spent_calls=0, presumed_usd=_NOTHING)
+def released_params(attempt: Attempt) -> SettleParams:
+    """Returns the parameters of SETTLE_CTES for a call that was not billed; see `release`."""
+    return _settle_params(attempt, spent_usd=_ZERO, spent_calls=0, presumed_usd=_ZERO)
 
 
-async def presume_call(session: AsyncSession, call_id: UUID) -> None:
-    """Whoever sent this call may never learn what it has cost: the most that it can have counts as spent."""
-    await _presume(session, _OF_CALL, call_id)
+async def write_off_call(session: AsyncSession, call_id: UUID) -> None:
+    """Books the reserved maximum of a call as spent, because its actual cost may never be known."""
+    await _write_off(session, _WRITE_OFF_CALL, call_id)
 
 
-async def presume_step(session: AsyncSession, step_id: UUID) -> None:
-    """The same for every call of a step that has ended: it leaves nothing reserved behind."""
-    await _presume(session, _OF_STEP, step_id)
+async def write_off_step(session: AsyncSession, step_id: UUID) -> None:
+    """Does the same for every call of a step that has ended, so that nothing stays reserved for it."""
+    await _write_off(session, _WRITE_OFF_STEP, step_id)
 
 
-async def held_of(session: AsyncSession, agent_id: UUID) -> Mapping[date, Held]:
-    """What is reserved for an agent, by day. Nobody may be at work on its steps."""
-    rows = await session.execute(_HELD, {"agent": agent_id})
-    return {row.day: Held(row.usd, row.calls) for row in rows}
+async def load_reserved(session: AsyncSession, agent_id: UUID) -> Mapping[date, Reserved]:
+    """Returns what is reserved for an agent, by day. No worker may be working on its steps."""
+    rows = await session.execute(_SELECT_RESERVED, {"agent": agent_id})
+    return {row.day: Reserved(row.usd, row.calls) for row in rows}
 
 
-async def forget(session: AsyncSession, agent_id: UUID, held: Mapping[date, Held]) -> None:
-    """The agent is gone, and its days with it; what was reserved for it the installation has spent."""
-    await session.execute(_FORGET, {"agent": agent_id})
-    for day, amount in sorted(held.items()):
-        await _spend_held(session, INSTALLATION, day, amount)
+async def forget_agent(
+    session: AsyncSession, agent_id: UUID, reserved: Mapping[date, Reserved]
+) -> None:
+    """Deletes the budget rows of a deleted agent. Books what was reserved for it as spent by the installation."""
+    await session.execute(_DELETE_DAYS, {"agent": agent_id})
+    for day, amount in sorted(reserved.items()):
+        await _spend_reserved(session, INSTALLATION, day, amount)
 
 
-def _closing(
-    sending: Sending, *, spent_usd: Decimal, spent_calls: int, presumed_usd: Decimal
-) -> Closing:
+def _settle_params(
+    attempt: Attempt, *, spent_usd: Decimal, spent_calls: int, presumed_usd: Decimal
+) -> SettleParams:
     return {
-        "call": sending.call_id,
-        "number": sending.number,
-        "agent": sending.agent_id,
+        "call": attempt.call_id,
+        "number": attempt.number,
+        "agent": attempt.agent_id,
         "installation": INSTALLATION,
-        "day": sending.day,
-        "held_usd": sending.bound_usd,
+        "day": attempt.day,
+        "held_usd": attempt.max_cost_usd,
         "held_calls": 1,
         "spent_usd": spent_usd,
         "spent_calls": spent_calls,
@@ -246,23 +252,25 @@ def _closing(
     }
 
 
-async def _presume(session: AsyncSession, statement: Direct, which: UUID) -> None:
-    held: defaultdict[tuple[date, UUID], Held] = defaultdict(Held)
-    for row in await statement.rows(session, {"which": which}):
-        held[row.day, row.agent_id] = held[row.day, row.agent_id].with_one(row.usd)
-    for (day, agent_id), amount in sorted(held.items()):
+async def _write_off(session: AsyncSession, statement: CompiledStatement, row_id: UUID) -> None:
+    reserved: defaultdict[tuple[date, UUID], Reserved] = defaultdict(Reserved)
+    for row in await statement.rows(session, {"which": row_id}):
+        reserved[row.day, row.agent_id] = reserved[row.day, row.agent_id].plus_call(row.usd)
+    for (day, agent_id), amount in sorted(reserved.items()):
         for scope in (agent_id, INSTALLATION):
-            await _spend_held(session, scope, day, amount)
+            await _spend_reserved(session, scope, day, amount)
 
 
-async def _spend_held(session: AsyncSession, scope: UUID, day: date, held: Held) -> None:
-    given = {"scope": scope, "day": day, "usd": held.usd, "calls": held.calls}
-    await session.execute(_SPEND_HELD, given)
+async def _spend_reserved(
+    session: AsyncSession, scope: UUID, day: date, reserved: Reserved
+) -> None:
+    params = {"scope": scope, "day": day, "usd": reserved.usd, "calls": reserved.calls}
+    await session.execute(_SPEND_RESERVED, params)
 
 
-_RESERVE: Final = Direct(f"""
-with {budget_where("true")},
-{RESERVING},
+_RESERVE: Final = CompiledStatement(f"""
+with {budget_cte("true")},
+{RESERVE_CTES},
 sent as (
   update calls
   set sendings = calls.sendings + 1, reserved_usd = wanted.usd, reserved_on = of_installation.day,
@@ -277,24 +285,24 @@ from (values (1)) as one
 left join of_agent on true left join of_installation on true left join sent on true
 """)
 
-_GIVE_BACK: Final = text("""
+_UNDO_AGENT_RESERVATION: Final = text("""
 update budget_days
 set reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
 where scope = :agent and day = :day
 """)
 
-_CLOSE: Final = Direct(f"""
+_SETTLE: Final = CompiledStatement(f"""
 with closed as (
   update calls
   set reserved_usd = null, reserved_on = null, presumed_usd = presumed_usd + :presumed_usd
   where id = :call and sendings = :number and reserved_on is not null
   returning id
 ),
-{SETTLING}
+{SETTLE_CTES}
 select id from closed
 """)
 
-_SPEND_HELD: Final = text("""
+_SPEND_RESERVED: Final = text("""
 update budget_days
 set spent_usd = spent_usd + :usd, spent_calls = spent_calls + :calls,
   reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
@@ -302,11 +310,11 @@ where scope = :scope and day = :day
 """)
 
 
-def _presuming(which: str) -> Direct:
-    return Direct(f"""
+def _write_off_query(column: str) -> CompiledStatement:
+    return CompiledStatement(f"""
 with held as (
   select id, agent_id, reserved_on, reserved_usd from calls
-  where {which} = :which and reserved_on is not null
+  where {column} = :which and reserved_on is not null
   for update
 )
 update calls
@@ -316,12 +324,12 @@ returning held.agent_id, held.reserved_on as day, held.reserved_usd as usd
 """)
 
 
-_OF_CALL: Final = _presuming("id")
-_OF_STEP: Final = _presuming("step_id")
+_WRITE_OFF_CALL: Final = _write_off_query("id")
+_WRITE_OFF_STEP: Final = _write_off_query("step_id")
 
-_HELD: Final = text("""
+_SELECT_RESERVED: Final = text("""
 select reserved_on as day, sum(reserved_usd) as usd, count(*) as calls from calls
 where agent_id = :agent and reserved_on is not null group by reserved_on
 """)
 
-_FORGET: Final = text("delete from budget_days where scope = :agent")
+_DELETE_DAYS: Final = text("delete from budget_days where scope = :agent")

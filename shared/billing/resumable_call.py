@@ -1,4 +1,4 @@
-"""A call in flight: where the other side has a name for it, whoever resumes the step waits for that and sends nothing."""
+"""Resumable calls: if the provider has a reference for a sent call, a resumed step polls it instead of sending again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,95 +7,95 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from shared.errors import TransientError
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 
 T = TypeVar("T")
 
-FIRST_LOOK_SECONDS = 0.5
-LONGEST_LOOK_SECONDS = 5.0
-"""The wait before the first look, doubled before each further one up to this."""
-MAX_FAILED_LOOKS = 10
-"""In a row, at what is under way: it is paid for, so a failed look is no reason to order it again."""
-STAY_SECONDS = 3.0
-"""How long one who is told to stop stays to learn the reference of what it has just ordered."""
+FIRST_POLL_SECONDS = 0.5
+MAX_POLL_SECONDS = 5.0
+"""The wait before the first poll. It doubles before each further poll up to this limit."""
+MAX_FAILED_POLLS = 10
+"""Consecutive failed polls. The call is paid for, so a single failed poll is no reason to send it again."""
+CANCELLED_WAIT_SECONDS = 3.0
+"""How long a cancelled worker waits for the reference of a call that it has just sent."""
 
 
 class CallLostError(TransientError):
-    """The other side knows no call of that reference any more, or gave it up: it must be sent again."""
+    """The provider no longer has a call with this reference, or gave it up. The call must be sent again."""
 
 
 @dataclass(frozen=True)
-class InFlight:
-    """What a call needs to know of its record in the ledger to be sent, or found again, after a crash."""
+class ResumableCall:
+    """The ledger record of a call, as far as it is needed to send the call or to resume it after a crash."""
 
     key: str
-    """The same for every sending of the call, for servers that charge a key once."""
+    """Idempotency key. It is the same for all attempts, for servers that charge a key once."""
     reference: str | None
-    """What the other side called it when it was sent before."""
+    """The provider's reference from an earlier attempt, if any."""
     keep: Callable[[str], Awaitable[None]]
-    """Commits such a reference; raises LeaseLostError."""
+    """Stores the provider's reference and commits it. Raises LeaseLostError."""
     sending: Callable[[], AbstractAsyncContextManager[None]]
-    """Surrounds every sending that may be billed, each time: reserves what it can cost, or refuses it.
+    """Context of each attempt that may be billed. It reserves the maximum cost, or raises BudgetUsedUpError.
 
-    Raises BudgetUsedUpError. An error that leaves it and is not `unbilled` may have cost what the call can cost.
+    An error that is not `unbilled` may have cost up to the maximum.
     """
-    progressed: Callable[[int], Awaitable[None]] | None = None
-    """Is told how many characters of a streamed answer have come, every few seconds while it grows."""
+    report_progress: Callable[[int], Awaitable[None]] | None = None
+    """Called every few seconds with the number of characters of a streamed answer received so far."""
 
-    async def found_or_ordered(
+    async def resume_or_start(
         self, order: Callable[[str], Awaitable[str]], collect: Callable[[str], Awaitable[T]]
     ) -> T:
-        """The result of a call that is ordered under a key, gets a reference, and is collected by it.
+        """Starts the call with `order(key)`, or resumes it by its stored reference, and returns `collect(reference)`.
 
-        What is lost between the order's arrival and the commit of its reference is ordered twice, unless the other side
-        heeds the key. `collect` raises CallLostError where there is nothing to collect.
+        If a crash happens between the start of the call and the commit of its reference, the call is started twice, unless
+        the provider supports idempotency keys. `collect` raises CallLostError if it cannot find the result.
         """
         key = self.key
         if self.reference is not None:
             try:
                 return await collect(self.reference)
             except CallLostError:
-                # Under the old key a server that heeds it would only name the lost one again.
+                # A server that supports the old key would only return the lost reference again.
                 key = f"{self.key}-after-{self.reference}"
-        return await collect(await self._ordered(order, key))
+        return await collect(await self._start(order, key))
 
-    async def _ordered(self, order: Callable[[str], Awaitable[str]], key: str) -> str:
-        async def order_and_keep() -> str:
+    async def _start(self, order: Callable[[str], Awaitable[str]], key: str) -> str:
+        async def start_and_record() -> str:
             reference = await order(key)
-            reach(CrashPoint.CALL_ACCEPTED)
+            failpoint(Failpoint.CALL_ACCEPTED)
             await self.keep(reference)
-            reach(CrashPoint.CALL_REFERRED)
+            failpoint(Failpoint.CALL_REFERRED)
             return reference
 
-        ordering = asyncio.ensure_future(order_and_keep())
+        start_task = asyncio.ensure_future(start_and_record())
         try:
-            return await asyncio.shield(ordering)
+            return await asyncio.shield(start_task)
         except asyncio.CancelledError:
             with suppress(TimeoutError):
-                async with asyncio.timeout(STAY_SECONDS):
-                    await asyncio.gather(ordering, return_exceptions=True)
+                async with asyncio.timeout(CANCELLED_WAIT_SECONDS):
+                    await asyncio.gather(start_task, return_exceptions=True)
             raise
 
 
-async def looked_for(look: Callable[[], Awaitable[T | None]]) -> T:
-    """What `look` finds, asked ever more rarely until it is not None. Whoever waits sets the end, by cancelling.
+async def poll_until_done(fetch: Callable[[], Awaitable[T | None]]) -> T:
+    """Calls `fetch` with increasing intervals until it returns a result. Has no time limit: the caller cancels it.
 
-    Raises what `look` does, but a TransientError only after too many in a row.
+    Raises what `fetch` raises, but a TransientError only after MAX_FAILED_POLLS consecutive ones.
     """
-    wait_seconds, failed_looks = FIRST_LOOK_SECONDS, 0
+    wait_seconds, failed_polls = FIRST_POLL_SECONDS, 0
     while True:
         await asyncio.sleep(wait_seconds)
-        wait_seconds = min(wait_seconds * 2, LONGEST_LOOK_SECONDS)
+        wait_seconds = min(wait_seconds * 2, MAX_POLL_SECONDS)
         try:
-            found = await look()
+            result = await fetch()
         except CallLostError:
             raise
         except TransientError as error:
-            failed_looks += 1
-            if failed_looks > MAX_FAILED_LOOKS:
+            failed_polls += 1
+            if failed_polls > MAX_FAILED_POLLS:
                 raise
             wait_seconds = max(wait_seconds, error.retry_in_seconds or 0.0)
             continue
-        if found is not None:
-            return found
-        failed_looks = 0
+        if result is not None:
+            return result
+        failed_polls = 0

@@ -1,4 +1,4 @@
-"""PostgreSQL, the truth: tables, migrations, transactions, steps and their leases.
+"""PostgreSQL access: tables, migrations, transactions, statements, grants.
 
-Every write of a step happens inside `leases.held`, which refuses a worker that lost its lease.
+PostgreSQL is the source of truth; events only announce what is committed there.
 """

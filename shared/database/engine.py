@@ -1,4 +1,4 @@
-"""Connections of a process to PostgreSQL, and waiting for it."""
+"""The connection pool of a process, its transactions, and URL helpers."""
 
 import asyncio
 import select
@@ -17,25 +17,28 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from shared.errors import RetrySoonError
 
-RESTED_SECONDS: Final = 5.0
-_SINCE: Final = "vigil_resting_since"
+PING_AFTER_IDLE_SECONDS: Final = 5.0
+_IDLE_SINCE: Final = "vigil_resting_since"
 
 
-def ping_doubtful(engine: Engine) -> None:
-    """From now on; one that turns out dead is left, and with it all that are as old, for a new one."""
+def ping_stale_connections(engine: Engine) -> None:
+    """Pings pooled connections on checkout if they were idle for long or have unread input.
+
+    A connection that turns out dead is discarded, and with it every pooled connection of the same age.
+    """
 
     @event.listens_for(engine, "checkin")
-    def rest(connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
-        entry.info[_SINCE] = time.monotonic()
+    def note_checkin(connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
+        entry.info[_IDLE_SINCE] = time.monotonic()
 
     @event.listens_for(engine, "checkout")
-    def look(
+    def ping_if_stale(
         connection: DBAPIConnection, entry: ConnectionPoolEntry, _: PoolProxiedConnection
     ) -> None:
-        since = entry.info.get(_SINCE)
-        if since is None:  # it is new
+        since = entry.info.get(_IDLE_SINCE)
+        if since is None:  # a new connection
             return
-        if time.monotonic() - since < RESTED_SECONDS and _is_quiet(connection):
+        if time.monotonic() - since < PING_AFTER_IDLE_SECONDS and _is_quiet(connection):
             return
         dialect = engine.dialect
         try:
@@ -45,21 +48,21 @@ def ping_doubtful(engine: Engine) -> None:
 
 
 def _is_quiet(connection: Any) -> bool:
-    """Whether the server has said nothing since it answered last; False where the connection is closed."""
+    """Whether the server has sent nothing unread; False if the connection is closed."""
     driver = connection.driver_connection
     if driver.closed:
         return False
-    looking = select.poll()
-    looking.register(driver.fileno(), select.POLLIN | select.POLLPRI)
-    return not looking.poll(0)
+    poller = select.poll()
+    poller.register(driver.fileno(), select.POLLIN | select.POLLPRI)
+    return not poller.poll(0)
 
 
 CONNECT_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
-# A worker that is frozen in mid-transaction must not hold its row locks for ever.
+# A worker that hangs in the middle of a transaction must not hold its row locks forever.
 IDLE_IN_TRANSACTION_TIMEOUT_SECONDS = 15
-# The system's own defaults would wait for a server that vanished without a word for hours.
-NOTICE_A_DEAD_NETWORK = {
+# The defaults of the operating system would wait for hours for a server that vanished.
+KEEPALIVE_OPTIONS = {
     "keepalives_idle": 10,  # seconds
     "keepalives_interval": 5,  # seconds
     "keepalives_count": 3,
@@ -68,10 +71,10 @@ NOTICE_A_DEAD_NETWORK = {
 
 
 class Database:
-    """A pool of connections. Give one to each process and close it at the end."""
+    """A pool of connections. Create one per process and close it at the end."""
 
     def __init__(self, url: str, *, name: str, pool_size: int = 5) -> None:
-        """`url` is any PostgreSQL URL; `name` shows in pg_stat_activity."""
+        """`url` is any PostgreSQL URL; `name` is shown in pg_stat_activity."""
         settings = {
             "timezone": "UTC",
             "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
@@ -83,40 +86,40 @@ class Database:
             max_overflow=pool_size,
             connect_args={
                 "connect_timeout": CONNECT_TIMEOUT_SECONDS,
-                **NOTICE_A_DEAD_NETWORK,
+                **KEEPALIVE_OPTIONS,
                 "application_name": f"vigil-{name}",
                 "options": " ".join(f"-c {key}={value}" for key, value in settings.items()),
             },
         )
-        ping_doubtful(self._engine.sync_engine)
+        ping_stale_connections(self._engine.sync_engine)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """A session whose work is committed when the block ends, or undone when it raises.
+        """A session that commits when the block ends and rolls back when it raises.
 
-        Raises RetrySoonError, which uses up no attempt, when Postgres is away or asks for another try; CancelledError where
-        that comes to a task that is cancelled meanwhile.
+        Raises RetrySoonError, which uses up no attempt, if PostgreSQL is unavailable or asks for a retry, and
+        CancelledError if the task was cancelled meanwhile.
         """
-        before = _cancellations()
+        before = _pending_cancellations()
         try:
             async with self._sessions.begin() as session:
                 yield session
         except PoolTimeoutError as error:
-            raise _away(str(error), before) from error
+            raise _unavailable(str(error), before) from error
         except (OperationalError, InterfaceError) as error:
-            raise _away(_reason(error), before) from error
+            raise _unavailable(_reason(error), before) from error
         except DBAPIError as error:
             if error.connection_invalidated:
-                raise _away(_reason(error), before) from error
+                raise _unavailable(_reason(error), before) from error
             raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            # Of what was given to psycopg without SQLAlchemy: see `direct`.
-            raise _away(_said(error), before) from error
+            # Raised by statements that bypass SQLAlchemy: see `shared.database.statements`.
+            raise _unavailable(_first_line(error), before) from error
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncSession]:
-        """As `transaction`, but all is read as it was when it was first looked at, and nothing can be written."""
+        """Like `transaction`, but read-only and with a consistent snapshot (REPEATABLE READ)."""
         async with self.transaction() as session:
             await session.connection(
                 execution_options={
@@ -127,12 +130,12 @@ class Database:
             yield session
 
     async def ping(self) -> None:
-        """Raises RetrySoonError unless Postgres answers."""
+        """Raises RetrySoonError unless PostgreSQL answers."""
         async with self.transaction() as session:
             await session.execute(text("select 1"))
 
     def pool_use(self) -> dict[str, int]:
-        """Connections of the pool: how many work, how many wait for work."""
+        """Number of busy and idle connections of the pool."""
         pool = self._engine.pool
         assert isinstance(pool, QueuePool)
         return {"busy": pool.checkedout(), "idle": pool.checkedin()}
@@ -142,47 +145,47 @@ class Database:
 
 
 def driver_url(url: str) -> str:
-    """`url` with the driver that Vigil uses, whichever way people wrote it."""
-    _, _, rest = url.partition("://")
-    return f"postgresql+psycopg://{rest}"
+    """`url` with the driver that Vigil uses, whatever scheme it has."""
+    _, _, address = url.partition("://")
+    return f"postgresql+psycopg://{address}"
 
 
-def role_in(url: str) -> str | None:
-    """The role that `url` names."""
+def role_in_url(url: str) -> str | None:
+    """The role in `url`."""
     return make_url(driver_url(url)).username
 
 
 def with_login(url: str, *, role: str | None, password: str | None) -> str:
-    """`url` with another role and password where they are given, for libpq and psycopg too."""
-    whole = make_url(driver_url(url)).set(drivername="postgresql")
+    """`url` with another role and password, if set. Works for libpq and psycopg too."""
+    login_url = make_url(driver_url(url)).set(drivername="postgresql")
     if role is not None:
-        whole = whole.set(username=role)
+        login_url = login_url.set(username=role)
     if password is not None:
-        whole = whole.set(password=password)
-    address, mark, options = whole.render_as_string(hide_password=False).partition("?")
-    # SQLAlchemy writes a space as +, which libpq takes for a plus: of a socket's path, for instance.
-    return address + mark + options.replace("+", "%20")
+        login_url = login_url.set(password=password)
+    address, separator, options = login_url.render_as_string(hide_password=False).partition("?")
+    # SQLAlchemy encodes a space as +, which libpq reads as a plus, for example in a socket's path.
+    return address + separator + options.replace("+", "%20")
 
 
-def _away(said: str, cancellations: int) -> BaseException:
-    """What a transaction raises that began when the task was cancelled so many times."""
-    # SQLAlchemy sees a commit to its end though its task is cancelled meanwhile, and where it fails tells of the failure
-    # alone. Whoever tries again what fails would go on for ever.
-    if _cancellations() > cancellations:
+def _unavailable(reason: str, cancellations: int) -> BaseException:
+    """The error to raise from a transaction that began when the task had `cancellations` pending cancellations."""
+    # SQLAlchemy finishes a commit even if its task is cancelled meanwhile, and if the commit fails, it raises only that
+    # error. A caller that retries errors would then never see the cancellation.
+    if _pending_cancellations() > cancellations:
         return asyncio.CancelledError()
-    return RetrySoonError(f"PostgreSQL: {said}")
+    return RetrySoonError(f"PostgreSQL: {reason}")
 
 
-def _cancellations() -> int:
-    """Of this task, that were not taken back."""
+def _pending_cancellations() -> int:
+    """Pending cancellation requests of the current task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
 
 
 def _reason(error: DBAPIError) -> str:
-    return _said(error.orig or error)
+    return _first_line(error.orig or error)
 
 
-def _said(error: BaseException) -> str:
-    told = str(error).strip()
-    return told.splitlines()[0] if told else repr(error)
+def _first_line(error: BaseException) -> str:
+    message = str(error).strip()
+    return message.splitlines()[0] if message else repr(error)

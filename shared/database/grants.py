@@ -1,83 +1,83 @@
-"""Privileges in PostgreSQL: each service may write its own tables and columns, nothing else.
+"""PostgreSQL privileges per service: which tables, columns and rows each role may read and write.
 
-A role is asked for a table by name here, or has nothing of it: tables that are added later are denied to everybody
-until they are named.
+A role has no access to a table unless it is listed here, so new tables are denied to every service until they are
+granted.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED, InboxKind, Phase, StepKind
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED_PHASES, InboxKind, Phase, StepKind
 
 ALL: Final = ("*",)
-"""Every column."""
+"""All columns."""
 
 Columns = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows whose `column` holds one of `values`, or, where `but`, none of them."""
+class RowFilter:
+    """Rows whose `column` is one of `values`; with `but`, all other rows."""
 
     column: str
     values: tuple[str, ...]
-    but: bool = False
+    negated: bool = False
 
 
 @dataclass(frozen=True)
-class Filled:
-    """The rows whose `column` holds anything."""
+class NotNull:
+    """Rows whose `column` is not null."""
 
     column: str
 
 
 @dataclass(frozen=True)
 class Grant:
-    """What one role may do with one table. Empty columns: nothing of that kind.
+    """Privileges of one role on one table. Empty columns grant nothing of that kind.
 
-    `inserts`, `updates` and `deletes` bound the rows that may be written; None bounds nothing.
+    `inserts`, `updates` and `deletes` restrict the rows that may be written; None restricts nothing.
     """
 
     select: Columns = ()
     insert: Columns = ()
     update: Columns = ()
     delete: bool = False
-    inserts: Rows | None = None
-    updates: Rows | None = None
-    deletes: Rows | Filled | None = None
+    inserts: RowFilter | None = None
+    updates: RowFilter | None = None
+    deletes: RowFilter | NotNull | None = None
 
 
-READ: Final = Grant(select=ALL)
+READ_ALL: Final = Grant(select=ALL)
 
 
-def role_of(name: str) -> str:
-    """The Postgres role of an actor."""
+def role_name(name: str) -> str:
+    """The PostgreSQL role of a service."""
     return f"vigil_{name}"
 
 
-SEEN: Final = {
-    "graph_node_types": READ,
-    "graph_edge_types": READ,
-    "graph_nodes": READ,
-    "graph_edges": READ,
-    "graph_names": READ,
-    "graph_merges": READ,
-    "graph_moves": READ,
-    "sources": READ,
-    "evidence": READ,
-    "investigation_requests": READ,
-    "doubts": READ,
-    "node_embeddings": READ,
+GRAPH_READS: Final = {
+    "graph_node_types": READ_ALL,
+    "graph_edge_types": READ_ALL,
+    "graph_nodes": READ_ALL,
+    "graph_edges": READ_ALL,
+    "graph_names": READ_ALL,
+    "graph_merges": READ_ALL,
+    "graph_moves": READ_ALL,
+    "sources": READ_ALL,
+    "evidence": READ_ALL,
+    "investigation_requests": READ_ALL,
+    "doubts": READ_ALL,
+    "node_embeddings": READ_ALL,
 }
-"""Every phase is shown these of its agent."""
+"""Tables of the agent's knowledge graph that every phase may read."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
-_CHANGED: Final = ("properties", "seal", "unsupported_since", "updated_at")
+_ELEMENT_UPDATES: Final = ("properties", "seal", "unsupported_since", "updated_at")
 
 
-def concludes(type_name: str) -> dict[str, Grant]:
+def conclusion_grants(type_name: str) -> dict[str, Grant]:
     return {
-        "graph_nodes": Grant(ALL, insert=ALL, inserts=Rows("type", (type_name,))),
+        "graph_nodes": Grant(ALL, insert=ALL, inserts=RowFilter("type", (type_name,))),
         "citations": Grant(insert=ALL),
     }
 
@@ -92,49 +92,51 @@ SYSTEM_TYPES: Final = {
         ALL,
         insert=ALL,
         update=("properties_schema", "example_properties"),
-        updates=Rows("name", _CONCLUSIONS),
+        updates=RowFilter("name", _CONCLUSIONS),
     ),
 }
-"""And brings up to date what an older version gave the agent."""
-EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_CHANGED)}
-_FACTS: Final = Rows("type", _CONCLUSIONS, but=True)
-_PLACE: Final = ("through_at", "through_id")
-FACTS: Final = {
+"""Also updates system types that an older version created."""
+EDGES: Final = {"graph_edges": Grant(ALL, insert=ALL, update=_ELEMENT_UPDATES)}
+_FACT_ROWS: Final = RowFilter("type", _CONCLUSIONS, negated=True)
+_SWEEP_POSITION: Final = ("through_at", "through_id")
+FACT_WRITES: Final = {
     **EDGES,
-    "graph_nodes": Grant(ALL, insert=ALL, update=_CHANGED, inserts=_FACTS, updates=_FACTS),
+    "graph_nodes": Grant(
+        ALL, insert=ALL, update=_ELEMENT_UPDATES, inserts=_FACT_ROWS, updates=_FACT_ROWS
+    ),
     "graph_names": Grant(ALL, insert=ALL),
     "sources": Grant(ALL, insert=ALL),
     "evidence": Grant(ALL, insert=ALL),
     "node_embeddings": Grant(
         ALL, insert=ALL, update=("model", "text_sha256", "meaning", "updated_at")
     ),
-    "embedding_sweeps": Grant(ALL, insert=ALL, update=("model", *_PLACE)),
+    "embedding_sweeps": Grant(ALL, insert=ALL, update=("model", *_SWEEP_POSITION)),
 }
-"""What pages say, and the pages."""
-# Only people merge, through the api: what goes, and comes back when that is undone, are facts alone.
-MERGED: Final = {
+"""Nodes, edges, sources and evidence that come from web pages."""
+# Merges are made by users, through the API. Only facts are merged, never conclusions.
+MERGE_WRITES: Final = {
     "graph_nodes": Grant(
         ALL,
         insert=ALL,
-        update=_CHANGED,
+        update=_ELEMENT_UPDATES,
         delete=True,
-        inserts=_FACTS,
-        updates=_FACTS,
-        deletes=_FACTS,
+        inserts=_FACT_ROWS,
+        updates=_FACT_ROWS,
+        deletes=_FACT_ROWS,
     ),
-    "graph_edges": Grant(ALL, insert=ALL, update=_CHANGED, delete=True),
+    "graph_edges": Grant(ALL, insert=ALL, update=_ELEMENT_UPDATES, delete=True),
     "graph_names": Grant(ALL, insert=ALL, update=("node_id",)),
     "graph_merges": Grant(ALL, insert=ALL, update=("undone_at",)),
     "graph_moves": Grant(ALL, insert=ALL, delete=True),
-    "embedding_sweeps": Grant(ALL, update=_PLACE),
+    "embedding_sweeps": Grant(ALL, update=_SWEEP_POSITION),
     "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
 }
 
-# What a retraction changes is what follows from the evidence that is left; the evidence itself stays as it is.
-RETRACTED: Final = {
+# A retraction changes what is derived from the remaining evidence; the evidence itself stays unchanged.
+RETRACTION_WRITES: Final = {
     "sources": Grant(ALL, update=("retracted_at", "retracted_because")),
-    "graph_nodes": Grant(ALL, update=_CHANGED, updates=_FACTS),
-    "graph_edges": Grant(ALL, update=_CHANGED),
+    "graph_nodes": Grant(ALL, update=_ELEMENT_UPDATES, updates=_FACT_ROWS),
+    "graph_edges": Grant(ALL, update=_ELEMENT_UPDATES),
     "retractions": Grant(ALL, insert=ALL, update=("restored_at", "due_at")),
     "retracted_sources": Grant(ALL, insert=ALL, update=("is_due", "through")),
     "citations": Grant(ALL, insert=ALL),
@@ -142,12 +144,21 @@ RETRACTED: Final = {
 }
 
 
-# What an iteration has cost is told with its end.
+# The event of an iteration's end carries its cost.
 _COSTS: Final = {"calls": Grant(("iteration_id", "cost_usd"))}
 
-_LETTER: Final = ("id", "actor", "subject", "payload", "step_id", "code", "error", "attempts")
-_KEPT_AGAIN: Final = ("code", "error", "attempts", "kept_at")
-_WORKED_ON: Final = (
+_DEAD_LETTER_COLUMNS: Final = (
+    "id",
+    "actor",
+    "subject",
+    "payload",
+    "step_id",
+    "code",
+    "error",
+    "attempts",
+)
+_DEAD_LETTER_UPDATES: Final = ("code", "error", "attempts", "kept_at")
+_STEP_PROGRESS: Final = (
     "status",
     "result",
     "error",
@@ -162,34 +173,36 @@ _WORKED_ON: Final = (
     "started_at",
     "ended_at",
 )
-_ASKED_FOR: Final = ("requested_at", "first_requested_at")
-_ORDERED: Final = (StepKind.CONFIGURE, StepKind.CONVERSE)
-"""Steps that a person asks for."""
-_CONFIGURED: Final = (
+_REQUEST_TIMES: Final = ("requested_at", "first_requested_at")
+_USER_REQUESTED_KINDS: Final = (StepKind.CONFIGURE, StepKind.CONVERSE)
+"""Steps that a user requests."""
+_CONFIGURATION_COLUMNS: Final = (
     "name",
     "mission",
-    *(f"{phase}_system_prompt" for phase in PROMPTED),
+    *(f"{phase}_system_prompt" for phase in PROMPTED_PHASES),
     "prompts_version",
     "status",
     "fault",
     "updated_at",
 )
-"""What is made of an agent's mission."""
-_RESERVED: Final = ("reserved_usd", "reserved_on", "presumed_usd")
+"""Columns that are derived from an agent's mission."""
+_RESERVATION_COLUMNS: Final = ("reserved_usd", "reserved_on", "presumed_usd")
 _DAY: Final = ("scope", "day")
-_HELD: Final = ("reserved_usd", "reserved_calls")
-_SPENT: Final = ("spent_usd", "spent_calls")
+_RESERVED_TOTALS: Final = ("reserved_usd", "reserved_calls")
+_SPENT_TOTALS: Final = ("spent_usd", "spent_calls")
 
-# Caps are for others to set. Where one is reached the agent rests, and its owner is told; of the inbox nothing else.
-_PAYS: Final = {
-    "budget_days": Grant(ALL, insert=(*_DAY, *_HELD), update=(*_HELD, *_SPENT)),
-    "installation_budget": READ,
+# Services that pay cannot set caps. If a cap is reached, they suspend the agent and write a notice to its owner's inbox.
+_PAYMENTS: Final = {
+    "budget_days": Grant(
+        ALL, insert=(*_DAY, *_RESERVED_TOTALS), update=(*_RESERVED_TOTALS, *_SPENT_TOTALS)
+    ),
+    "installation_budget": READ_ALL,
     "agents": Grant(ALL, update=("resting_until",)),
-    "inbox_items": Grant(insert=ALL, inserts=Rows("kind", (InboxKind.NOTICE,))),
+    "inbox_items": Grant(insert=ALL, inserts=RowFilter("kind", (InboxKind.NOTICE,))),
 }
-# What a step that is given up has reserved counts as spent.
-_GIVES_UP: Final = {
-    "budget_days": Grant(ALL, update=(*_HELD, *_SPENT)),
+# What an abandoned step has reserved counts as spent.
+_ABANDONED_STEP_COSTS: Final = {
+    "budget_days": Grant(ALL, update=(*_RESERVED_TOTALS, *_SPENT_TOTALS)),
     "calls": Grant(
         (
             "id",
@@ -199,40 +212,50 @@ _GIVES_UP: Final = {
             "cost_usd",
             "answered_at",
             "progressed_at",
-            *_RESERVED,
+            *_RESERVATION_COLUMNS,
         ),
-        update=_RESERVED,
+        update=_RESERVATION_COLUMNS,
     ),
 }
 
 
-def _letters(actor: str) -> dict[str, Grant]:
-    """Puts its own dead letters down, and never looks at them. That one be published again it cannot even wish."""
-    own = Rows("actor", (actor,))
-    return {"dead_letters": Grant(("id",), _LETTER, _KEPT_AGAIN, inserts=own, updates=own)}
+def _dead_letters(actor: str) -> dict[str, Grant]:
+    """Writes its own dead letters. Cannot read them or request a retry."""
+    own_rows = RowFilter("actor", (actor,))
+    return {
+        "dead_letters": Grant(
+            ("id",), _DEAD_LETTER_COLUMNS, _DEAD_LETTER_UPDATES, inserts=own_rows, updates=own_rows
+        )
+    }
 
 
-def _publishes_letters(actor: str) -> dict[str, Grant]:
-    """May read all of them too, and delete those whose retry was asked for."""
-    retried = Filled("retry_requested_at")
-    own = _letters(actor)["dead_letters"]
-    return {"dead_letters": replace(own, select=ALL, delete=True, deletes=retried)}
+def _retries_dead_letters(actor: str) -> dict[str, Grant]:
+    """Also reads all dead letters, and deletes those whose retry was requested."""
+    retried = NotNull("retry_requested_at")
+    own_grant = _dead_letters(actor)["dead_letters"]
+    return {"dead_letters": replace(own_grant, select=ALL, delete=True, deletes=retried)}
 
 
-def _steps(*kinds: StepKind, makes: Columns = (), asks_for_more: bool = False) -> dict[str, Grant]:
-    """Works on steps of its own kinds; may make others, but not touch them. May ask for a next one of its own kinds."""
-    inserts = Rows("kind", makes) if makes else None
-    own = Rows("kind", kinds)
-    worked_on = (*_WORKED_ON, *(_ASKED_FOR if asks_for_more else ()))
-    return {"steps": Grant(ALL, ALL if makes else (), worked_on, inserts=inserts, updates=own)}
+def _steps(
+    *kinds: StepKind, creates: Columns = (), requests_more: bool = False
+) -> dict[str, Grant]:
+    """Updates steps of its own kinds. May insert steps of kinds `makes`, and with `asks_for_more` request the next step
+    of its own kinds.
+    """
+    inserts = RowFilter("kind", creates) if creates else None
+    own_kinds = RowFilter("kind", kinds)
+    updates = (*_STEP_PROGRESS, *(_REQUEST_TIMES if requests_more else ()))
+    return {
+        "steps": Grant(ALL, ALL if creates else (), updates, inserts=inserts, updates=own_kinds)
+    }
 
 
-def _asks(*phases: Phase) -> dict[str, Grant]:
-    """Speaks to the model in its own phases: what was said and paid there is its own to write."""
-    own = Rows("phase", tuple(phases))
-    begun_anew = ("model", "system_prompt", "request", "context_sha256")
-    went_on = (*begun_anew, "events", "completed_at")
-    answered = (
+def _calls_model(*phases: Phase) -> dict[str, Grant]:
+    """Calls the model in its own phases, and writes the phase runs and calls of these."""
+    own_phases = RowFilter("phase", tuple(phases))
+    run_start = ("model", "system_prompt", "request", "context_sha256")
+    run_progress = (*run_start, "events", "completed_at")
+    call_progress = (
         "sent_at",
         "received_chars",
         "progressed_at",
@@ -244,22 +267,22 @@ def _asks(*phases: Phase) -> dict[str, Grant]:
         "answered_at",
         "sendings",
         "failures",
-        *_RESERVED,
+        *_RESERVATION_COLUMNS,
     )
     return {
-        **_PAYS,
-        "llm_interactions": Grant(ALL, ALL, went_on, inserts=own, updates=own),
-        "calls": Grant(ALL, ALL, answered, inserts=own, updates=own),
+        **_PAYMENTS,
+        "llm_interactions": Grant(ALL, ALL, run_progress, inserts=own_phases, updates=own_phases),
+        "calls": Grant(ALL, ALL, call_progress, inserts=own_phases, updates=own_phases),
     }
 
 
-_SHARES: Final = {"contexts": Grant(ALL, insert=ALL)}
-"""Several of its steps are shown the same."""
-_LOOKS: Final = {"agents": READ, "iterations": READ, **SEEN}
-"""What every phase is shown of its agent."""
+_SHARED_CONTEXTS: Final = {"contexts": Grant(ALL, insert=ALL)}
+"""Several steps of this service use the same context."""
+_AGENT_READS: Final = {"agents": READ_ALL, "iterations": READ_ALL, **GRAPH_READS}
+"""What every phase reads of its agent."""
 
 
-_LETS_IN: Final = {
+_CREDENTIAL_TABLES: Final = {
     "users": Grant(
         ALL, insert=ALL, update=("operator", "disabled_at", "signed_in_at"), delete=True
     ),
@@ -267,8 +290,8 @@ _LETS_IN: Final = {
     "sign_in_links": Grant(ALL, insert=ALL, delete=True),
     "sessions": Grant(ALL, insert=ALL, update=("last_used_at",), delete=True),
 }
-"""Nobody but the api can look at these, so that no other actor learns of a credential."""
-_DELIVERED: Final = (
+"""Only the API may access these tables, so that no other service sees a credential."""
+_DELIVERY_RESULT: Final = (
     "status",
     "attempts",
     "next_attempt_at",
@@ -280,17 +303,17 @@ _DELIVERED: Final = (
     "ended_at",
     "retry_requested_at",
 )
-_STOPPED: Final = ("active", "stopped_because")
-_MAKES_DESTINATIONS: Final = {
-    "destinations": Grant(ALL, insert=ALL, update=_STOPPED, delete=True),
-    # Shown once, when they are made: the api cannot read a secret again.
+_DESTINATION_STATE: Final = ("active", "stopped_because")
+_DESTINATION_WRITES: Final = {
+    "destinations": Grant(ALL, insert=ALL, update=_DESTINATION_STATE, delete=True),
+    # A secret is shown once, on creation: the API cannot read it again.
     "webhook_secrets": Grant(
         ("id", "destination_id", "created_at", "expires_at"),
         insert=ALL,
         update=("expires_at",),
         delete=True,
     ),
-    # Tests, which are of no inbox item, and the wish that one that failed be tried again.
+    # Test deliveries, which have no inbox item, and retry requests.
     "deliveries": Grant(
         ALL, insert=("id", "destination_id", "give_up_at"), update=("retry_requested_at",)
     ),
@@ -306,35 +329,35 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
             ALL,
             insert=ALL,
             update=("requested_at", "resends"),
-            inserts=Rows("kind", (StepKind.OBSERVE,)),
+            inserts=RowFilter("kind", (StepKind.OBSERVE,)),
         ),
         **_COSTS,
-        **_publishes_letters("scheduler"),
+        **_retries_dead_letters("scheduler"),
     },
     "observer": {
-        **_LOOKS,
+        **_AGENT_READS,
         **SYSTEM_TYPES,
-        "memories": READ,
+        "memories": READ_ALL,
         "investigation_requests": Grant(ALL, update=("dropped_at",)),
         "iterations": Grant(ALL, update=("observer_plan", "stage", "stage_changed_at")),
-        **_steps(StepKind.OBSERVE, makes=(StepKind.QUERY, StepKind.INSIGHT)),
-        **_asks(Phase.OBSERVER),
-        **_letters("observer"),
+        **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),
+        **_calls_model(Phase.OBSERVER),
+        **_dead_letters("observer"),
     },
     "researcher": {
-        **_LOOKS,
+        **_AGENT_READS,
         **TYPES,
-        **FACTS,
+        **FACT_WRITES,
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
-        **_asks(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
-        **_SHARES,
-        **_letters("researcher"),
+        **_calls_model(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
+        **_SHARED_CONTEXTS,
+        **_dead_letters("researcher"),
     },
     "aggregator": {
-        # Whether and how often it may look for what Analyzers lacked.
+        # Whether and how often it may start another round for missing data.
         "agents": Grant(("id", "feedback_rounds", "resting_until")),
-        "investigation_requests": READ,
+        "investigation_requests": READ_ALL,
         "iterations": Grant(
             ALL,
             update=("stage", "stage_changed_at", "deadline_at", "status", "errors", "ended_at"),
@@ -352,88 +375,90 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
                 "first_requested_at",
                 "ended_at",
             ),
-            inserts=Rows("kind", (StepKind.QUERY, StepKind.INSIGHT, StepKind.ADVISE)),
+            inserts=RowFilter("kind", (StepKind.QUERY, StepKind.INSIGHT, StepKind.ADVISE)),
         ),
-        **_GIVES_UP,
-        **_letters("aggregator"),
+        **_ABANDONED_STEP_COSTS,
+        **_dead_letters("aggregator"),
     },
     "analyzer": {
-        **_LOOKS,
+        **_AGENT_READS,
         **EDGES,
-        **concludes(ANALYSIS_TYPE),
+        **conclusion_grants(ANALYSIS_TYPE),
         "investigation_requests": Grant(ALL, insert=ALL),
         **_steps(StepKind.INSIGHT),
-        **_asks(Phase.ANALYSIS_GENERATION),
-        **_SHARES,
-        **_letters("analyzer"),
+        **_calls_model(Phase.ANALYSIS_GENERATION),
+        **_SHARED_CONTEXTS,
+        **_dead_letters("analyzer"),
     },
     "adviser": {
-        **_LOOKS,
-        **concludes(ADVICE_TYPE),
+        **_AGENT_READS,
+        **conclusion_grants(ADVICE_TYPE),
         "conversations": Grant(ALL, insert=ALL),
         "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),
-        **_asks(Phase.ADVICE_GENERATION),
+        **_calls_model(Phase.ADVICE_GENERATION),
         "inbox_items": Grant(
-            insert=ALL, inserts=Rows("kind", (InboxKind.ADVICE, InboxKind.NOTICE))
+            insert=ALL, inserts=RowFilter("kind", (InboxKind.ADVICE, InboxKind.NOTICE))
         ),
-        **_letters("adviser"),
+        **_dead_letters("adviser"),
     },
     "assistant": {
-        **_LOOKS,
+        **_AGENT_READS,
         **SYSTEM_TYPES,
         "prompt_versions": Grant(ALL, insert=ALL),
-        **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, asks_for_more=True),
+        **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, requests_more=True),
         "conversations": Grant(ALL, update=("summary", "summarized_turns")),
         "messages": Grant(ALL, update=("content", "draft", "looked", "citations", "completed_at")),
         "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),
-        **_asks(Phase.CONFIGURATION, Phase.CONVERSATION),
-        "agents": Grant(ALL, update=(*_CONFIGURED, "resting_until")),
-        **_letters("assistant"),
+        **_calls_model(Phase.CONFIGURATION, Phase.CONVERSATION),
+        "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "resting_until")),
+        **_dead_letters("assistant"),
     },
     "notifier": {
         "inbox_items": Grant(ALL, update=("dispatched_at",)),
         "agents": Grant(("id", "name")),
-        "graph_nodes": READ,
-        "destinations": Grant(ALL, update=_STOPPED),
-        "webhook_secrets": READ,
-        "deliveries": Grant(ALL, insert=ALL, update=_DELIVERED),
-        **_letters("notifier"),
+        "graph_nodes": READ_ALL,
+        "destinations": Grant(ALL, update=_DESTINATION_STATE),
+        "webhook_secrets": READ_ALL,
+        "deliveries": Grant(ALL, insert=ALL, update=_DELIVERY_RESULT),
+        **_dead_letters("notifier"),
     },
     "api": {
-        **_LOOKS,
+        **_AGENT_READS,
         **TYPES,
-        **RETRACTED,
-        **MERGED,
-        **_LETS_IN,
-        **_MAKES_DESTINATIONS,
+        **RETRACTION_WRITES,
+        **MERGE_WRITES,
+        **_CREDENTIAL_TABLES,
+        **_DESTINATION_WRITES,
         "agents": Grant(ALL, insert=ALL, update=ALL, delete=True),
         "prompt_versions": Grant(ALL, insert=ALL),
-        # An agent is deleted with its iterations locked, for which PostgreSQL asks for the right to change something.
+        # Deleting an agent locks its iterations, and for row locks PostgreSQL requires an UPDATE privilege.
         "iterations": Grant(ALL, update=("why",)),
-        "steps": Grant(ALL, ALL, ("retry_requested_at",), inserts=Rows("kind", _ORDERED)),
-        "calls": READ,
-        "llm_interactions": READ,
-        "contexts": READ,
+        "steps": Grant(
+            ALL, ALL, ("retry_requested_at",), inserts=RowFilter("kind", _USER_REQUESTED_KINDS)
+        ),
+        "calls": READ_ALL,
+        "llm_interactions": READ_ALL,
+        "contexts": READ_ALL,
         "inbox_items": Grant(
-            ALL, insert=ALL, update=("read_at",), inserts=Rows("kind", (InboxKind.NOTICE,))
+            ALL, insert=ALL, update=("read_at",), inserts=RowFilter("kind", (InboxKind.NOTICE,))
         ),
         "conversations": Grant(ALL, insert=ALL, update=("turns",)),
         "messages": Grant(ALL, insert=ALL),
         "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),
         "dead_letters": Grant(ALL, update=("retry_requested_at",), delete=True),
-        # Old ones are locked before they are deleted, for which the same right is asked.
+        # Old keys are locked before they are deleted, which requires the same privilege.
         "idempotency_keys": Grant(ALL, insert=ALL, update=("created_at",), delete=True),
         "installation_budget": Grant(ALL, insert=ALL, update=ALL),
-        # With an agent its days go; what was reserved for it then counts as spent.
-        "budget_days": Grant(ALL, update=(*_HELD, *_SPENT), delete=True),
+        # Deleting an agent deletes its budget days; what was reserved for it then counts as spent.
+        "budget_days": Grant(ALL, update=(*_RESERVED_TOTALS, *_SPENT_TOTALS), delete=True),
     },
-    # A person who looks after the installation: how the work goes, and what failed; not what agents know or say.
+    # The operator of the installation sees progress and failures, not the data of agents.
     "operator": {
         "agents": Grant(("id", "name", "active", "next_run_at", "iterations_started")),
-        "iterations": READ,
-        "steps": READ,
-        "dead_letters": READ,
+        "iterations": READ_ALL,
+        "steps": READ_ALL,
+        "dead_letters": READ_ALL,
     },
 }
-"""By actor. Its role is `role_of` it."""
+"""By service. The service's role is `role_of(service)`."""

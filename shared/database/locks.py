@@ -1,7 +1,7 @@
-"""Advisory locks.
+"""Advisory locks on an agent's graph.
 
-A merge touches whatever hangs on two nodes, in an order that is its own; writers take rows in theirs. So that they never
-wait for each other in a circle, each takes its turn before anything else of the graph.
+A merge updates everything that hangs on two nodes, in its own order, while writers lock rows in theirs. To avoid
+deadlocks, each takes the agent's lock before any other lock of the graph.
 """
 
 from typing import Final
@@ -10,41 +10,45 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 
-BESIDE_OTHERS_SQL: Final = (
+SHARED_WRITE_LOCK_SQL: Final = (
     "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
 )
-"""As `write_beside_others`, within a statement that is given `Scope.bound`. What a merge moves must be read by a later
-one: a statement sees what was there before it waited.
+"""As `write_beside_others`, as an SQL expression with the parameters of `Scope.bound`.
+
+A statement does not see what was committed while it waited for the lock, so read what a merge moves in a later one.
 """
-_BESIDE_OTHERS: Final = Direct(f"select {BESIDE_OTHERS_SQL}")
+_SHARED_GRAPH_LOCK: Final = CompiledStatement(f"select {SHARED_WRITE_LOCK_SQL}")
 
 
-async def write_beside_others(session: AsyncSession, agent_id: UUID) -> None:
-    """Until the transaction ends. For whoever writes nodes, edges or evidence."""
-    await _BESIDE_OTHERS.run(session, {"of_agent": agent_id})
+async def shared_write_lock(session: AsyncSession, agent_id: UUID) -> None:
+    """Takes the shared write lock until the transaction ends. Required before writing nodes, edges or evidence."""
+    await _SHARED_GRAPH_LOCK.run(session, {"of_agent": agent_id})
 
 
-async def write_alone(session: AsyncSession, agent_id: UUID) -> None:
-    """Waits for all who write, and has those who come wait, until the transaction ends."""
-    await write_one_by_one(session, agent_id, "graph")
+async def exclusive_write_lock(session: AsyncSession, agent_id: UUID) -> None:
+    """Takes the exclusive write lock until the transaction ends."""
+    await exclusive_lock(session, agent_id, "graph")
 
 
-async def write_one_by_one(session: AsyncSession, agent_id: UUID, what: str) -> None:
-    """Waits for who writes `what` of the agent, and has those who come wait, until the transaction ends."""
-    await session.execute(select(func.pg_advisory_xact_lock(_number(agent_id, what))))
+async def exclusive_lock(session: AsyncSession, agent_id: UUID, name: str) -> None:
+    """Takes the exclusive lock `what` of the agent until the transaction ends."""
+    await session.execute(select(func.pg_advisory_xact_lock(_lock_key(agent_id, name))))
 
 
-def _number(agent_id: UUID, what: str) -> ColumnElement[int]:
-    return func.hashtextextended(f"{what} {agent_id}", 0)
+def _lock_key(agent_id: UUID, name: str) -> ColumnElement[int]:
+    return func.hashtextextended(f"{name} {agent_id}", 0)
 
 
-_TAKE: Final = Direct(
+_TOOL_LOCK: Final = CompiledStatement(
     "select pg_advisory_xact_lock(hashtextextended('tools ' || cast(:agent as text), 0))"
 )
 
 
-async def take(session: AsyncSession, agent_id: UUID) -> None:
-    """Until the transaction ends. Two that write the same things in another order would wait for each other for ever."""
-    await _TAKE.run(session, {"agent": agent_id})
+async def tool_write_lock(session: AsyncSession, agent_id: UUID) -> None:
+    """Takes the agent's lock for tool writes until the transaction ends.
+
+    Without it, two steps that write the same rows in different orders would deadlock.
+    """
+    await _TOOL_LOCK.run(session, {"agent": agent_id})

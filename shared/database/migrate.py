@@ -1,4 +1,4 @@
-"""Brings a database to the newest tables while others work on it. One process at a time; any number may try."""
+"""Runs the database migrations. Safe while services are running, and when several processes start it at once."""
 
 import time
 from collections.abc import Iterator
@@ -21,44 +21,46 @@ from shared.version import vigil_version
 
 SCRIPTS: Final = Path(__file__).parent / "migrations"
 LOCK_TIMEOUT_SECONDS: Final = 0.5
-"""How long a migration may wait for a table: all who come after it wait behind it, readers too.
+"""How long a migration may wait for a table lock: every later query waits behind it, reads too.
 
-Shorter than Postgres's own look for deadlocks, so that it is the migration that gives way, and not an actor.
+Shorter than PostgreSQL's deadlock timeout, so that a deadlock aborts the migration and not a service.
 """
-LET_OTHERS_SECONDS: Final = 1.0
-"""Between two tries, for those who had to wait."""
-PATIENCE_SECONDS: Final = 60.0
-LOOK_AGAIN_SECONDS: Final = 0.2
+RETRY_PAUSE_SECONDS: Final = 1.0
+"""Pause between two tries, for queries that had to wait."""
+MAX_WAIT_SECONDS: Final = 60.0
+LOCK_POLL_SECONDS: Final = 0.2
 
-# Any fixed number: whoever holds this advisory lock migrates, the others wait and find it done.
+# Any fixed number. The process that holds this advisory lock migrates; the others wait and find nothing to do.
 _MIGRATION_LOCK = 0x7669_6769_6C
 
 
 def upgrade(url: str, scripts: Path = SCRIPTS) -> str | None:
-    """Applies every migration that `url` lacks, each in a transaction of its own. Returns what the server has and could
-    not be made, in words: all else works without it.
+    """Applies every pending migration, each in its own transaction.
 
-    Raises TransientError where somebody has had a table in use for all of PATIENCE_SECONDS; what was applied until then
-    stays, and the next call goes on from there. Raises PermanentError, and changes nothing, where a newer version of
-    Vigil has migrated the database.
+    Returns a message about what the server supports but could not be created, if anything; everything else works
+    without it.
+
+    Raises TransientError if a table was in use for all of MAX_WAIT_SECONDS: what was applied stays, and the next call
+    continues from there. Raises PermanentError, and changes nothing, if a newer version of Vigil has migrated the
+    database.
     """
-    with _alone(url) as connection:
+    with _migration_lock(url) as connection:
         _refuse_newer(connection, scripts)
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while (busy := _try(connection, scripts)) is not None:
+        deadline = time.monotonic() + MAX_WAIT_SECONDS
+        while (lock_error := _try_upgrade(connection, scripts)) is not None:
             if time.monotonic() > deadline:
                 raise TransientError(
-                    f"PostgreSQL: a table that is to be changed was in use for {PATIENCE_SECONDS:g} s;"
-                    f" {_longest(connection)}; wait for its end or end it, then migrate again",
+                    f"PostgreSQL: a table to be migrated was in use for {MAX_WAIT_SECONDS:g} s;"
+                    f" {_longest_transaction(connection)}; wait until it ends or end it, then migrate again",
                     counts=False,
-                ) from busy
-            time.sleep(LET_OTHERS_SECONDS)
+                ) from lock_error
+            time.sleep(RETRY_PAUSE_SECONDS)
         return pgvector.provide(connection)
 
 
 def autogenerate(url: str, message: str) -> None:
-    """Writes a new migration file for what the tables have and the database at `url` lacks."""
-    with _alone(url) as connection:
+    """Writes a new migration file for the difference between the models and the database at `url`."""
+    with _migration_lock(url) as connection:
         command.revision(config_for(connection), message, autogenerate=True)
 
 
@@ -72,24 +74,24 @@ def config_for(connection: Connection, scripts: Path = SCRIPTS) -> Config:
 
 def _refuse_newer(connection: Connection, scripts: Path) -> None:
     history = ScriptDirectory.from_config(config_for(connection, scripts))
-    known = {script.revision for script in history.walk_revisions()}
-    unknown = [
+    known_revisions = {script.revision for script in history.walk_revisions()}
+    unknown_revisions = [
         revision
         for revision in MigrationContext.configure(connection).get_current_heads()
-        if revision not in known
+        if revision not in known_revisions
     ]
     connection.rollback()
-    if unknown:
+    if unknown_revisions:
         raise PermanentError(
             "newer_data",
-            f"the database is at revision {', '.join(unknown)}, but Vigil {vigil_version()} knows revisions up to "
+            f"the database is at revision {', '.join(unknown_revisions)}, but Vigil {vigil_version()} knows revisions up to "
             f"{history.get_current_head()}: a newer version has used it. Nothing was changed; run that version or a "
             "later one, or restore a backup made by this version",
         )
 
 
-def _try(connection: Connection, scripts: Path) -> OperationalError | None:
-    """None when all is applied, and else how a table was refused."""
+def _try_upgrade(connection: Connection, scripts: Path) -> OperationalError | None:
+    """The lock error that stopped the upgrade, or None if all migrations are applied."""
     try:
         command.upgrade(config_for(connection, scripts), "head")
     except OperationalError as error:
@@ -101,36 +103,36 @@ def _try(connection: Connection, scripts: Path) -> OperationalError | None:
 
 
 @contextmanager
-def _alone(url: str) -> Iterator[Connection]:
+def _migration_lock(url: str) -> Iterator[Connection]:
     options = f"-c lock_timeout={LOCK_TIMEOUT_SECONDS * 1000:.0f}ms"
     engine = create_engine(driver_url(url), poolclass=NullPool, connect_args={"options": options})
     with engine.connect() as connection:
-        # Asked again and again and not waited for: an index that is made beside writers waits for every statement
-        # that has begun before it, and would wait for this one.
-        while not _locked(connection):
-            time.sleep(LOOK_AGAIN_SECONDS)
-        yield connection  # whose end is the lock's
+        # Polled instead of waited for: CREATE INDEX CONCURRENTLY waits for every earlier statement,
+        # and would wait for a blocked lock statement too.
+        while not _try_lock(connection):
+            time.sleep(LOCK_POLL_SECONDS)
+        yield connection  # closing it releases the lock
 
 
-def _locked(connection: Connection) -> bool:
-    asked = connection.execute(text("select pg_try_advisory_lock(:key)"), {"key": _MIGRATION_LOCK})
-    locked = bool(asked.scalar_one())
+def _try_lock(connection: Connection) -> bool:
+    result = connection.execute(text("select pg_try_advisory_lock(:key)"), {"key": _MIGRATION_LOCK})
+    locked = bool(result.scalar_one())
     connection.commit()
     return locked
 
 
-def _longest(connection: Connection) -> str:
-    """Who has been in a transaction for longest, in words."""
-    found = connection.execute(
+def _longest_transaction(connection: Connection) -> str:
+    """A description of the longest running transaction."""
+    row = connection.execute(
         text(
             "select pid, application_name, extract(epoch from clock_timestamp() - xact_start)"
             " from pg_stat_activity where xact_start is not null and pid <> pg_backend_pid()"
             " and datname = current_database() order by xact_start limit 1"
         )
     ).one_or_none()
-    if found is None:
-        return "nobody has an open transaction now"
-    pid, name, seconds = found
+    if row is None:
+        return "no other transaction is open now"
+    pid, name, seconds = row
     return (
         f"the longest transaction is that of process {pid} ({name or 'unnamed'}), {seconds:.0f} s"
     )

@@ -1,7 +1,7 @@
-"""Keyset pagination, and the cursors of the API.
+"""Keyset pagination and the cursors of the API.
 
-Rows that come or go in between move nothing: none is told twice, none that stays is left out. A row that moves itself
-(a node that is touched while the pages are read) is told where it is then.
+Inserts and deletes between two pages cause no repeated and no missing rows. A row whose own sort key changes meanwhile
+appears at its new position.
 """
 
 import base64
@@ -21,35 +21,35 @@ from shared.errors import VigilError
 from shared.schemas.base import LARGEST_PAGE, Page, Wanted
 
 VERSION: Final = 1
-LONGEST_CHARACTERS: Final = 2_000
-_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+MAX_CURSOR_CHARS: Final = 2_000
+_MIN_BIGINT, _MAX_BIGINT = -(2**63), 2**63 - 1
 
 Place = tuple[UUID | datetime | int | str, ...]
-"""The values of a list's order at one of its rows."""
+"""The values of a list's sort key at one of its rows."""
 
 
-class BadCursorError(VigilError):
-    """What was given as a cursor is none, or is another list's."""
+class InvalidCursorError(VigilError):
+    """The cursor is malformed, or belongs to another list."""
 
 
-def written(name: str, place: Place) -> str:
-    """The cursor of that place in the list `name`. It holds nothing that the page itself does not."""
+def encode_cursor(name: str, place: Place) -> str:
+    """The cursor of `place` in the list `name`. It contains nothing that the page itself does not."""
     plain = [value if isinstance(value, int) else _text(value) for value in place]
-    whole = json.dumps([VERSION, name, *plain], separators=(",", ":"), ensure_ascii=False)
-    return base64.urlsafe_b64encode(whole.encode()).rstrip(b"=").decode()
+    payload = json.dumps([VERSION, name, *plain], separators=(",", ":"), ensure_ascii=False)
+    return base64.urlsafe_b64encode(payload.encode()).rstrip(b"=").decode()
 
 
-def read(name: str, kinds: Sequence[type], cursor: str) -> Place:
-    """Raises BadCursorError where it was not `written` for the list `name`, by this version."""
+def decode_cursor(name: str, kinds: Sequence[type], cursor: str) -> Place:
+    """The sort key in `cursor`. Raises BadCursorError if it was not made for the list `name` by this version."""
     try:
-        version, of, *plain = _unpacked(cursor)
-        if (version, of, len(plain)) != (VERSION, name, len(kinds)):
+        version, list_name, *plain = _decode_json(cursor)
+        if (version, list_name, len(plain)) != (VERSION, name, len(kinds)):
             raise ValueError
-        return tuple(_value(kind, each) for kind, each in zip(kinds, plain, strict=True))
+        return tuple(_value(kind, value) for kind, value in zip(kinds, plain, strict=True))
     except (ValueError, TypeError) as error:
-        raise BadCursorError(
-            f"{cursor[:40]!r} is no cursor of this list: take `next` of one of its pages,"
-            " or leave it out to begin with the first page"
+        raise InvalidCursorError(
+            f"{cursor[:40]!r} is not a cursor of this list: use `next` of one of its pages,"
+            " or omit it to start with the first page"
         ) from error
 
 
@@ -57,38 +57,38 @@ def _text(value: UUID | datetime | str) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _unpacked(cursor: str) -> list[Any]:
-    if len(cursor) > LONGEST_CHARACTERS:
+def _decode_json(cursor: str) -> list[Any]:
+    if len(cursor) > MAX_CURSOR_CHARS:
         raise ValueError
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        found = json.loads(raw)
+        values = json.loads(raw)
     except (binascii.Error, RecursionError) as error:
         raise ValueError from error
-    if not isinstance(found, list):
+    if not isinstance(values, list):
         raise ValueError
-    return found
+    return values
 
 
-def _value(kind: type, plain: Any) -> UUID | datetime | int | str:
-    """Only what Postgres can compare with a column of that kind."""
-    if kind is int:
-        if type(plain) is not int or not _SMALLEST <= plain <= _LARGEST:
+def _value(column_type: type, raw: Any) -> UUID | datetime | int | str:
+    """`plain` as a value that PostgreSQL can compare with a column of that type. Raises ValueError."""
+    if column_type is int:
+        if type(raw) is not int or not _MIN_BIGINT <= raw <= _MAX_BIGINT:
             raise ValueError
-        return plain
-    if not isinstance(plain, str):
+        return raw
+    if not isinstance(raw, str):
         raise ValueError
-    if kind is UUID:
-        return UUID(plain)
-    if kind is datetime:
-        moment = datetime.fromisoformat(plain)
+    if column_type is UUID:
+        return UUID(raw)
+    if column_type is datetime:
+        moment = datetime.fromisoformat(raw)
         if moment.tzinfo is None:
             raise ValueError
         return moment
-    if "\x00" in plain:
+    if "\x00" in raw:
         raise ValueError
-    plain.encode()
-    return plain
+    raw.encode()
+    return raw
 
 
 T = TypeVar("T")
@@ -99,10 +99,10 @@ Column = ColumnElement[Any] | InstrumentedAttribute[Any]
 
 @dataclass(frozen=True)
 class Keyset:
-    """The order of the list `name`: by all of `columns` in one direction. Together they are unique, and never null.
+    """The sort order of the list `name`: all of `columns`, in one direction. Together they are unique and never null.
 
-    An index has them in this order, after what the list is filtered by, or all of them but a last id that only parts
-    rows of the same moment.
+    There must be an index with the filtered columns followed by these; it may lack a final id that only separates rows
+    of the same time.
     """
 
     name: str
@@ -110,9 +110,9 @@ class Keyset:
     descending: bool = True
 
     def after(self, cursor: str) -> ColumnElement[bool]:
-        """Raises BadCursorError."""
+        """The condition for rows after `cursor`. Raises BadCursorError."""
         kinds = [column.type.python_type for column in self.columns]
-        place = read(self.name, kinds, cursor)
+        place = decode_cursor(self.name, kinds, cursor)
         columns = tuple_(*self.columns)
         values = tuple_(
             *(
@@ -129,8 +129,8 @@ class Keyset:
 
 
 @dataclass(frozen=True)
-class Slice(Generic[*Row]):
-    """The rows of one page as the statement selects them."""
+class PageSlice(Generic[*Row]):
+    """One page of rows, as the statement selects them."""
 
     rows: list[tuple[*Row]]
     next: str | None
@@ -139,25 +139,25 @@ class Slice(Generic[*Row]):
         return Page(items=[view(*row) for row in self.rows], next=self.next)
 
 
-async def slice_of(
-    session: AsyncSession, statement: Select[*Row], order: Keyset, wanted: Wanted
-) -> Slice[*Row]:
-    """The rows of `statement`, which has no order of its own. Raises BadCursorError."""
-    limit = max(1, min(wanted.limit, LARGEST_PAGE))
-    return await long_slice_of(session, statement, order, limit, wanted.cursor)
+async def paginate(
+    session: AsyncSession, statement: Select[*Row], order: Keyset, page_request: Wanted
+) -> PageSlice[*Row]:
+    """One page of `statement`, which must not be ordered. Raises BadCursorError."""
+    limit = max(1, min(page_request.limit, LARGEST_PAGE))
+    return await fetch_slice(session, statement, order, limit, page_request.cursor)
 
 
-async def long_slice_of(
+async def fetch_slice(
     session: AsyncSession,
     statement: Select[*Row],
     order: Keyset,
     limit: int,
     cursor: str | None = None,
-) -> Slice[*Row]:
-    """The same for programs, which may want more rows at once than people."""
+) -> PageSlice[*Row]:
+    """Like `slice_of`, without the maximum page size. For internal use."""
     if cursor is not None:
         statement = statement.where(order.after(cursor))
-    found = (
+    fetched = (
         await session.execute(
             order.ordered(statement)
             .add_columns(*order.columns)
@@ -166,20 +166,20 @@ async def long_slice_of(
         )
     ).all()
     keys = len(order.columns)
-    rows = [cast("tuple[*Row]", tuple(row)[:-keys]) for row in found[:limit]]
-    is_last = len(found) <= limit
-    place = None if is_last else cast(Place, tuple(found[limit - 1])[-keys:])
-    return Slice(rows, None if place is None else written(order.name, place))
+    rows = [cast("tuple[*Row]", tuple(row)[:-keys]) for row in fetched[:limit]]
+    is_last = len(fetched) <= limit
+    place = None if is_last else cast(Place, tuple(fetched[limit - 1])[-keys:])
+    return PageSlice(rows, None if place is None else encode_cursor(order.name, place))
 
 
-async def slices_of(
+async def iterate_batches(
     session: AsyncSession, statement: Select[*Row], order: Keyset, limit: int
 ) -> AsyncIterator[list[tuple[*Row]]]:
-    """All rows of `statement`, so many at a time."""
+    """All rows of `statement`, in batches of `limit`."""
     cursor: str | None = None
     while True:
-        found = await long_slice_of(session, statement, order, limit, cursor)
-        yield found.rows
-        cursor = found.next
+        page = await fetch_slice(session, statement, order, limit, cursor)
+        yield page.rows
+        cursor = page.next
         if cursor is None:
             return

@@ -1,7 +1,7 @@
-"""Whether this server can tell how near two vectors are: with pgvector, and only then is there a search by meaning.
+"""The optional pgvector extension; without it there is no semantic search.
 
-It stands beside the history of migrations, not in it. That history is the same on every server, and done once; a server
-that is given pgvector later has what belongs to it made by the next migrating.
+It is not part of the migration history, which is the same on every server and runs once. If a server gets pgvector
+later, the next `vigil migrate` creates what belongs to it.
 """
 
 from typing import Final
@@ -13,67 +13,70 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables.graph import AS_VECTOR
 
-OLDEST: Final = "0.8"
-"""Of pgvector: from here on it goes on through its index until enough of one agent's are found."""
+MIN_VERSION: Final = "0.8"
+"""Minimum version of pgvector: from here on, index scans continue until enough rows pass the filter."""
 INDEX: Final = "node_embeddings_near_idx"
-PATIENCE_SECONDS: Final = 60.0
-"""How long its index waits for whoever is in a transaction."""
+LOCK_TIMEOUT_SECONDS: Final = 60.0
+"""How long the index build waits for open transactions."""
 
-_RECENT: Final = (
-    "string_to_array({version}, '.')::int[] >= string_to_array('" + OLDEST + "', '.')::int[]"
+_IS_RECENT: Final = (
+    "string_to_array({version}, '.')::int[] >= string_to_array('" + MIN_VERSION + "', '.')::int[]"
 )
-THERE: Final = (
+IS_INSTALLED_SQL: Final = (
     "select exists (select from pg_extension where extname = 'vector'"
-    f" and {_RECENT.format(version='extversion')})"
+    f" and {_IS_RECENT.format(version='extversion')})"
 )
-"""Whether it is, as SQL."""
-_THERE: Final = text(THERE)
-_TO_BE_HAD: Final = text(
+"""SQL that tells whether pgvector is available."""
+_IS_INSTALLED: Final = text(IS_INSTALLED_SQL)
+_IS_INSTALLABLE: Final = text(
     "select exists (select from pg_available_extension_versions where name = 'vector'"
-    f" and {_RECENT.format(version='version')})"
+    f" and {_IS_RECENT.format(version='version')})"
 )
-_TABLES_ARE: Final = text("select to_regclass('node_embeddings') is not null")
-_WHOLE: Final = text(
+_TABLES_EXIST: Final = text("select to_regclass('node_embeddings') is not null")
+_INDEX_IS_VALID: Final = text(
     f"select exists (select from pg_index where indexrelid = to_regclass('{INDEX}') and indisvalid)"
 )
 
 
-async def is_there(session: AsyncSession) -> bool:
-    return bool(await session.scalar(_THERE))
+async def is_installed(session: AsyncSession) -> bool:
+    """Whether pgvector is available in this database."""
+    return bool(await session.scalar(_IS_INSTALLED))
 
 
 def provide(connection: Connection) -> str | None:
-    """Makes pgvector and its index where the server has it, and lets us; else nothing. May be done beside writers.
+    """Creates the extension and its index if the server allows it. Safe while others write.
 
-    What the server has and could not be made, in words; None where nothing is lacking.
+    Returns a message if the server has the extension but something could not be created, else None.
     """
     connection.commit()
-    by_itself = connection.execution_options(isolation_level="AUTOCOMMIT")
-    if not _is(by_itself, _TABLES_ARE) or not _is(by_itself, _TO_BE_HAD):
+    autocommit = connection.execution_options(isolation_level="AUTOCOMMIT")
+    if not _check(autocommit, _TABLES_EXIST) or not _check(autocommit, _IS_INSTALLABLE):
         return None
-    return _extended(by_itself) or _indexed(by_itself)
+    return _create_extension(autocommit) or _create_index(autocommit)
 
 
-def _extended(connection: Connection) -> str | None:
+def _create_extension(connection: Connection) -> str | None:
     try:
         connection.execute(text("create extension if not exists vector"))
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
-        return f"search by meaning is off, the extension vector cannot be made: {_said(error)}"
-    if _is(connection, _THERE):
+        return (
+            f"semantic search is off, the extension vector cannot be created: {_first_line(error)}"
+        )
+    if _check(connection, _IS_INSTALLED):
         return None
     return (
-        f"search by meaning is off, the extension vector is older than {OLDEST}:"
+        f"semantic search is off, the extension vector is older than {MIN_VERSION}:"
         " `alter extension vector update`, then migrate again"
     )
 
 
-def _indexed(connection: Connection) -> str | None:
-    if _is(connection, _WHOLE):
+def _create_index(connection: Connection) -> str | None:
+    if _check(connection, _INDEX_IS_VALID):
         return None
-    # What is made beside writers holds up nobody; but it waits for all who have begun before it.
-    connection.execute(text(f"set lock_timeout = {PATIENCE_SECONDS * 1000:.0f}"))
+    # A concurrent build blocks no writer, but it waits for all earlier transactions.
+    connection.execute(text(f"set lock_timeout = {LOCK_TIMEOUT_SECONDS * 1000:.0f}"))
     try:
         connection.execute(text(f"drop index concurrently if exists {INDEX}"))
         connection.execute(
@@ -86,15 +89,15 @@ def _indexed(connection: Connection) -> str | None:
         if not isinstance(error.orig, LockNotAvailable | DeadlockDetected):
             raise
         return (
-            "search by meaning goes without its index, and is slow among very many nodes: somebody was in a transaction"
-            f" for more than {PATIENCE_SECONDS:g} s; migrate again when that has ended"
+            "semantic search has no index, and is slow in a large graph: a transaction was open for more than"
+            f" {LOCK_TIMEOUT_SECONDS:g} s; migrate again when it has ended"
         )
     return None
 
 
-def _said(error: DBAPIError) -> str:
+def _first_line(error: DBAPIError) -> str:
     return str(error.orig).strip().partition("\n")[0]
 
 
-def _is(connection: Connection, asked: TextClause) -> bool:
-    return bool(connection.execute(asked).scalar_one())
+def _check(connection: Connection, statement: TextClause) -> bool:
+    return bool(connection.execute(statement).scalar_one())

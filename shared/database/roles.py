@@ -1,4 +1,4 @@
-"""Puts the table of grants into force: roles with their passwords, privileges, and policies that bound rows."""
+"""Applies the grants: roles with their passwords, privileges, and row-level security policies."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,40 +8,41 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
-from shared.database.grants import ALL, GRANTS, Columns, Filled, Grant, Rows, role_of
+from shared.database.grants import ALL, GRANTS, Columns, Grant, NotNull, RowFilter, role_name
 
 _ROLES_LOCK = 0x7669_6769_6D
-"""Any fixed number: one process at a time grants, for catalogues take no two at once."""
-_OURS = "vigil_"
+"""Any fixed number. One process grants at a time, because concurrent changes of the catalogue fail."""
+_POLICY_PREFIX = "vigil_"
 
 
 def apply(url: str, passwords: Mapping[str, str]) -> None:
-    """Idempotent, in one transaction. `url` is that of the tables' owner, who may make roles; `passwords` by actor.
+    """Creates the roles and applies their grants. Idempotent, in one transaction.
 
-    Raises psycopg.Error where Postgres refuses, and KeyError where an actor has no password.
+    `url` logs in as the owner of the tables, who may create roles; `passwords` are keyed by service. Raises
+    psycopg.Error if PostgreSQL refuses, and KeyError if a service has no password.
     """
     with psycopg.connect(url) as connection:
         connection.execute("select pg_advisory_xact_lock(%s)", (_ROLES_LOCK,))
-        _close(connection)
+        _revoke_public(connection)
         for actor, grants in GRANTS.items():
-            _make_role(connection, role_of(actor), passwords[actor])
-            _grant(connection, role_of(actor), grants)
-        _bound_rows(connection)
+            _ensure_role(connection, role_name(actor), passwords[actor])
+            _grant(connection, role_name(actor), grants)
+        _apply_policies(connection)
 
 
-def _close(connection: Connection[Any]) -> None:
-    """What everybody may do by default, nobody may."""
+def _revoke_public(connection: Connection[Any]) -> None:
+    """Revokes the default privileges of PUBLIC."""
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("revoke all on database {} from public").format(database))
     connection.execute("revoke all on schema public from public")
     connection.execute("revoke all on all tables in schema public from public")
 
 
-def _make_role(connection: Connection[Any], role: str, password: str) -> None:
-    found = connection.execute("select 1 from pg_roles where rolname = %s", (role,)).fetchone()
-    # Whatever else a role may be (superuser, bypassrls, …) it is not, unless somebody makes it so by hand.
-    verb = "create role {} with login noinherit" if found is None else "alter role {} with login"
-    # Hashed here, so that the password itself stands in no statement that a server might log.
+def _ensure_role(connection: Connection[Any], role: str, password: str) -> None:
+    existing = connection.execute("select 1 from pg_roles where rolname = %s", (role,)).fetchone()
+    # A new role has no other attribute (superuser, bypassrls, …).
+    verb = "create role {} with login noinherit" if existing is None else "alter role {} with login"
+    # Hashed here, so that the password is in no statement that a server might log.
     verifier = connection.pgconn.encrypt_password(
         password.encode(), role.encode(), b"scram-sha-256"
     )
@@ -51,54 +52,63 @@ def _make_role(connection: Connection[Any], role: str, password: str) -> None:
 
 
 def _grant(connection: Connection[Any], role: str, grants: Mapping[str, Grant]) -> None:
-    """Takes everything away first: in the same transaction, so that nobody notices."""
-    known = sql.Identifier(role)
+    """Revokes everything first, in the same transaction, so that running services notice nothing."""
+    role_identifier = sql.Identifier(role)
     database = sql.Identifier(connection.info.dbname)
-    connection.execute(sql.SQL("revoke all on all tables in schema public from {}").format(known))
-    connection.execute(sql.SQL("grant connect on database {} to {}").format(database, known))
-    connection.execute(sql.SQL("grant usage on schema public to {}").format(known))
+    connection.execute(
+        sql.SQL("revoke all on all tables in schema public from {}").format(role_identifier)
+    )
+    connection.execute(
+        sql.SQL("grant connect on database {} to {}").format(database, role_identifier)
+    )
+    connection.execute(sql.SQL("grant usage on schema public to {}").format(role_identifier))
     for table, grant in grants.items():
         privileges = sql.SQL(", ").join(_privileges(grant))
         connection.execute(
-            sql.SQL("grant {} on {} to {}").format(privileges, sql.Identifier(table), known)
+            sql.SQL("grant {} on {} to {}").format(
+                privileges, sql.Identifier(table), role_identifier
+            )
         )
 
 
 def _privileges(grant: Grant) -> Iterator[sql.Composable]:
     if grant.select:
-        yield _on("select", grant.select)
+        yield _privilege("select", grant.select)
     if grant.insert:
-        yield _on("insert", grant.insert)
+        yield _privilege("insert", grant.insert)
     if grant.update:
-        yield _on("update", grant.update)
+        yield _privilege("update", grant.update)
     if grant.delete:
         yield sql.SQL("delete")
 
 
-def _on(privilege: LiteralString, columns: Columns) -> sql.Composable:
+def _privilege(privilege: LiteralString, columns: Columns) -> sql.Composable:
     if columns == ALL:
         return sql.SQL(privilege)
-    listed = sql.SQL(", ").join(map(sql.Identifier, columns))
-    return sql.SQL(privilege + " ({})").format(listed)
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL(privilege + " ({})").format(names)
 
 
 @dataclass(frozen=True)
 class _Policy:
     table: str
     text: sql.Composable
-    """What follows `create policy … on …`."""
+    """The part of the statement after `create policy … on …`."""
 
     def name(self, connection: Connection[Any]) -> str:
-        """Says what it is by a digest, so that one that stands already is left alone: to change one locks its table."""
+        """A digest of the policy, so that an existing one is left alone: changing a policy locks its table."""
         digest = sha256(self.text.as_string(connection).encode()).hexdigest()[:16]
-        return f"{_OURS}{digest}"
+        return f"{_POLICY_PREFIX}{digest}"
 
 
-def _bound_rows(connection: Connection[Any]) -> None:
-    """On every table where a role is bound to some rows; there, a role without a policy could write nothing."""
-    wanted = {
+def _apply_policies(connection: Connection[Any]) -> None:
+    """Creates and drops policies on every table where a role is restricted to some rows.
+
+    On such a table every other role needs a policy too, or it could write nothing.
+    """
+    policies = {
         (policy.table, policy.name(connection)): policy
-        for table in sorted(_bounded_tables())
+        for table in sorted(_restricted_tables())
         for policy in _policies(table)
     }
     present = {
@@ -106,30 +116,30 @@ def _bound_rows(connection: Connection[Any]) -> None:
         for table, name in connection.execute(
             "select tablename, policyname from pg_policies"
             " where schemaname = 'public' and starts_with(policyname, %s)",
-            (_OURS,),
+            (_POLICY_PREFIX,),
         )
     }
-    for table, name in sorted(present - wanted.keys()):
+    for table, name in sorted(present - policies.keys()):
         connection.execute(
             sql.SQL("drop policy {} on {}").format(sql.Identifier(name), sql.Identifier(table))
         )
-    for table in {table for table, _ in present} - _bounded_tables():
-        _switch(connection, table, "disable")
-    for table, name in sorted(wanted.keys() - present):
-        _switch(connection, table, "enable")
+    for table in {table for table, _ in present} - _restricted_tables():
+        _set_row_security(connection, table, "disable")
+    for table, name in sorted(policies.keys() - present):
+        _set_row_security(connection, table, "enable")
         connection.execute(
             sql.SQL("create policy {} on {} ").format(sql.Identifier(name), sql.Identifier(table))
-            + wanted[table, name].text
+            + policies[table, name].text
         )
 
 
-def _switch(connection: Connection[Any], table: str, state: LiteralString) -> None:
+def _set_row_security(connection: Connection[Any], table: str, state: LiteralString) -> None:
     connection.execute(
         sql.SQL("alter table {} " + state + " row level security").format(sql.Identifier(table))
     )
 
 
-def _bounded_tables() -> set[str]:
+def _restricted_tables() -> set[str]:
     return {
         table
         for grants in GRANTS.values()
@@ -143,7 +153,7 @@ def _policies(table: str) -> Iterator[_Policy]:
         grant = grants.get(table)
         if grant is None:
             continue
-        role = sql.Identifier(role_of(actor))
+        role = sql.Identifier(role_name(actor))
         if grant.select:
             yield _Policy(table, sql.SQL("for select to {} using (true)").format(role))
         if grant.insert:
@@ -160,11 +170,11 @@ def _policies(table: str) -> Iterator[_Policy]:
             yield _Policy(table, sql.SQL("for delete to {} using ({})").format(role, rows))
 
 
-def _condition(rows: Rows | Filled | None) -> sql.Composable:
+def _condition(rows: RowFilter | NotNull | None) -> sql.Composable:
     if rows is None:
         return sql.SQL("true")
-    if isinstance(rows, Filled):
+    if isinstance(rows, NotNull):
         return sql.SQL("{} is not null").format(sql.Identifier(rows.column))
-    verb = sql.SQL("not in" if rows.but else "in")
+    verb = sql.SQL("not in" if rows.negated else "in")
     values = sql.SQL(", ").join(sql.Literal(str(value)) for value in rows.values)
     return sql.SQL("{} {} ({})").format(sql.Identifier(rows.column), verb, values)

@@ -1,17 +1,17 @@
-"""What PostgreSQL can hold of what the outside world says."""
+"""What PostgreSQL can store of text and JSON from outside."""
 
 import math
 from decimal import Decimal
 from typing import Any
 
-ERROR_CHARACTERS = 2000
-"""What is kept of an error's text: it travels in events, and some servers answer with whole pages."""
+MAX_ERROR_CHARS = 2000
+"""Length limit of a stored error: it travels in events, and some servers answer with whole pages."""
 
 
 def storable(value: Any) -> Any:
-    """`value` (JSON) as a JSONB column gives it back: stored and read again, it is the same.
+    """`value` (JSON) as a JSONB column returns it, so that storing and loading changes nothing.
 
-    Such a column takes no NUL characters, no halves of characters and no NaN, and writes 1e16 out.
+    Removes NUL characters, lone surrogates and NaN, and writes numbers like 1e16 out.
     """
     match value:
         case str():
@@ -27,23 +27,23 @@ def storable(value: Any) -> Any:
 
 
 def refuse_nul(text: str) -> str:
-    """`text`. Raises ValueError where PostgreSQL could not store it as it is."""
+    """`text` unchanged. Raises ValueError if it contains NUL, which PostgreSQL cannot store."""
     if "\x00" in text:
         raise ValueError("the character NUL cannot be stored; leave it out")
     return text
 
 
 def error_text(error: str) -> str:
-    """`error` as it is kept and told."""
-    told: str = storable(error)
-    if len(told) <= ERROR_CHARACTERS:
-        return told
-    return f"{told[:ERROR_CHARACTERS]}… [cut here: {len(told)} characters]"
+    """`error` as it is stored and published: storable and at most ERROR_CHARACTERS long."""
+    message: str = storable(error)
+    if len(message) <= MAX_ERROR_CHARS:
+        return message
+    return f"{message[:MAX_ERROR_CHARS]}… [cut here: {len(message)} characters]"
 
 
 def _number(value: float) -> float | int | None:
     if not math.isfinite(value):
         return None
     exact = Decimal(repr(value))
-    written_whole = exact.as_tuple().exponent >= 0  # type: ignore[operator]  # finite: a number
-    return int(exact) if written_whole else value or 0.0
+    is_integer = exact.as_tuple().exponent >= 0  # type: ignore[operator]  # finite: a number
+    return int(exact) if is_integer else value or 0.0

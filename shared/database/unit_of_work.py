@@ -1,8 +1,8 @@
-"""All that the worker of a step writes between two sendings, as one commit.
+"""Groups all writes of a step between two external calls into one commit.
 
-What is committed is safe, and each commit costs; a worker needs one only where it lets something out that cannot be taken
-back, which is a call that is paid for, or an event. Until then what it writes waits in one transaction: the answer that
-was paid for, what follows from it, and the record of the next call.
+Commits are expensive, and a worker needs one only before something that cannot be undone: a paid call or an event.
+Until then its writes wait in one transaction: the response that was paid for, what follows from it, and the record of
+the next call.
 """
 
 import asyncio
@@ -18,120 +18,120 @@ from shared.errors import TransientError
 
 T = TypeVar("T")
 Write = Callable[[AsyncSession], Awaitable[T]]
-Last = Callable[[AsyncSession, RoundTrip], Write[None] | None]
-"""Asks for what is to be written, and gives what is still to be done when it has been."""
+DeferredWrite = Callable[[AsyncSession, RoundTrip], Write[None] | None]
+"""Adds its statements to the round trip, and returns what must run after it, if anything."""
 
-SAVE_AGAIN_SECONDS = 0.5
+SAVE_RETRY_SECONDS = 0.5
 
 
 class UnitOfWork:
-    """One transaction at a time, begun by the first who writes or looks and ended by `commit`.
+    """One transaction at a time, begun on first use and ended by `commit`.
 
-    Who writes while others do waits for its turn. Whatever is raised within it undoes all that was not committed, but for
-    what was to be kept, which is committed then before the error goes on.
+    Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `keep`
+    wrote, which is then committed before the error is raised.
     """
 
     def __init__(self, database: Database, begin: Write[None], *, waits: bool = True) -> None:
-        """Each transaction begins with `begin`, which raises where nothing may be written any more.
+        """Each transaction starts with `begin`, which raises if writing is not allowed any more.
 
-        Unless it `waits`, every transaction is committed at its end.
+        Unless it `waits`, every `transaction` is committed at its end.
         """
         self._database = database
         self._begin = begin
         self._waits = waits
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._stack: AsyncExitStack | None = None
         self._session: AsyncSession | None = None
-        self._kept: list[Write[Any]] = []
-        self._last: list[Last] = []
-        self._once_committed: list[Callable[[], None]] = []
-        self._if_committed: list[Callable[[], None]] = []
-        self._sendings = 0
+        self._durable_writes: list[Write[Any]] = []
+        self._deferred: list[DeferredWrite] = []
+        self._after_commit: list[Callable[[], None]] = []
+        self._on_commit: list[Callable[[], None]] = []
+        self._external_calls = 0
 
     def begin_with(self, begin: Write[None]) -> None:
-        """From the next commit on."""
-        self.once_committed(lambda: setattr(self, "_begin", begin))
+        """Replaces `begin`, from the next commit on."""
+        self.after_commit(lambda: setattr(self, "_begin", begin))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """Part of the transaction that is open, or of a new one. Raises what `begin` does, and TransientError."""
-        async with self._turn:
+        """The open transaction, or a new one. Raises what `begin` raises, and TransientError."""
+        async with self._lock:
             try:
-                session = await self._opened()
+                session = await self._open()
                 yield session
                 await flush(session)
-                if self._sendings or not self._waits:
+                if self._external_calls or not self._waits:
                     await self._commit()
             except BaseException as error:
-                await self._undo(error)
+                await self._roll_back(error)
                 raise
 
     async def keep(self, write: Write[T]) -> T:
-        """What `write` gives, which writes what was paid for: it is committed whatever becomes of the rest.
+        """Runs `write` so that it is committed even if the rest is rolled back; returns its result.
 
-        Waits for Postgres where it is away: to give up would be to pay again. `write` may run more than once. To be called
-        where nothing waits to be committed, or nothing but what is kept too.
+        For responses that were paid for. Waits for PostgreSQL while it is unavailable, since giving up would mean to
+        pay again. `write` may run more than once. Call it only when nothing else is waiting to be committed.
         """
         while True:
             try:
-                return await self._kept_once(write)
+                return await self._write_durably(write)
             except asyncio.CancelledError:
-                # Told to stop just as the answer has come: whoever goes on would pay for it again.
-                await self._kept_once(write)
+                # Cancelled just as the response arrived: without it, the next worker would pay again.
+                await self._write_durably(write)
                 raise
             except TransientError as error:
                 if error.counts or error.is_final:
                     raise
-                await asyncio.sleep(SAVE_AGAIN_SECONDS)
+                await asyncio.sleep(SAVE_RETRY_SECONDS)
 
-    def last(self, write: Last) -> None:
-        """`write` comes at the end of the transaction, before its commit, in one round trip with all others that do: what
-        many wait for is held for a moment only.
+    def last(self, write: DeferredWrite) -> None:
+        """Runs `write` right before the commit, in one round trip with all others: rows with much contention are locked
+        only briefly.
         """
-        self._last.append(write)
+        self._deferred.append(write)
 
-    async def write_last(self) -> None:
-        """Now, for who writes the very end of the transaction itself, and holds it."""
+    async def flush_deferred(self) -> None:
+        """Runs the deferred writes now, for a caller that writes the very end of the transaction itself."""
         assert self._session is not None
-        await self._write_last(self._session)
+        await self._flush_deferred(self._session)
 
-    def once_committed(self, call: Callable[[], None]) -> None:
-        """When all that was written so far is: now, where nothing waits."""
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Calls `call` when everything written so far is committed: at once, if nothing is waiting."""
         if self._session is None:
             call()
         else:
-            self._once_committed.append(call)
+            self._after_commit.append(call)
 
-    def if_committed(self, call: Callable[[], None]) -> None:
-        """When what is being written is; never, where that is undone."""
-        self._if_committed.append(call)
+    def on_commit(self, call: Callable[[], None]) -> None:
+        """Calls `call` when the current transaction is committed; never, if it is rolled back."""
+        self._on_commit.append(call)
 
     async def commit(self) -> None:
-        """Returns when all that was written is safe. Raises TransientError; what was kept is safe then all the same."""
-        async with self._turn:
+        """Commits everything. Raises TransientError; what `keep` wrote is committed even then."""
+        async with self._lock:
             try:
                 await self._commit()
             except BaseException as error:
-                await self._undo(error)
+                await self._roll_back(error)
                 raise
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """While something is out: whatever is written meanwhile is committed at once, for nobody knows how long it takes."""
-        self._sendings += 1
+        """While an external call is in progress, each transaction is committed at once: the call may take long."""
+        self._external_calls += 1
         try:
             yield
         finally:
-            self._sendings -= 1
+            self._external_calls -= 1
 
-    async def _kept_once(self, write: Write[T]) -> T:
+    async def _write_durably(self, write: Write[T]) -> T:
         async with self.transaction() as session:
             result = await write(session)
         if self._session is not None:
-            self._kept.append(write)
+            self._durable_writes.append(write)
         return result
 
-    async def _opened(self) -> AsyncSession:
+    async def _open(self) -> AsyncSession:
         if self._session is None:
             stack = AsyncExitStack()
             session = await stack.enter_async_context(self._database.transaction())
@@ -143,53 +143,53 @@ class UnitOfWork:
         if self._session is None:
             return
         assert self._stack is not None
-        await self._write_last(self._session)
+        await self._flush_deferred(self._session)
         stack, self._stack, self._session = self._stack, None, None
         await stack.aclose()
-        self._kept = []
-        self._tell_committed()
+        self._durable_writes = []
+        self._call_after_commit()
 
-    def _tell_committed(self) -> None:
-        calls = self._if_committed + self._once_committed
-        self._if_committed, self._once_committed = [], []
+    def _call_after_commit(self) -> None:
+        calls = self._on_commit + self._after_commit
+        self._on_commit, self._after_commit = [], []
         for call in calls:
             call()
 
-    async def _write_last(self, session: AsyncSession) -> None:
-        writes, self._last = self._last, []
+    async def _flush_deferred(self, session: AsyncSession) -> None:
+        writes, self._deferred = self._deferred, []
         trip = RoundTrip()
-        rest = [write(session, trip) for write in writes]
+        followups = [write(session, trip) for write in writes]
         await trip.make(session)
-        for each in rest:
-            if each is not None:
-                await each(session)
+        for followup in followups:
+            if followup is not None:
+                await followup(session)
 
-    async def _undo(self, error: BaseException) -> None:
-        """Raises it as the database tells it, unless that is the same."""
+    async def _roll_back(self, error: BaseException) -> None:
+        """Rolls back and commits what was kept. Raises the error as the database reports it, unless it is the same."""
         stack, self._stack, self._session = self._stack, None, None
-        kept, self._kept = self._kept, []
-        self._last, self._if_committed = [], []
+        durable_writes, self._durable_writes = self._durable_writes, []
+        self._deferred, self._on_commit = [], []
         try:
             if stack is not None:
                 await stack.__aexit__(type(error), error, error.__traceback__)
         finally:
-            if kept:
-                await self._save(kept)
+            if durable_writes:
+                await self._save_durable_writes(durable_writes)
 
-    async def _save(self, kept: list[Write[Any]]) -> None:
-        """Commits what was paid for in a transaction of its own, whatever else was to go with it."""
+    async def _save_durable_writes(self, durable_writes: list[Write[Any]]) -> None:
+        """Commits what was paid for in its own transaction."""
         while True:
             try:
                 async with self._database.transaction() as session:
                     await self._begin(session)
-                    for write in kept:
+                    for write in durable_writes:
                         await write(session)
-                    await self._write_last(session)
+                    await self._flush_deferred(session)
             except TransientError as error:
                 if error.counts or error.is_final:
                     raise
-                self._last, self._if_committed = [], []
-                await asyncio.sleep(SAVE_AGAIN_SECONDS)
+                self._deferred, self._on_commit = [], []
+                await asyncio.sleep(SAVE_RETRY_SECONDS)
             else:
-                self._tell_committed()
+                self._call_after_commit()
                 return

@@ -1,5 +1,5 @@
-"""The language of the bus: what is said, on which subject, and who listens.
+"""The event contract: events, subjects, consumers, permissions, and access to the stream.
 
-Stands on nothing. `models` holds the events, `topology` the one stream and its durable consumers,
-`provision` makes both, `tail` reads the stream back for people.
+`models` contains the events, `topology` the stream and its durable consumers, `stream_admin` creates them,
+`stream_reader` reads the stream. Imports no other package of Vigil except the leaf modules.
 """

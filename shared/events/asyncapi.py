@@ -1,7 +1,7 @@
-"""The events as an AsyncAPI 3 document: one channel a subject, one operation for each actor that sends or hears it.
+"""The events as an AsyncAPI 3 document: one channel per subject, one operation per service that sends or receives it.
 
-`python -m shared.events.asyncapi FILE` writes it; with `--check` it fails where FILE is not what the code says.
-FastStream's own generator makes a channel for each subscription, which would show slots instead of subjects.
+`python -m shared.events.asyncapi FILE` writes it; with `--check` it fails if FILE is out of date. FastStream's own
+generator creates a channel per subscription, which would show slots instead of subjects.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def document() -> Document:
         "info": {
             "title": "Vigil events",
             "version": "1",
-            "description": f"What Vigil's actors say to each other, on the JetStream stream {STREAM}.",
+            "description": f"The events that Vigil's services exchange, on the JetStream stream {STREAM}.",
         },
         "defaultContentType": "application/json",
         "channels": {_key(event): _channel(event) for event in EVENTS},
@@ -60,7 +60,7 @@ def _message(event: type[Event]) -> Document:
         "contentType": "application/json",
         "headers": {
             "type": "object",
-            "properties": {"Nats-Msg-Id": {"type": "string"}, "traceparent": {"type": "string"}},
+            "properties": {"Nats-Msg-Id": {"type": "string"}},
         },
         "payload": {"$ref": f"#/components/schemas/{event.__name__}"},
     }
@@ -72,12 +72,12 @@ def _operations() -> Document:
         for actor, events in PUBLISHES.items()
         for event in events
     }
-    hears = {
+    receives = {
         f"{actor}_hears_{_key(event)}": _operation("receive", event)
         for actor, consumer in CONSUMERS.items()
         for event in consumer.hears
     }
-    return sends | hears
+    return sends | receives
 
 
 def _operation(action: str, event: type[Event]) -> Document:
@@ -92,13 +92,13 @@ def _operation(action: str, event: type[Event]) -> Document:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Writes or checks the AsyncAPI document.")
     parser.add_argument("file", type=Path)
-    parser.add_argument("--check", action="store_true", help="fail where the file has drifted")
-    chosen = parser.parse_args()
-    wanted = yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=100)
-    if not chosen.check:
-        chosen.file.write_text(wanted, encoding="utf-8")
-    elif not chosen.file.exists() or chosen.file.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"{chosen.file} is not what the events say; write it anew with `make asyncapi`")
+    parser.add_argument("--check", action="store_true", help="fail if the file is out of date")
+    args = parser.parse_args()
+    content = yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=100)
+    if not args.check:
+        args.file.write_text(content, encoding="utf-8")
+    elif not args.file.exists() or args.file.read_text(encoding="utf-8") != content:
+        sys.exit(f"{args.file} does not match the events; write it again with `make asyncapi`")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Bytes to events and back."""
+"""Serialization of events."""
 
 import re
 from typing import Final
@@ -11,8 +11,8 @@ from shared.events.envelope import Event
 from shared.events.models import EVENTS
 from shared.version import vigil_version
 
-NAME_CHARACTERS: Final = 100
-"""What is told of the name of an event that is not known: it may be anything."""
+MAX_NAME_CHARS: Final = 100
+"""Maximum length of an unknown event name in an error: it may contain anything."""
 
 _BY_TYPE = {event.wire_type: event for event in EVENTS}
 _SUBJECTS = {event.subject for event in EVENTS}
@@ -28,29 +28,31 @@ class _Envelope(BaseModel):
 
 
 def encode(event: Event) -> bytes:
-    """`event` as JSON; what is None is left out."""
+    """`event` as JSON; fields that are None are omitted."""
     return event.model_dump_json(exclude_none=True).encode()
 
 
 def decode(payload: bytes) -> Event:
-    """The event that `payload` holds.
+    """Parses `payload`.
 
-    Raises PermanentError with code `unreadable_event` or `unknown_event` for what this version cannot understand.
+    Raises PermanentError with code `unreadable_event` or `unknown_event` for what this version cannot parse.
     """
     try:
         wire_type = _Head.model_validate_json(payload).type
     except ValidationError as error:
-        raise PermanentError("unreadable_event", f"not an event: {_faults(error)}") from error
+        raise PermanentError("unreadable_event", f"not an event: {_describe(error)}") from error
     if wire_type not in _BY_TYPE:
         raise PermanentError("unknown_event", _unknown(wire_type))
     try:
         return _BY_TYPE[wire_type].model_validate_json(payload)
     except ValidationError as error:
-        raise PermanentError("unreadable_event", f"not a {wire_type}: {_faults(error)}") from error
+        raise PermanentError(
+            "unreadable_event", f"not a {wire_type}: {_describe(error)}"
+        ) from error
 
 
-def agent_of(payload: bytes) -> UUID | None:
-    """Whom the event is about, in whatever version it is; None where it is no event."""
+def agent_id_of(payload: bytes) -> UUID | None:
+    """The agent id in the payload of any version of an event; None if it is not an event."""
     try:
         return _Envelope.model_validate_json(payload).agent_id
     except ValidationError:
@@ -59,20 +61,20 @@ def agent_of(payload: bytes) -> UUID | None:
 
 def _unknown(wire_type: str) -> str:
     does_not_know = f"this version of Vigil ({vigil_version()}) does not know"
-    named = _VERSIONED.fullmatch(wire_type)
-    if named and f"{named['noun']}.{named['verb']}" in _SUBJECTS:
+    match = _VERSIONED.fullmatch(wire_type)
+    if match and f"{match['noun']}.{match['verb']}" in _SUBJECTS:
         return (
-            f"{does_not_know} version {named['version']} of {named['noun']}.{named['verb']}: "
-            "a newer one has sent it; upgrade, then retry"
+            f"{does_not_know} version {match['version']} of {match['noun']}.{match['verb']}: "
+            "a newer version has sent it; upgrade, then retry"
         )
     return (
-        f"{does_not_know} the event {wire_type[:NAME_CHARACTERS]!r}: if a newer one has sent it, upgrade, then retry; "
-        "else look for whoever publishes here"
+        f"{does_not_know} the event {wire_type[:MAX_NAME_CHARS]!r}: if a newer version has sent it, upgrade, then retry; "
+        "otherwise find out what publishes on this subject"
     )
 
 
-def _faults(error: ValidationError) -> str:
+def _describe(error: ValidationError) -> str:
     return "; ".join(
-        ": ".join([*map(str, fault["loc"]), fault["msg"]])
-        for fault in error.errors(include_url=False, include_input=False, include_context=False)
+        ": ".join([*map(str, detail["loc"]), detail["msg"]])
+        for detail in error.errors(include_url=False, include_input=False, include_context=False)
     )

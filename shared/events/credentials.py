@@ -1,4 +1,4 @@
-"""How a process shows NATS who it is."""
+"""NATS credentials of a process."""
 
 from dataclasses import dataclass, field
 from ssl import SSLContext
@@ -8,19 +8,19 @@ from nats.errors import AuthorizationError
 
 from shared.events.permissions import inbox_prefix
 
-_REFUSED = "authorization violation"
+_REFUSAL_TEXT = "authorization violation"
 
 
-def is_refusal(error: BaseException) -> bool:
-    """Whether NATS said by `error` that it does not let this user in; its client tells that in several ways."""
-    return _REFUSED in str(error).lower() or isinstance(error, AuthorizationError)
+def is_rejection(error: BaseException) -> bool:
+    """Whether `error` says that NATS rejects this user; the client reports that in several ways."""
+    return _REFUSAL_TEXT in str(error).lower() or isinstance(error, AuthorizationError)
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """`user` also names the inbox that answers arrive in. Without a password none is shown; without `tls` none is asked.
+    """`user` also names the inbox for replies. Without a password, none is sent; without `tls`, TLS is not used.
 
-    `tls_first`: TLS from the first byte, rather than when the server's greeting, which is plain text, asks for it.
+    `tls_first`: TLS from the first byte, instead of after the server's greeting, which is plain text.
     """
 
     user: str
@@ -33,7 +33,7 @@ class Credentials:
         return inbox_prefix(self.user)
 
     def options(self) -> dict[str, Any]:
-        """For `nats.connect`."""
+        """Arguments for `nats.connect`."""
         options: dict[str, Any] = {"inbox_prefix": self.inbox_prefix}
         if self.password is not None:
             options |= {"user": self.user, "password": self.password}

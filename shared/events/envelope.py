@@ -1,4 +1,4 @@
-"""What every event carries, whatever it says."""
+"""The base class of all events."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Self
@@ -10,7 +10,7 @@ EVENT_NAMESPACE = uuid5(NAMESPACE_URL, "urn:vigil:event")
 
 
 def in_utc(moment: datetime) -> datetime:
-    """Raises ValueError where the moment, in UTC, is before the year 1 or after the year 9999."""
+    """`moment` in UTC. Raises ValueError if it is then before year 1 or after year 9999."""
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
@@ -21,27 +21,27 @@ Utc = Annotated[AwareDatetime, AfterValidator(in_utc)]
 
 
 def event_id(event_type: str, *subject_ids: UUID) -> UUID:
-    """The same for every publication of the same fact, so that the bus and every reader can tell doubles apart."""
+    """A deterministic id: the same for every publication of the same fact, so that duplicates are recognized."""
     return uuid5(EVENT_NAMESPACE, "/".join([event_type, *(str(part) for part in subject_ids)]))
 
 
 class Event(BaseModel):
-    """Base of all events. Frozen; unknown fields are ignored, so that an older actor understands a newer event.
+    """Base of all events. Frozen; unknown fields are ignored, so that an older service can read newer events.
 
-    Only optional fields may ever be added to a released event; a changed meaning is a new version of its type.
+    Only optional fields may be added to a released event; a changed meaning needs a new version of its type.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     subject: ClassVar[str]
-    """NATS subject, which is also the event's name; holds no ids."""
+    """NATS subject, which is also the event's name; contains no ids."""
     wire_type: ClassVar[str]
     """Versioned name on the wire, as in `vigil.query.v1.completed`."""
 
     identity: ClassVar[tuple[str, ...]]
-    """The fields that make this fact this one; the event's id is derived from them."""
+    """The fields that identify the fact; the event id is derived from them."""
     belongs_to: ClassVar[str]
-    """The field with the id of what all of this belongs to."""
+    """The field whose id becomes the correlation id."""
 
     event_id: UUID
     type: str
@@ -49,13 +49,11 @@ class Event(BaseModel):
     """When the fact was committed, by the database's clock."""
     agent_id: UUID
     correlation_id: UUID
-    """The iteration, or the step of none, that all of this belongs to."""
-    traceparent: str | None = None
-    """W3C trace context of the publisher."""
+    """The iteration, or the step for a step without iteration."""
 
     @classmethod
     def of(cls, **facts: Any) -> Self:
-        """The event that tells `facts`; it has the same id whenever and by whomever it is built."""
+        """Creates the event for `facts`; its id depends on the facts only."""
         return cls(
             event_id=event_id(cls.wire_type, *(facts[field] for field in cls.identity)),
             type=cls.wire_type,

@@ -1,6 +1,6 @@
-"""Every event of Vigil. Each docstring says when it is sent and to whom.
+"""All events of Vigil. Each docstring says when it is sent and who consumes it.
 
-Events carry ids and small facts, never page text or prompts: those are in Postgres.
+Events carry ids and small facts, never page text or prompts: these are in PostgreSQL.
 """
 
 from typing import ClassVar, Literal
@@ -12,7 +12,7 @@ from shared.events.envelope import Event
 
 
 class Query(BaseModel):
-    """What the agent does not know, as the Observer planned it."""
+    """Something that the agent does not know, as planned by the Observer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -22,7 +22,7 @@ class Query(BaseModel):
 
 
 class Insight(BaseModel):
-    """A pattern in what the agent does know, as the Observer planned it."""
+    """A pattern in what the agent knows, as planned by the Observer."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -41,7 +41,7 @@ class IterationEvent(Event):
 
 
 class StepEvent(Event):
-    """An event about one step, which need not be an iteration's."""
+    """An event about one step, with or without iteration."""
 
     identity: ClassVar[tuple[str, ...]] = ("step_id",)
     belongs_to: ClassVar[str] = "step_id"
@@ -56,65 +56,69 @@ class IterationStepEvent(IterationEvent, StepEvent):
 
 
 class IterationStarted(IterationStepEvent, subject="iteration.started"):
-    """Sent by the scheduler when an agent is due or was asked to run; wakes the Observer. The step is the observe step."""
+    """Sent by the scheduler when an agent is due or a run was requested; starts the Observer. The step is the observe
+    step.
+    """
 
     number: int
     why: Literal["due", "run_now"]
 
 
 class PlanProduced(IterationStepEvent, subject="plan.produced"):
-    """Sent by the Observer when its plan is committed; the aggregator goes on from one without queries."""
+    """Sent by the Observer when its plan is committed; if it has no queries, the aggregator continues."""
 
     queries: int
     insights: int
 
 
 class PlanFailed(IterationStepEvent, subject="plan.failed"):
-    """Sent by the Observer when it gave up for good; the aggregator ends the iteration as failed."""
+    """Sent by the Observer when it failed for good; the aggregator fails the iteration."""
 
     error: str
 
 
 class QueryRequested(IterationStepEvent, subject="query.requested"):
-    """Sent by the Observer for each query of its plan, by the aggregator for what Analyzers lacked; wakes a Researcher."""
+    """Sent by the Observer for each query of its plan, and by the aggregator for missing data; starts a Researcher."""
 
     query: Query
 
 
 class QueryCompleted(IterationStepEvent, subject="query.completed"):
-    """Sent by a Researcher when a query's findings are in the graph."""
+    """Sent by a Researcher when the results of a query are in the graph."""
 
     nodes: int
     edges: int
 
 
 class QueryFailed(IterationStepEvent, subject="query.failed"):
-    """Sent by a Researcher when a query failed for good; the join goes on without it."""
+    """Sent by a Researcher when a query failed for good; the join continues without it."""
 
     error: str
 
 
 class InsightRequested(IterationStepEvent, subject="insight.requested"):
-    """Sent by the aggregator when every query has ended, one for each insight; wakes an Analyzer."""
+    """Sent by the aggregator for each insight when every query has ended; starts an Analyzer."""
 
     insight: Insight
 
 
 class InsightCompleted(IterationStepEvent, subject="insight.completed"):
-    """Sent by an Analyzer when it has drawn its conclusions, or named the data it lacks."""
+    """Sent by an Analyzer when it has written its analyses, or reported the data that it lacks."""
 
     analyses: int
     missing: list[str] = Field(default_factory=list)
 
 
 class InsightFailed(IterationStepEvent, subject="insight.failed"):
-    """Sent by an Analyzer when an insight failed for good; the join goes on without it."""
+    """Sent by an Analyzer when an insight failed for good; the join continues without it."""
 
     error: str
 
 
 class AnalysisProduced(IterationStepEvent, subject="analysis.produced"):
-    """Sent by the aggregator when every insight has ended and left an analysis; alone wakes the Adviser."""
+    """Sent by the aggregator when every insight has ended and there is an analysis; the only event that starts the
+    Adviser.
+    """
 
     analysis_ids: list[UUID]
 
@@ -129,19 +133,19 @@ class AdviceProduced(IterationStepEvent, subject="advice.produced"):
 
 
 class AdviceCompleted(IterationStepEvent, subject="advice.completed"):
-    """Sent by the Adviser when it has decided, mostly to advise nothing."""
+    """Sent by the Adviser when it has decided, usually to advise nothing."""
 
     advice: int
 
 
 class AdviceFailed(IterationStepEvent, subject="advice.failed"):
-    """Sent by the Adviser when it gave up for good; the aggregator ends the iteration as failed."""
+    """Sent by the Adviser when it failed for good; the aggregator fails the iteration."""
 
     error: str
 
 
 class IterationCompleted(IterationEvent, subject="iteration.completed"):
-    """Sent by the aggregator when the iteration has ended well; failures of single steps are listed."""
+    """Sent by the aggregator when the iteration has completed; failures of single steps are listed."""
 
     number: int
     queries: int
@@ -161,7 +165,7 @@ class IterationFailed(IterationEvent, subject="iteration.failed"):
 
 
 class ConfigurationRequested(StepEvent, subject="configuration.requested"):
-    """Sent by the api when an agent was made, or is to be configured anew; wakes the assistant."""
+    """Sent by the API when an agent was created, or is to be configured again; starts the assistant."""
 
 
 class ConfigurationCompleted(StepEvent, subject="configuration.completed"):
@@ -169,13 +173,13 @@ class ConfigurationCompleted(StepEvent, subject="configuration.completed"):
 
 
 class ConfigurationFailed(StepEvent, subject="configuration.failed"):
-    """Sent by the assistant when it could not configure the agent; its owner may ask again."""
+    """Sent by the assistant when it could not configure the agent; its owner may request it again."""
 
     error: str
 
 
 class AnswerRequested(StepEvent, subject="answer.requested"):
-    """Sent by the api when somebody has written to an agent; wakes the assistant."""
+    """Sent by the API when a user has written to an agent; starts the assistant."""
 
 
 class AnswerCompleted(StepEvent, subject="answer.completed"):
@@ -183,7 +187,7 @@ class AnswerCompleted(StepEvent, subject="answer.completed"):
 
 
 class AnswerFailed(StepEvent, subject="answer.failed"):
-    """Sent by the assistant when it gave up on an answer; whoever asked may ask again."""
+    """Sent by the assistant when it gave up on an answer; the user may request it again."""
 
     error: str
 

@@ -1,4 +1,4 @@
-"""Who may say and hear what on NATS, as plain values: exactly what the topology asks of each, the rest is denied."""
+"""NATS permissions per user, as plain values: exactly what the topology needs; everything else is denied."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,28 +10,28 @@ API: Final = "api"
 OPERATOR: Final = "operator"
 MIGRATE: Final = "migrate"
 
-# The inbox of any NATS client that was told no other; nobody of Vigil's has it.
-_ANY_CLIENTS_INBOX: Final = "_INBOX.>"
+# The default inbox of NATS clients; no service of Vigil uses it.
+_DEFAULT_INBOX: Final = "_INBOX.>"
 
 
 @dataclass(frozen=True)
 class Permissions:
-    """Subjects of one NATS user. What `publish` and `hear` do not name is denied; `never` is denied in spite of them."""
+    """Subjects of one NATS user. What `publish` and `subscribe` do not list is denied; `never` is always denied."""
 
     publish: tuple[str, ...]
-    hear: tuple[str, ...]
+    subscribe: tuple[str, ...]
     never: tuple[str, ...] = ()
 
     def as_nats(self) -> dict[str, object]:
-        """As NATS's configuration has it."""
+        """In the form of the NATS configuration."""
         publish: dict[str, list[str]] = {"allow": list(self.publish)}
         if self.never:
             publish["deny"] = list(self.never)
-        return {"publish": publish, "subscribe": {"allow": list(self.hear)}}
+        return {"publish": publish, "subscribe": {"allow": list(self.subscribe)}}
 
 
 def inbox_prefix(user: str) -> str:
-    """Where answers to `user` arrive; nobody else may listen there."""
+    """The prefix of subjects for replies to `user`; no other user may subscribe to it."""
     return f"_INBOX_{user}"
 
 
@@ -39,8 +39,8 @@ def _inbox(user: str) -> str:
     return f"{inbox_prefix(user)}.>"
 
 
-def _of_actor(actor: str) -> Permissions:
-    """Says its own events, pulls on its own consumer, acks what it took from there."""
+def _service_permissions(actor: str) -> Permissions:
+    """Publishes its own events, pulls from its own consumer, and acks what it received."""
     return Permissions(
         publish=(
             *(event.subject for event in PUBLISHES[actor]),
@@ -48,13 +48,13 @@ def _of_actor(actor: str) -> Permissions:
             f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{actor}",
             f"$JS.ACK.{STREAM}.{actor}.>",
         ),
-        hear=(_inbox(actor),),
+        subscribe=(_inbox(actor),),
     )
 
 
-def _of_reader(user: str) -> Permissions:
-    """Reads the stream back by consumers of its own; those of the actors it may look at, and not touch."""
-    of_actors = [
+def _reader_permissions(user: str) -> Permissions:
+    """Reads the stream through its own consumers; may inspect the services' consumers, but not change them."""
+    consumer_changes = [
         subject
         for actor in CONSUMERS
         for subject in (
@@ -77,30 +77,30 @@ def _of_reader(user: str) -> Permissions:
             f"$JS.API.CONSUMER.CREATE.{STREAM}.>",
             f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.*",
         ),
-        hear=(_inbox(user), *subject_roots()),
-        never=tuple(of_actors),
+        subscribe=(_inbox(user), *subject_roots()),
+        never=tuple(consumer_changes),
     )
 
 
-def _of_api() -> Permissions:
-    """Reads the stream back, and says what people have ordered."""
-    reader = _of_reader(API)
-    ordered = (event.subject for event in PUBLISHES[API])
-    return replace(reader, publish=(*reader.publish, *ordered))
+def _api_permissions() -> Permissions:
+    """Reads the stream, and publishes the events of user commands."""
+    reader = _reader_permissions(API)
+    command_subjects = (event.subject for event in PUBLISHES[API])
+    return replace(reader, publish=(*reader.publish, *command_subjects))
 
 
-def _of_operator() -> Permissions:
-    """A person's user: reads as the api does, with any NATS client."""
-    reader = _of_reader(OPERATOR)
+def _operator_permissions() -> Permissions:
+    """A person's user: reads like the API, with any NATS client."""
+    reader = _reader_permissions(OPERATOR)
     return Permissions(
         publish=(*reader.publish, "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST"),
-        hear=(*reader.hear, _ANY_CLIENTS_INBOX),
+        subscribe=(*reader.subscribe, _DEFAULT_INBOX),
         never=reader.never,
     )
 
 
-def _of_migrate() -> Permissions:
-    """Makes stream and consumers, and brings them up to date. It cannot delete or purge the stream, nor say an event."""
+def _migrate_permissions() -> Permissions:
+    """Creates and updates stream and consumers. Cannot delete or purge the stream, or publish events."""
     return Permissions(
         publish=(
             f"$JS.API.STREAM.INFO.{STREAM}",
@@ -112,14 +112,14 @@ def _of_migrate() -> Permissions:
                 for verb in ("INFO", "DURABLE.CREATE", "DELETE")
             ),
         ),
-        hear=(_inbox(MIGRATE),),
+        subscribe=(_inbox(MIGRATE),),
     )
 
 
 PERMISSIONS: Final[Mapping[str, Permissions]] = {
-    **{actor: _of_actor(actor) for actor in CONSUMERS},
-    API: _of_api(),
-    OPERATOR: _of_operator(),
-    MIGRATE: _of_migrate(),
+    **{actor: _service_permissions(actor) for actor in CONSUMERS},
+    API: _api_permissions(),
+    OPERATOR: _operator_permissions(),
+    MIGRATE: _migrate_permissions(),
 }
-"""By user, which is the actor's name."""
+"""By user, which is the name of the service."""

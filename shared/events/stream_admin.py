@@ -1,4 +1,4 @@
-"""Provisioning of the stream and its consumers, and the depths of their queues."""
+"""Provisions the stream and its consumers, and reads the depths of their queues."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -27,9 +27,9 @@ from shared.events.topology import (
 )
 
 TOO_FEW_PEERS: Final = 10005
-"""The server's code for a cluster that does not see enough of its nodes: a refusal (400) that passes."""
+"""Error code of a cluster that does not see enough of its nodes: a 400 that is temporary."""
 NO_CLUSTER: Final = 10074
-"""The server's code where replicas are asked of a single node: an error of the server's (500) that stays."""
+"""Error code for replicas on a single node: a 500 that is permanent."""
 
 
 async def provision(
@@ -39,30 +39,30 @@ async def provision(
     max_bytes: int,
     replicas: int = 1,
 ) -> None:
-    """Idempotent. `max_age_seconds` and `max_bytes` bound the history that can be read back.
+    """Creates or updates the stream and its consumers. Idempotent.
 
-    Raises TransientError where NATS cannot do it yet, as while its nodes elect a leader, and PermanentError where
-    it will not.
+    `max_age_seconds` and `max_bytes` limit the history that can be read. Raises TransientError if NATS cannot do it
+    yet, as during a leader election, and PermanentError if it refuses.
     """
-    stream = _stream(max_age_seconds, max_bytes, replicas)
+    stream = _stream_config(max_age_seconds, max_bytes, replicas)
     try:
-        await _make_stream(jetstream, stream)
+        await _ensure_stream(jetstream, stream)
         for consumer in CONSUMERS.values():
-            await _make_consumer(jetstream, wanted(consumer))
+            await _ensure_consumer(jetstream, consumer_config(consumer))
     except APIError as error:
-        if _stays(error):
+        if _is_permanent(error):
             raise PermanentError("bus_refused", f"NATS refuses: {error.description}") from error
         raise TransientError(f"NATS is not ready: {error.description}") from error
     except (NatsError, TimeoutError) as error:
         raise TransientError(f"NATS is not ready: {error}") from error
 
 
-def _stays(error: APIError) -> bool:
+def _is_permanent(error: APIError) -> bool:
     refused = isinstance(error, BadRequestError) and error.err_code != TOO_FEW_PEERS
     return refused or error.err_code == NO_CLUSTER
 
 
-def _stream(max_age_seconds: float, max_bytes: int, replicas: int) -> StreamConfig:
+def _stream_config(max_age_seconds: float, max_bytes: int, replicas: int) -> StreamConfig:
     return StreamConfig(
         name=STREAM,
         subjects=subject_roots(),
@@ -77,7 +77,7 @@ def _stream(max_age_seconds: float, max_bytes: int, replicas: int) -> StreamConf
     )
 
 
-async def _make_stream(jetstream: JetStreamContext, stream: StreamConfig) -> None:
+async def _ensure_stream(jetstream: JetStreamContext, stream: StreamConfig) -> None:
     try:
         await jetstream.stream_info(STREAM)
         await jetstream.update_stream(stream)
@@ -85,72 +85,73 @@ async def _make_stream(jetstream: JetStreamContext, stream: StreamConfig) -> Non
         await jetstream.add_stream(stream)
 
 
-async def _make_consumer(jetstream: JetStreamContext, consumer: ConsumerConfig) -> None:
+async def _ensure_consumer(jetstream: JetStreamContext, consumer: ConsumerConfig) -> None:
     name = str(consumer.durable_name)
     try:
-        found = (await jetstream.consumer_info(STREAM, name)).config
-        if found.deliver_policy != consumer.deliver_policy:
-            # An older version's. It cannot be changed, only made again; what that misses, the reconciler says.
+        current = (await jetstream.consumer_info(STREAM, name)).config
+        if current.deliver_policy != consumer.deliver_policy:
+            # Created by an older version. The policy cannot be changed, only recreated; the reconciler republishes
+            # what the new consumer misses.
             await jetstream.delete_consumer(STREAM, name)
     except NotFoundError:
         pass
     await jetstream.add_consumer(STREAM, consumer)
 
 
-def wanted(consumer: Consumer) -> ConsumerConfig:
-    """The settings `consumer` must have on the server."""
+def consumer_config(consumer: Consumer) -> ConsumerConfig:
+    """The settings that `consumer` must have on the server."""
     return ConsumerConfig(
         durable_name=consumer.actor,
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=consumer.ack_wait_seconds,
-        # Never given up by the server, where it would be lost silently: tries are counted in Postgres.
+        # The server never gives up, because it would lose the message silently: attempts are counted in PostgreSQL.
         max_deliver=-1,
         max_ack_pending=consumer.max_ack_pending,
-        # A consumer that had to be made again would else be told the whole history; what it missed, the reconciler says.
+        # Otherwise a recreated consumer would receive the whole history; the reconciler republishes what it missed.
         deliver_policy=DeliverPolicy.NEW,
         filter_subjects=consumer.subjects,
     )
 
 
-async def fault(jetstream: JetStreamContext, consumer: Consumer) -> str | None:
-    """What is wrong with `consumer` on the server, in words, or None."""
+async def find_consumer_fault(jetstream: JetStreamContext, consumer: Consumer) -> str | None:
+    """What is wrong with `consumer` on the server, or None."""
     try:
-        found = (await jetstream.consumer_info(STREAM, consumer.actor)).config
+        actual = (await jetstream.consumer_info(STREAM, consumer.actor)).config
     except NotFoundError:
         return f"consumer {consumer.actor!r} is not on stream {STREAM}; run `vigil migrate`"
-    want = wanted(consumer)
-    single = [found.filter_subject] if found.filter_subject else []
-    if sorted(found.filter_subjects or single) != sorted(want.filter_subjects or []):
-        return f"consumer {consumer.actor!r} hears other subjects; run `vigil migrate`"
-    if found.ack_wait != want.ack_wait or found.max_deliver != want.max_deliver:
+    expected = consumer_config(consumer)
+    single = [actual.filter_subject] if actual.filter_subject else []
+    if sorted(actual.filter_subjects or single) != sorted(expected.filter_subjects or []):
+        return f"consumer {consumer.actor!r} subscribes to other subjects; run `vigil migrate`"
+    if actual.ack_wait != expected.ack_wait or actual.max_deliver != expected.max_deliver:
         return f"consumer {consumer.actor!r} has other settings; run `vigil migrate`"
     return None
 
 
 @dataclass(frozen=True)
 class Queue:
-    """One actor's consumer at this moment. All of it is None where the consumer is not there."""
+    """The state of one service's consumer. All fields are None if the consumer does not exist."""
 
     actor: str
     lag: int | None = None
-    """Messages that nobody has taken yet."""
+    """Messages not delivered yet."""
     in_flight: int | None = None
-    """Messages that were taken and not yet acked."""
+    """Messages delivered and not acked yet."""
     idle_slots: int | None = None
     """Slots of all replicas that wait for a message."""
     delivered: int | None = None
-    """Deliveries since the consumer was made; two readings tell a rate."""
+    """Deliveries since the consumer was created; two readings give a rate."""
 
 
-async def queues(client: Client) -> list[Queue]:
-    """Of every actor, in the order of the topology."""
+async def list_queues(client: Client) -> list[Queue]:
+    """The queue of every service, in the order of the topology."""
     return [await _queue(client, actor) for actor in CONSUMERS]
 
 
 async def _queue(client: Client, actor: str) -> Queue:
     try:
-        found = await client.jetstream().consumer_info(STREAM, actor)
+        info = await client.jetstream().consumer_info(STREAM, actor)
     except NotFoundError:
         return Queue(actor)
-    delivered = found.delivered.consumer_seq if found.delivered else 0
-    return Queue(actor, found.num_pending, found.num_ack_pending, found.num_waiting, delivered)
+    delivered = info.delivered.consumer_seq if info.delivered else 0
+    return Queue(actor, info.num_pending, info.num_ack_pending, info.num_waiting, delivered)

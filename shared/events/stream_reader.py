@@ -1,4 +1,4 @@
-"""Reading the stream: its history from any point, then live."""
+"""Reads the stream: its history from any point, then live."""
 
 import asyncio
 import json
@@ -22,41 +22,41 @@ from nats.js.errors import Error as JetStreamError
 from nats.js.errors import NotFoundError
 
 from shared.errors import PermanentError, TransientError
-from shared.events.codec import agent_of, decode
-from shared.events.credentials import Credentials, is_refusal
+from shared.events.codec import agent_id_of, decode
+from shared.events.credentials import Credentials, is_rejection
 from shared.events.envelope import Event
 from shared.events.models import EVENTS
 from shared.events.permissions import OPERATOR
-from shared.events.stream_admin import Queue, queues
+from shared.events.stream_admin import Queue, list_queues
 from shared.events.topology import STREAM
 
 CONNECT_SECONDS = 3.0
 FETCH_SECONDS = 2.0
-LOOK_AGAIN_SECONDS = 0.5
+RETRY_SECONDS = 0.5
 BATCH = 100
-COMPLAINTS_KEPT = 20
+MAX_ERRORS_KEPT = 20
 
-_FLEETING: dict[str, Any] = {
+_EPHEMERAL: dict[str, Any] = {
     "ack_policy": AckPolicy.NONE,
     "mem_storage": True,
     "num_replicas": 1,
     "inactive_threshold": 30.0,
 }
-"""A reader's consumer is nobody else's, and goes when its reader does."""
+"""A reader's consumer is not shared, and is removed when the reader disconnects."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """An event as it stands in the stream."""
+class StoredEvent:
+    """An event as stored in the stream."""
 
     sequence: int
     subject: str
-    told_at: datetime
+    stored_at: datetime
     payload: bytes
 
     @cached_property
     def event(self) -> Event | None:
-        """None where this version cannot read it."""
+        """None if this version cannot parse it."""
         try:
             return decode(self.payload)
         except PermanentError:
@@ -64,64 +64,64 @@ class Told:
 
     @cached_property
     def agent_id(self) -> UUID | None:
-        """None only where it is no event at all."""
-        return agent_of(self.payload)
+        """None only if it is not an event at all."""
+        return agent_id_of(self.payload)
 
 
 @dataclass(frozen=True)
-class Stored:
-    """What the stream keeps at this moment."""
+class StreamState:
+    """The contents of the stream at one moment."""
 
     events: int
     size_bytes: int
     first: int
-    """Sequence of the oldest event; where there is none, that of the next."""
+    """Sequence of the oldest event; of the next one, if there is none."""
     last: int
-    """Of the newest event that ever was; 0 where there was none."""
+    """Sequence of the newest event ever stored; 0 if there was none."""
     made_at: datetime
-    """Another one is another stream, whose sequences begin anew."""
+    """A different time means a different stream, whose sequences start again."""
 
 
-async def stored(client: Client) -> Stored | None:
-    """None where there is no stream. Raises TransientError where NATS does not say."""
+async def stream_state(client: Client) -> StreamState | None:
+    """The state of the stream; None if there is no stream. Raises TransientError if NATS does not answer."""
     try:
-        found = await client.jetstream().stream_info(STREAM)
+        info = await client.jetstream().stream_info(STREAM)
     except NotFoundError:
         return None
     except (NatsError, TimeoutError) as error:
-        raise TransientError(f"NATS does not tell of its stream: {error!r}") from error
-    state = found.state
-    assert found.created is not None, "NATS always tells when a stream was made"
+        raise TransientError(f"NATS does not report the state of its stream: {error!r}") from error
+    state = info.state
+    assert info.created is not None, "NATS always reports when a stream was created"
     first = state.first_seq if state.messages else state.last_seq + 1
-    return Stored(state.messages, state.bytes, first, state.last_seq, found.created)
+    return StreamState(state.messages, state.bytes, first, state.last_seq, info.created)
 
 
 @asynccontextmanager
-async def listening(
+async def connect_reader(
     url: str, credentials: Credentials | None = None, *, name: str = "tail"
 ) -> AsyncIterator[Client]:
-    """A connection for `follow`; it outlives restarts of NATS. `name` is shown by NATS's monitoring.
+    """A connection for `follow`; it survives restarts of NATS. `name` is shown in NATS's monitoring.
 
-    Raises TransientError where nobody answers at `url`, or does not let `credentials` in.
+    Raises TransientError if there is no answer at `url`, or NATS rejects the credentials.
     """
-    complaints: deque[Exception] = deque(maxlen=COMPLAINTS_KEPT)
+    errors: deque[Exception] = deque(maxlen=MAX_ERRORS_KEPT)
 
-    async def hear(complaint: Exception) -> None:
-        """The client goes on connecting by itself; its default is to print tracebacks."""
-        complaints.append(complaint)
+    async def note_error(error: Exception) -> None:
+        """Collects errors. The client reconnects by itself; by default it would print tracebacks."""
+        errors.append(error)
 
-    shown = credentials or Credentials(OPERATOR)
+    used_credentials = credentials or Credentials(OPERATOR)
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             client = await nats.connect(
                 url,
                 name=f"vigil-{name}",
                 max_reconnect_attempts=-1,
-                error_cb=hear,
-                **shown.options(),
+                error_cb=note_error,
+                **used_credentials.options(),
             )
     except (TimeoutError, NatsError) as error:
-        raise TransientError(_why_not(url, shown, [error, *complaints])) from error
+        raise TransientError(_connect_error(url, used_credentials, [error, *errors])) from error
     try:
         yield client
     finally:
@@ -135,45 +135,45 @@ async def follow(
     from_sequence: int | None = None,
     since: datetime | None = None,
     last: bool = False,
-) -> AsyncIterator[Told]:
-    """Every event whose subject matches `pattern`, in order and once each, for ever; NATS may restart meanwhile.
+) -> AsyncIterator[StoredEvent]:
+    """Every event whose subject matches `pattern`, in order and exactly once, forever, also across restarts of NATS.
 
-    Starts at `from_sequence` or `since`, with each subject's last event where `last`, and else with what is new.
-    Raises PermanentError where there is no stream.
+    Starts at `from_sequence` or `since`, with each subject's last event if `last`, and otherwise with new events.
+    Raises PermanentError if there is no stream.
     """
     start = await _start(client, from_sequence, since, last)
     while True:
         try:
-            async with aclosing(batches(client, start, pattern)) as following:
-                async for batch in following:
-                    for told in batch:
-                        start = at(told.sequence + 1)
-                        yield told
+            async with aclosing(read_batches(client, start, pattern)) as stream:
+                async for batch in stream:
+                    for stored_event in batch:
+                        start = start_at_sequence(stored_event.sequence + 1)
+                        yield stored_event
         except TransientError:
-            # NATS is away, or has restarted and forgotten the consumer, which is kept in memory.
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            # NATS is unavailable, or has restarted and lost the consumer, which is kept in memory.
+            await asyncio.sleep(RETRY_SECONDS)
 
 
-async def batches(
+async def read_batches(
     client: Client, start: ConsumerConfig, pattern: str = ">"
-) -> AsyncGenerator[list[Told], None]:
-    """The events from `start` on, as they come; an empty list wherever none has come for `FETCH_SECONDS`.
+) -> AsyncGenerator[list[StoredEvent], None]:
+    """The events from `start` on, in batches; an empty list if there was none for `FETCH_SECONDS`.
 
-    Raises TransientError where NATS is away, or has lost the consumer or the whole stream.
+    Raises TransientError if NATS is unavailable, or has lost the consumer or the stream.
     """
     try:
         subscription = await client.jetstream().pull_subscribe(pattern, stream=STREAM, config=start)
-        async with aclosing(_fetched(subscription)) as fetched:
-            async for batch in fetched:
+        async with aclosing(_fetch(subscription)) as fetches:
+            async for batch in fetches:
                 yield batch
     except (NatsError, JetStreamError) as error:
-        raise TransientError(f"NATS tells no more: {error!r}") from error
+        raise TransientError(f"NATS stopped sending events: {error!r}") from error
 
 
-def at(sequence: int) -> ConsumerConfig:
-    """A reader's consumer that begins there."""
+def start_at_sequence(sequence: int) -> ConsumerConfig:
+    """Configuration of a reader's consumer that starts at `sequence`."""
     return ConsumerConfig(
-        deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, **_FLEETING
+        deliver_policy=DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, **_EPHEMERAL
     )
 
 
@@ -181,26 +181,26 @@ async def _start(
     client: Client, from_sequence: int | None, since: datetime | None, last: bool
 ) -> ConsumerConfig:
     if from_sequence is not None:
-        return at(from_sequence)
+        return start_at_sequence(from_sequence)
     if since is not None:
         return ConsumerConfig(
-            deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=since, **_FLEETING
+            deliver_policy=DeliverPolicy.BY_START_TIME, opt_start_time=since, **_EPHEMERAL
         )
     if last:
-        return ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, **_FLEETING)
+        return ConsumerConfig(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT, **_EPHEMERAL)
     try:
-        # By number rather than "new", so that nothing is missed should the consumer have to be made again.
-        return at((await client.jetstream().stream_info(STREAM)).state.last_seq + 1)
+        # By number instead of "new", so that nothing is missed if the consumer has to be recreated.
+        return start_at_sequence((await client.jetstream().stream_info(STREAM)).state.last_seq + 1)
     except NotFoundError as error:
         raise PermanentError(
             "no_stream", f"there is no stream {STREAM}: run `vigil migrate`"
         ) from error
 
 
-async def _fetched(
+async def _fetch(
     subscription: JetStreamContext.PullSubscription,
-) -> AsyncGenerator[list[Told], None]:
-    """Until the consumer is gone, which raises."""
+) -> AsyncGenerator[list[StoredEvent], None]:
+    """Fetches until the consumer is gone, which raises."""
     try:
         while True:
             try:
@@ -208,88 +208,91 @@ async def _fetched(
             except TimeoutError:  # nats-py raises its own kind, and the plain one too
                 messages = []
             yield [
-                Told(
-                    each.metadata.sequence.stream, each.subject, each.metadata.timestamp, each.data
+                StoredEvent(
+                    message.metadata.sequence.stream,
+                    message.subject,
+                    message.metadata.timestamp,
+                    message.data,
                 )
-                for each in messages
+                for message in messages
             ]
     finally:
         await subscription.unsubscribe()
 
 
-def _why_not(url: str, credentials: Credentials, complaints: Sequence[Exception]) -> str:
-    if any(is_refusal(complaint) for complaint in complaints):
-        return f"NATS at {url} does not let {credentials.user!r} in: check user and password"
-    for complaint in complaints:
-        if isinstance(complaint, SSLError):
-            return f"NATS at {url}: {complaint}"
+def _connect_error(url: str, credentials: Credentials, errors: Sequence[Exception]) -> str:
+    if any(is_rejection(error) for error in errors):
+        return f"NATS at {url} rejects the user {credentials.user!r}: check user and password"
+    for error in errors:
+        if isinstance(error, SSLError):
+            return f"NATS at {url}: {error}"
     return f"no NATS answers at {url}"
 
 
 ANSWER_SECONDS: Final = 5.0
 _STATUS: Final = "Status"
-_NO_MORE: Final = "204"
-_NONE: Final = "404"
+_END_OF_BATCH: Final = "204"
+_NO_MESSAGES: Final = "404"
 
 
 @dataclass(frozen=True)
 class History:
-    """The stream over one connection. What NATS does not answer in time is a TransientError."""
+    """Reads the stream over one connection. Raises TransientError if NATS does not answer in time."""
 
     client: Client
 
-    async def held(self) -> Stored | None:
-        """None where there is no stream."""
-        return await stored(self.client)
+    async def held(self) -> StreamState | None:
+        """The state of the stream; None if there is no stream."""
+        return await stream_state(self.client)
 
     async def queues(self) -> list[Queue]:
-        """How much waits for each actor."""
+        """The queue of every service."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await queues(self.client)
+                return await list_queues(self.client)
         except (NatsError, TimeoutError) as error:
-            raise TransientError(f"NATS does not tell what waits: {error!r}") from error
+            raise TransientError(f"NATS does not report its queues: {error!r}") from error
 
-    async def after(self, sequence: int, *, most: int, most_bytes: int) -> list[Told]:
-        """The oldest events behind `sequence`, in order: at least one where there is any.
+    async def after(self, sequence: int, *, max_events: int, max_bytes: int) -> list[StoredEvent]:
+        """The oldest events after `sequence`, in order: at least one if there is any.
 
-        With more than one replica of the stream, one that lags may answer: none may then mean none yet.
+        With a replicated stream, a lagging replica may answer, so an empty list may mean none yet.
         """
-        return await self._ask(seq=sequence + 1, batch=most, max_bytes=most_bytes)
+        return await self._request(seq=sequence + 1, batch=max_events, max_bytes=max_bytes)
 
     async def last_before(self, moment: datetime) -> int | None:
-        """Sequence of what stands before the first event since `moment`; None where there is none since then."""
-        found = await self._ask(start_time=moment.astimezone(UTC).isoformat(), batch=1)
-        return found[0].sequence - 1 if found else None
+        """Sequence before the first event since `moment`; None if there is none since then."""
+        events = await self._request(start_time=moment.astimezone(UTC).isoformat(), batch=1)
+        return events[0].sequence - 1 if events else None
 
-    async def _ask(self, **request: Any) -> list[Told]:
+    async def _request(self, **request: Any) -> list[StoredEvent]:
         try:
-            async with aclosing(self._answers(request)) as answers:
-                return [_told(message) async for message in answers]
+            async with aclosing(self._messages(request)) as messages:
+                return [_stored_event(message) async for message in messages]
         except (NatsError, TimeoutError) as error:
-            raise TransientError(f"NATS does not read its stream back: {error!r}") from error
+            raise TransientError(f"NATS does not return events of its stream: {error!r}") from error
 
-    async def _answers(self, request: dict[str, Any]) -> AsyncGenerator[Msg, None]:
+    async def _messages(self, request: dict[str, Any]) -> AsyncGenerator[Msg, None]:
         inbox = self.client.new_inbox()
         subscription = await self.client.subscribe(inbox)
         try:
-            asked = json.dumps(request).encode()
-            await self.client.publish(f"$JS.API.DIRECT.GET.{STREAM}", asked, reply=inbox)
+            payload = json.dumps(request).encode()
+            await self.client.publish(f"$JS.API.DIRECT.GET.{STREAM}", payload, reply=inbox)
             while True:
                 message = await subscription.next_msg(timeout=ANSWER_SECONDS)
                 status = (message.headers or {}).get(_STATUS)
-                if status in (_NO_MORE, _NONE):
+                if status in (_END_OF_BATCH, _NO_MESSAGES):
                     return
                 if status is not None:
-                    raise TransientError(f"NATS does not read its stream back: {status}")
+                    raise TransientError(f"NATS does not return events of its stream: {status}")
                 yield message
         finally:
             await subscription.unsubscribe()
 
 
-def _told(message: Msg) -> Told:
+def _stored_event(message: Msg) -> StoredEvent:
     headers = message.headers or {}
-    return Told(
+    return StoredEvent(
         int(headers["Nats-Sequence"]),
         headers["Nats-Subject"],
         datetime.fromisoformat(headers["Nats-Time-Stamp"]),
@@ -300,22 +303,25 @@ def _told(message: Msg) -> Told:
 EVERYTHING = ">"
 
 
-def pattern_of(written: str) -> str:
-    """What was written as a pattern: a noun alone means all of its events. Raises ValueError where no event can match."""
+def parse_subject_pattern(text: str) -> str:
+    """The subject pattern of a filter: a noun alone means all of its events. Raises ValueError if no event can match."""
     nouns = {event.subject.partition(".")[0] for event in EVENTS}
-    pattern = f"{written}.*" if written in nouns else written
+    pattern = f"{text}.*" if text in nouns else text
     if pattern != EVERYTHING and not any(matches(pattern, event.subject) for event in EVENTS):
-        known = ", ".join(event.subject for event in EVENTS)
-        raise ValueError(f"no event is named {written!r}; there are {known}")
+        subjects = ", ".join(event.subject for event in EVENTS)
+        raise ValueError(f"no event is named {text!r}; there are {subjects}")
     return pattern
 
 
 def matches(pattern: str, subject: str) -> bool:
-    wanted, given = pattern.split("."), subject.split(".")
-    if wanted[-1] == EVERYTHING:
-        if len(given) < len(wanted):
+    pattern_tokens, subject_tokens = pattern.split("."), subject.split(".")
+    if pattern_tokens[-1] == EVERYTHING:
+        if len(subject_tokens) < len(pattern_tokens):
             return False
-        wanted, given = wanted[:-1], given[: len(wanted) - 1]
-    return len(wanted) == len(given) and all(
-        token in ("*", word) for token, word in zip(wanted, given, strict=True)
+        pattern_tokens, subject_tokens = (
+            pattern_tokens[:-1],
+            subject_tokens[: len(pattern_tokens) - 1],
+        )
+    return len(pattern_tokens) == len(subject_tokens) and all(
+        token in ("*", word) for token, word in zip(pattern_tokens, subject_tokens, strict=True)
     )

@@ -1,6 +1,6 @@
-"""The one stream and the one durable consumer of each actor, as plain values.
+"""The stream and the durable consumer of each service, as plain values.
 
-Publishers, subscribers, provisioning, readiness and documents all read them here.
+Publishers, subscribers, provisioning, readiness checks and documents all use them.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from shared.events.envelope import Event
 STREAM: Final = "VIGIL"
 
 DUPLICATE_WINDOW_SECONDS: Final = 120
-"""An optimisation only: what keeps effects single are the unique keys in Postgres."""
+"""Only an optimization: effects happen once because of unique keys in PostgreSQL."""
 
 
 @dataclass(frozen=True)
 class Consumer:
-    """A durable pull consumer. Replicas of an actor pull on the same one."""
+    """A durable pull consumer, shared by all replicas of a service."""
 
     actor: str
     hears: tuple[type[Event], ...]
     ack_wait_seconds: float = 20.0
-    """When a message whose handler has died comes again; whoever works on one asks for more time four times in that."""
+    """When a message whose handler died is redelivered; a running handler sends four heartbeats in that time."""
     max_ack_pending: int = 1000
 
     @property
@@ -60,7 +60,7 @@ CONSUMERS: Final[dict[str, Consumer]] = {
 }
 
 PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
-    # Its reconciler says again whatever the state implies, and any message that was kept as a dead letter.
+    # Its reconciler republishes any event that the state implies, and any dead letter.
     "scheduler": models.EVENTS,
     "observer": (models.PlanProduced, models.PlanFailed, models.QueryRequested),
     "researcher": (models.QueryCompleted, models.QueryFailed),
@@ -80,12 +80,12 @@ PUBLISHES: Final[dict[str, tuple[type[Event], ...]]] = {
         models.AnswerCompleted,
         models.AnswerFailed,
     ),
-    # What people order is told as a hint, once it is committed.
+    # Events of user commands, published as a hint after the commit.
     "api": (models.ConfigurationRequested, models.AnswerRequested),
     "notifier": (),
 }
 
 
 def subject_roots() -> list[str]:
-    """The stream's subjects: every kind of event, old versions and new ones alike."""
+    """The subjects of the stream: every kind of event, in all versions."""
     return sorted({f"{event.subject.split('.')[0]}.*" for event in models.EVENTS})

@@ -1,6 +1,6 @@
-"""What an agent knows: typed nodes and edges, how they are written, searched, cited, and shown to a phase.
+"""The knowledge graph of an agent: typed nodes and edges, their evidence, and the conclusions drawn from them.
 
 Writers (`types`, `nodes`, `edges`, `conclusions`) work in the caller's transaction and raise ToolRefusalError.
-`tools` hands them to the model, `context` renders what a phase sees, `read` serves the api and the command line,
-`canonical` tells whether two agents know the same.
+`tools` exposes the graph to models, `context` renders it for prompts, `retrieval` searches it, `verification` checks
+it, `transfer` exports and imports it.
 """

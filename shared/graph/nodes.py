@@ -1,4 +1,4 @@
-"""Nodes: what pages say of one thing, under its type and name; the same thing found twice is one node that knows more."""
+"""Nodes: created or updated from verified evidence, one node per entity."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -11,71 +11,74 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import GraphNode
 from shared.errors import TransientError
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import aliases as node_aliases
-from shared.graph.entity_resolution.aliases import Called, Settled
+from shared.graph.entity_resolution.aliases import NameRequest, Resolution
 from shared.graph.provenance import evidence as grounding
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Change
-from shared.graph.provenance.evidence import Found, Ground
-from shared.graph.scope import OWNED, Scope
+from shared.graph.provenance.claims import PropertyChange
+from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
+from shared.graph.scope import OWNED_AGENT_ID, GraphScope
 from shared.graph.types import RESERVED_TYPES
-from shared.graph.upsert import Added, Locked, Rows, add_evidence, make
-from shared.graph.validation import Validators, normal_name, refuse_unstorable
+from shared.graph.upsert import LockedElement, Rows, UpsertResult, insert_element, upsert_element
+from shared.graph.validation import Validators, normalize_name, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
 _NODES: Final = cast(Table, GraphNode.__table__)
-_LOCK: Final = Direct(
+_LOCK_NODE: Final = CompiledStatement(
     select(_NODES.c.id, _NODES.c.properties, _NODES.c.seal)
     .where(
-        _NODES.c.agent_id == OWNED,
+        _NODES.c.agent_id == OWNED_AGENT_ID,
         _NODES.c.type == bindparam("of_type"),
         _NODES.c.name == bindparam("called"),
     )
-    # Its key stays: who writes an edge or evidence of it holds that, and need not be waited for.
+    # "No key update": writers of edges or evidence share-lock the key and need not wait.
     .with_for_update(of=_NODES, key_share=True)
 )
-# "Do nothing", not "do update": see `making`.
-_INSERT: Final = Direct(
-    insert(_NODES).values(agent_id=OWNED).on_conflict_do_nothing().returning(_NODES.c.id),
+# "Do nothing" instead of "do update": see `upsert._insert_element_sql`.
+_INSERT_NODE: Final = CompiledStatement(
+    insert(_NODES).values(agent_id=OWNED_AGENT_ID).on_conflict_do_nothing().returning(_NODES.c.id),
     columns=("id", "type", "name", "properties", "seal", "iteration_id", "step_id"),
 )
 
 
-async def add(
+async def add_node(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     validators: Validators,
     *,
     type_name: str,
     name: str,
     properties: Json,
-    grounds: Sequence[Ground],
+    grounds: Sequence[EvidenceInput],
     aliases: Sequence[str] = (),
     distinct_from: Collection[UUID] = (),
     likeness: float | None = None,
-) -> Added:
-    """Writes what `grounds` bear out of the node, which is made where none of this type is known by this name.
+) -> UpsertResult:
+    """Create or update the node, and write the evidence that supports it.
 
-    One that is known by it, or by another spelling of it, is that node, and keeps its own name. Of each property the
-    value that is true latest holds, whichever came first. What results must satisfy the type's schema, or nothing is
-    written. For `aliases`, `distinct_from` and `likeness`, and for what a transaction that adds several must do before,
-    see `names`.
+    A node of this type that is known by this name, in whatever spelling, is updated and keeps its name. For each
+    property the value with the latest `as_of` wins, whatever the order of writing. Raises ToolRefusalError, and
+    writes nothing, if a quote cannot be verified or the resulting properties violate the type's schema. For
+    `aliases`, `distinct_from` and `likeness`, and for transactions that add several nodes, see
+    `entity_resolution.aliases`.
     """
     _refuse_conclusions(type_name)
-    name = normal_name(name)
+    name = normalize_name(name)
     refuse_unstorable(properties, "properties")
-    found, schema = await _borne_out(session, scope, type_name, properties, grounds)
-    called = Called(type_name, name, aliases, distinct_from, likeness)
+    quotes, schema = await _verify_evidence(session, scope, type_name, properties, grounds)
+    request = NameRequest(type_name, name, aliases, distinct_from, likeness)
     check = partial(validators.check, schema, type_name=type_name)
     for _ in range(node_aliases.MAX_ROUNDS):
-        settled = await node_aliases.find(session, scope, [called])
-        if (added := await _write(session, scope, type_name, settled, found, check)) is not None:
-            return added
-    raise TransientError(f"{name!r} is being written by others, again and again")
+        resolution = await node_aliases.resolve_names(session, scope, [request])
+        if (
+            result := await _write(session, scope, type_name, resolution, quotes, check)
+        ) is not None:
+            return result
+    raise TransientError(f"{name!r} is being written by others, too often: retry the step")
 
 
 def _refuse_conclusions(type_name: str) -> None:
@@ -85,115 +88,118 @@ def _refuse_conclusions(type_name: str) -> None:
         )
 
 
-async def _borne_out(
+async def _verify_evidence(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     type_name: str,
     properties: Json,
-    grounds: Sequence[Ground],
-) -> tuple[list[Found], Json]:
-    """What the pages bear out, and the type's schema. From here on it is our turn."""
+    grounds: Sequence[EvidenceInput],
+) -> tuple[list[VerifiedQuote], Json]:
+    """The verified quotes and the type's schema. Also takes the shared write lock."""
     try:
-        found = await grounding.found(session, scope, properties, grounds)
+        quotes = await grounding.verify_quotes(session, scope, properties, grounds)
     except ToolRefusalError:
-        # That there is no such type is told first.
-        await types.of_nodes(session, scope, type_name)
+        # An unknown type is reported before bad evidence.
+        await types.get_node_schema(session, scope, type_name)
         raise
-    return found, await types.of_nodes(session, scope, type_name)
+    return quotes, await types.get_node_schema(session, scope, type_name)
 
 
 async def _write(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     type_name: str,
-    settled: Settled,
-    found: Sequence[Found],
+    resolution: Resolution,
+    quotes: Sequence[VerifiedQuote],
     check: Callable[[Json], None],
-) -> Added | None:
-    """None, and nothing is written, where others have taken its name meanwhile."""
-    [known] = settled.known
-    node = _Node(known.node_id, scope, type_name, known.name, settled.missing)
-    if known.is_there and not settled.missing:
-        return await add_evidence(session, scope, node, found, check, is_there=True)
-    if not known.is_there and len(settled.missing) <= 1:
-        return await make(session, scope, node, found, check)
-    async with session.begin_nested() as attempt:
-        if not known.is_there:
-            added = await make(session, scope, node, found, check)
-        elif await node_aliases.take(session, settled.missing):
-            added = await add_evidence(session, scope, node, found, check, is_there=True)
+) -> UpsertResult | None:
+    """Returns None, and writes nothing, if another transaction has reserved one of the names meanwhile."""
+    [resolved] = resolution.nodes
+    node = _NodeElement(resolved.node_id, scope, type_name, resolved.name, resolution.missing_rows)
+    if resolved.is_there and not resolution.missing_rows:
+        return await upsert_element(session, scope, node, quotes, check, is_there=True)
+    if not resolved.is_there and len(resolution.missing_rows) <= 1:
+        return await insert_element(session, scope, node, quotes, check)
+    async with session.begin_nested() as savepoint:
+        if not resolved.is_there:
+            result = await insert_element(session, scope, node, quotes, check)
+        elif await node_aliases.reserve_names(session, resolution.missing_rows):
+            result = await upsert_element(session, scope, node, quotes, check, is_there=True)
         else:
-            added = None
-        if added is None:
-            await attempt.rollback()
-    return added
+            result = None
+        if result is None:
+            await savepoint.rollback()
+    return result
 
 
-async def insert_new(
+async def insert_node(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     *,
     type_name: str,
     name: str,
     properties: Json,
     evidence: Sequence[UUID] = (),
 ) -> bool:
-    """Writes the node, sealed, unless there is one of this type and name; `name` is normal already. False if there is.
+    """Insert a sealed node; returns False if a node of this type and name exists.
 
-    `evidence` are the ids of all that it rests on; who inserts writes it in the same transaction.
+    `name` must be normalized. `evidence` holds the ids of all its evidence, which the caller writes in the same
+    transaction.
     """
-    node = _Node(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
-    new = await _INSERT.value(session, node.columns(Change(properties, tuple(evidence))))
-    return new is not None
+    node = _NodeElement(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
+    inserted_id = await _INSERT_NODE.value(
+        session, node.columns(PropertyChange(properties, tuple(evidence)))
+    )
+    return inserted_id is not None
 
 
 @dataclass(frozen=True)
-class _Node:
+class _NodeElement:
     column: ClassVar[str] = "node_id"
     id: UUID
-    scope: Scope
+    scope: GraphScope
     type_name: str
     name: str
     names: Rows = ()
-    """That are taken with it."""
+    """Rows of the names to reserve together with the node."""
     broken_seal: bytes | None = None
 
-    async def locked(self, session: AsyncSession) -> "Locked[_Node] | None":
-        called = {"of_type": self.type_name, "called": self.name}
-        held = await _LOCK.row(session, {**self.scope.bound, **called})
-        if held is None:
+    async def lock_row(self, session: AsyncSession) -> "LockedElement[_NodeElement] | None":
+        params = {"of_type": self.type_name, "called": self.name}
+        row = await _LOCK_NODE.row(session, {**self.scope.bound, **params})
+        if row is None:
             return None
-        return Locked(replace(self, id=held.id), held.properties, held.seal)
+        return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
-    async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
-        return await upsert.write(
-            session, upsert.NEW_NODE, self.columns(made), evidence, self.names
+    async def insert(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> bool:
+        return await upsert.write_element(
+            session, upsert.INSERT_NODE_SQL, self.columns(change), evidence, self.names
         )
 
-    def columns(self, made: Change) -> dict[str, Any]:
+    def columns(self, change: PropertyChange) -> dict[str, Any]:
         return {
             **self.scope.bound,
             "id": self.id,
             "type": self.type_name,
             "name": self.name,
-            "properties": made.properties,
-            "seal": self.seal(made),
+            "properties": change.properties,
+            "seal": self.compute_seal(change),
             "iteration_id": self.scope.iteration_id,
             "step_id": self.scope.step_id,
         }
 
-    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
-        await upsert.bring_up(session, upsert.NODE, self.columns(changed), evidence)
+    async def update(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> None:
+        await upsert.update_element(session, upsert.UPDATE_NODE_SQL, self.columns(change), evidence)
 
-    def broken(self, seal: bytes) -> "_Node":
+    def with_broken_seal(self, seal: bytes) -> "_NodeElement":
         return replace(self, broken_seal=seal)
 
-    def seal(self, changed: Change) -> bytes:
-        return self.broken_seal or integrity.of_node(
+    def compute_seal(self, change: PropertyChange) -> bytes:
+        return self.broken_seal or integrity.node_seal(
             node_id=self.id,
             agent_id=self.scope.agent_id,
             type_name=self.type_name,
             name=self.name,
-            properties=changed.properties,
-            evidence=changed.evidence,
+            properties=change.properties,
+            evidence=change.evidence,
         )

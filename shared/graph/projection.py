@@ -1,6 +1,6 @@
-"""Projection: brings nodes and edges up to what their evidence says, and seals them.
+"""Projection: computes the properties of nodes and edges from their claims, and seals them.
 
-Many of a kind take as many statements as one: they are locked, what is claimed of them is read, what changed is written.
+Any number of elements takes the same statements: lock them, load their claims, write what changed.
 """
 
 from collections import defaultdict
@@ -15,40 +15,40 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, folded
-from shared.graph.scope import Scope
+from shared.graph.provenance.claims import Claim, project_properties
+from shared.graph.scope import GraphScope
 from shared.tools import Json
 
 
 @dataclass(frozen=True)
-class Alike:
+class ElementKind:
     table: type[GraphNode] | type[GraphEdge]
-    evidence_of: InstrumentedAttribute[UUID | None]
-    called: Sequence[InstrumentedAttribute[Any]]
-    """By what it is called, beside its id."""
+    evidence_column: InstrumentedAttribute[UUID | None]
+    identity: Sequence[InstrumentedAttribute[Any]]
+    """Identifying columns besides the id."""
     seal: Callable[[UUID, UUID, Sequence[Any], Json, Sequence[UUID]], bytes]
-    """Of an agent's id, its own, what it is called, its properties and all its evidence."""
+    """Computes the seal from agent id, element id, identity, properties and the ids of all evidence."""
     update: Update
-    """Writes many; takes `rows` as `changed_row` gives them."""
+    """Bulk update; its parameter `rows` holds rows of `changed_row`."""
 
 
-def changed_row(thing: UUID, properties: Json, seal: bytes, *, is_unsupported: bool) -> Json:
+def changed_row(element_id: UUID, properties: Json, seal: bytes, *, is_unsupported: bool) -> Json:
     return {
-        "id": str(thing),
+        "id": str(element_id),
         "properties": properties,
         "seal": seal.hex(),
         "is_unsupported": is_unsupported,
     }
 
 
-def _of_node(
-    agent: UUID, node: UUID, called: Sequence[Any], properties: Json, evidence: Sequence[UUID]
+def _node_seal(
+    agent: UUID, node: UUID, identity: Sequence[Any], properties: Json, evidence: Sequence[UUID]
 ) -> bytes:
-    type_name, name = called
-    return integrity.of_node(
+    type_name, name = identity
+    return integrity.node_seal(
         node_id=node,
         agent_id=agent,
         type_name=type_name,
@@ -58,11 +58,11 @@ def _of_node(
     )
 
 
-def _of_edge(
-    agent: UUID, edge: UUID, called: Sequence[Any], properties: Json, evidence: Sequence[UUID]
+def _edge_seal(
+    agent: UUID, edge: UUID, identity: Sequence[Any], properties: Json, evidence: Sequence[UUID]
 ) -> bytes:
-    type_name, source_id, target_id = called
-    return integrity.of_edge(
+    type_name, source_id, target_id = identity
+    return integrity.edge_seal(
         edge_id=edge,
         agent_id=agent,
         type_name=type_name,
@@ -73,8 +73,8 @@ def _of_edge(
     )
 
 
-def _update(table: type[GraphNode] | type[GraphEdge]) -> Update:
-    told = (
+def _update_many(table: type[GraphNode] | type[GraphEdge]) -> Update:
+    rows = (
         func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
         .table_valued(
             column("id", Uuid),
@@ -84,42 +84,46 @@ def _update(table: type[GraphNode] | type[GraphEdge]) -> Update:
         )
         .render_derived(name="told", with_types=True)
     )
-    moment = func.clock_timestamp()
-    since = case((told.c.is_unsupported, func.coalesce(table.unsupported_since, moment)))
+    now = func.clock_timestamp()
+    unsupported_since = case((rows.c.is_unsupported, func.coalesce(table.unsupported_since, now)))
     return (
         update(table)
-        .where(table.id == told.c.id)
+        .where(table.id == rows.c.id)
         .values(
-            properties=told.c.properties,
-            seal=func.decode(told.c.seal, "hex"),
-            unsupported_since=since,
-            updated_at=moment,
+            properties=rows.c.properties,
+            seal=func.decode(rows.c.seal, "hex"),
+            unsupported_since=unsupported_since,
+            updated_at=now,
         )
         .execution_options(synchronize_session=False)
     )
 
 
-NODES: Final = Alike(
-    GraphNode, Evidence.node_id, (GraphNode.type, GraphNode.name), _of_node, _update(GraphNode)
+NODES: Final = ElementKind(
+    GraphNode,
+    Evidence.node_id,
+    (GraphNode.type, GraphNode.name),
+    _node_seal,
+    _update_many(GraphNode),
 )
-EDGES: Final = Alike(
+EDGES: Final = ElementKind(
     GraphEdge,
     Evidence.edge_id,
     (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id),
-    _of_edge,
-    _update(GraphEdge),
+    _edge_seal,
+    _update_many(GraphEdge),
 )
 
 
 @dataclass(frozen=True)
-class Claimed:
-    """All that was claimed of one thing, retracted or not."""
+class ElementClaims:
+    """All claims about one element, retracted or not."""
 
     claims: list[Claim] = field(default_factory=list)
     source_of: dict[UUID, UUID] = field(default_factory=dict)
-    """By evidence."""
+    """Source id by evidence id."""
     retracted_at: dict[UUID, datetime] = field(default_factory=dict)
-    """By source; those that are believed are left out."""
+    """Retraction time by source id; active sources are absent."""
 
     @property
     def evidence(self) -> list[UUID]:
@@ -127,35 +131,45 @@ class Claimed:
 
     @property
     def is_unsupported(self) -> bool:
-        """Whether it has evidence, and all of that is retracted."""
+        """Whether the element has evidence, and all of it is retracted."""
         return bool(self.claims) and all(claim.is_retracted for claim in self.claims)
 
 
-async def lock(session: AsyncSession, kind: Alike, things: Collection[UUID]) -> Sequence[UUID]:
-    """In the order of their ids, so that nobody deadlocks; who locks nodes and edges locks nodes first.
+async def lock_elements(
+    session: AsyncSession, kind: ElementKind, element_ids: Collection[UUID]
+) -> Sequence[UUID]:
+    """Lock the rows in id order, which prevents deadlocks; a caller that locks both kinds locks nodes first.
 
-    Those that are there: the others were merged into something else, and nothing can be said of them by these ids.
+    Returns the ids that exist. The others were merged into another element.
     """
     table = kind.table
-    # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
-    found = await session.scalars(
+    # "No key update": concurrent writers of evidence share-lock the key, and must not wait for each other.
+    locked_ids = await session.scalars(
         select(table.id)
-        .where(table.id.in_(things))
+        .where(table.id.in_(element_ids))
         .order_by(table.id)
         .with_for_update(key_share=True)
     )
-    return found.all()
+    return locked_ids.all()
 
 
-async def claimed_of(
-    session: AsyncSession, kind: Alike, things: Collection[UUID]
-) -> dict[UUID, Claimed]:
-    """By thing, those of which nothing was claimed too. They must be locked where something follows from it."""
-    found: defaultdict[UUID, Claimed] = defaultdict(Claimed)
-    of = kind.evidence_of
-    for thing, evidence, source, values, as_of, learned_at, retracted_at in await session.execute(
+async def load_claims(
+    session: AsyncSession, kind: ElementKind, element_ids: Collection[UUID]
+) -> dict[UUID, ElementClaims]:
+    """Claims by element id, including elements without claims. Lock the elements first if the result decides a write."""
+    by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
+    evidence_column = kind.evidence_column
+    for (
+        element_id,
+        evidence,
+        source,
+        values,
+        as_of,
+        learned_at,
+        retracted_at,
+    ) in await session.execute(
         select(
-            of,
+            evidence_column,
             Evidence.id,
             Evidence.source_id,
             Evidence.claims,
@@ -164,20 +178,20 @@ async def claimed_of(
             Source.retracted_at,
         )
         .join(Source, Source.id == Evidence.source_id)
-        .where(of.in_(things))
+        .where(evidence_column.in_(element_ids))
     ):
-        assert thing is not None
-        known = found[thing]
+        assert element_id is not None
+        claims = by_element[element_id]
         is_retracted = retracted_at is not None
-        known.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted))
-        known.source_of[evidence] = source
+        claims.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted))
+        claims.source_of[evidence] = source
         if retracted_at is not None:
-            known.retracted_at[source] = retracted_at
-    return {thing: found[thing] for thing in things}
+            claims.retracted_at[source] = retracted_at
+    return {element_id: by_element[element_id] for element_id in element_ids}
 
 
 _CLAIMS: Final = {
-    column.key: Direct(
+    column.key: CompiledStatement(
         select(
             Evidence.id,
             Evidence.claims,
@@ -193,89 +207,95 @@ _CLAIMS: Final = {
 
 
 @dataclass(frozen=True)
-class Refolded:
-    """A node or edge as its evidence has it."""
+class Projection:
+    """The properties of a node or edge as its evidence determines them."""
 
     properties: Json
-    claimed: Claimed
+    claims: ElementClaims
 
 
-async def refold_node(session: AsyncSession, scope: Scope, node_id: UUID) -> Json:
-    """The node's properties as they are then. Locks the node. Raises KeyError where the agent has no such node.
+async def reproject_node(session: AsyncSession, scope: GraphScope, node_id: UUID) -> Json:
+    """Recompute the node's properties and seal after its evidence changed; returns the properties.
 
-    For whoever has changed what it rests on: it is sealed anew.
+    Locks the node. Raises KeyError if the agent has no such node.
     """
-    return (await _refold(session, scope, NODES, [node_id], is_changed=True))[node_id].properties
+    return (await _reproject(session, scope, NODES, [node_id], is_changed=True))[node_id].properties
 
 
-async def refold_edge(session: AsyncSession, scope: Scope, edge_id: UUID) -> Json:
-    """As `refold_node`."""
-    return (await _refold(session, scope, EDGES, [edge_id], is_changed=True))[edge_id].properties
+async def reproject_edge(session: AsyncSession, scope: GraphScope, edge_id: UUID) -> Json:
+    """Like `reproject_node`, for an edge."""
+    return (await _reproject(session, scope, EDGES, [edge_id], is_changed=True))[edge_id].properties
 
 
-async def refold_nodes(
-    session: AsyncSession, scope: Scope, node_ids: Collection[UUID]
-) -> dict[UUID, Refolded]:
-    """Those that the agent has, by id. Locks them in the order of their ids; what is as it should be is not written.
+async def reproject_nodes(
+    session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
+) -> dict[UUID, Projection]:
+    """Recompute nodes after sources were retracted or restored; returns the agent's nodes by id.
 
-    For whoever has changed which pages count. A seal that does not fit is kept: sealed anew, what was changed behind
-    Vigil's back would be found no more.
+    Locks them in id order and writes only those that change. A seal that does not match is kept: a new seal would
+    hide that a row was changed outside Vigil.
     """
-    return await _refold(session, scope, NODES, node_ids, is_changed=False)
+    return await _reproject(session, scope, NODES, node_ids, is_changed=False)
 
 
-async def refold_edges(
-    session: AsyncSession, scope: Scope, edge_ids: Collection[UUID]
-) -> dict[UUID, Refolded]:
-    """As `refold_nodes`; who folds both folds nodes first."""
-    return await _refold(session, scope, EDGES, edge_ids, is_changed=False)
+async def reproject_edges(
+    session: AsyncSession, scope: GraphScope, edge_ids: Collection[UUID]
+) -> dict[UUID, Projection]:
+    """Like `reproject_nodes`, for edges; a caller that does both starts with the nodes."""
+    return await _reproject(session, scope, EDGES, edge_ids, is_changed=False)
 
 
-async def claims_of(session: AsyncSession, column: str, thing: UUID) -> list[Claim]:
-    """All that was ever claimed of what the `column` of evidence names, `node_id` or `edge_id`; retracted or not.
+async def list_claims(session: AsyncSession, column: str, element_id: UUID) -> list[Claim]:
+    """All claims about an element, retracted or not. `column` is `node_id` or `edge_id`.
 
-    Its row must be locked where something follows from them.
+    Lock the element first if the result decides a write.
     """
-    return [Claim(*row) for row in await _CLAIMS[column].rows(session, {"thing": thing})]
+    return [Claim(*row) for row in await _CLAIMS[column].rows(session, {"thing": element_id})]
 
 
-async def _refold(
+async def _reproject(
     session: AsyncSession,
-    scope: Scope,
-    kind: Alike,
-    things: Collection[UUID],
+    scope: GraphScope,
+    kind: ElementKind,
+    element_ids: Collection[UUID],
     *,
     is_changed: bool,
-) -> dict[UUID, Refolded]:
+) -> dict[UUID, Projection]:
     table = kind.table
-    # Whoever writes evidence of a thing holds its key by then, two at once both do: neither may wait for that.
+    # "No key update": concurrent writers of evidence share-lock the key, and must not wait for each other.
     rows = await session.execute(
-        select(table.id, table.properties, table.seal, table.unsupported_since, *kind.called)
-        .where(table.id.in_(things), table.agent_id == scope.agent())
+        select(table.id, table.properties, table.seal, table.unsupported_since, *kind.identity)
+        .where(table.id.in_(element_ids), table.agent_id == scope.agent())
         .order_by(table.id)
         .with_for_update(of=table, key_share=True)
     )
-    held = {row[0]: row[1:] for row in rows}
-    # A statement of its own: what others had not committed before the locks were had is only seen by the next.
-    claimed = await claimed_of(session, kind, held)
-    found: dict[UUID, Refolded] = {}
+    rows_by_id = {row[0]: row[1:] for row in rows}
+    # A separate statement, so that it sees what others committed before the locks were granted.
+    claims_by_id = await load_claims(session, kind, rows_by_id)
+    projections: dict[UUID, Projection] = {}
     changed: list[Json] = []
-    for thing, (properties, seal, since, *called) in held.items():
-        known = claimed[thing]
-        now = folded(properties, known.claims)
-        sealed = kind.seal(scope.agent_id, thing, called, now, known.evidence)
-        was = kind.seal(scope.agent_id, thing, called, properties, known.evidence)
-        if seal is not None and seal != was and not is_changed:
-            sealed = seal
-        found[thing] = Refolded(now, known)
-        flagged = known.is_unsupported
-        # A seal alone would not show that somebody has edited the properties.
-        if seal != sealed or (since is not None) != flagged or not _same(properties, now):
-            changed.append(changed_row(thing, now, sealed, is_unsupported=flagged))
+    for element_id, (properties, seal, unsupported_since, *identity) in rows_by_id.items():
+        claims = claims_by_id[element_id]
+        projected = project_properties(properties, claims.claims)
+        new_seal = kind.seal(scope.agent_id, element_id, identity, projected, claims.evidence)
+        expected_seal = kind.seal(scope.agent_id, element_id, identity, properties, claims.evidence)
+        if seal is not None and seal != expected_seal and not is_changed:
+            new_seal = seal
+        projections[element_id] = Projection(projected, claims)
+        is_unsupported = claims.is_unsupported
+        # The seal alone would not reveal edited properties.
+        if (
+            seal != new_seal
+            or (unsupported_since is not None) != is_unsupported
+            or not _same(properties, projected)
+        ):
+            changed.append(
+                changed_row(element_id, projected, new_seal, is_unsupported=is_unsupported)
+            )
     if changed:
         await session.execute(kind.update, {"rows": changed})
-    return found
+    return projections
 
 
 def _same(one: Json, other: Json) -> bool:
-    return integrity.canonical(one) == integrity.canonical(other)
+    return integrity.canonical_json(one) == integrity.canonical_json(other)

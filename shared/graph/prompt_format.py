@@ -1,4 +1,4 @@
-"""Nodes and edges as lines of a prompt, and sections that fit a token budget. Pure."""
+"""Formats nodes and edges as lines of a prompt, and fits sections into a token budget. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,64 +10,64 @@ from uuid import UUID
 from shared.graph.validation import one_line
 from shared.tools import Json
 
-SHORT_TEXT_CHARACTERS = 240
-_SHORT_PROPERTIES_CHARACTERS = 1_200
-_LEFT_OUT = "…"
+SHORT_TEXT_CHARS = 240
+_SHORT_PROPERTIES_CHARS = 1_200
+_ELLIPSIS = "…"
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
-# JSON lets these stand as they are, yet many readers take them for the end of a line.
-_LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
+# JSON allows these unescaped, but many readers treat them as line ends.
+_LINE_SEPARATORS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
 
 
-def utc(moment: datetime) -> str:
+def format_utc(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def node_line(node_id: UUID, type_name: str, name: str, properties: Json | None = None) -> str:
-    shown = "" if properties is None else f" {_json(properties)}"
-    return f"- [node:{node_id}] {type_name} {quoted(name)}{shown}"
+    suffix = "" if properties is None else f" {_json(properties)}"
+    return f"- [node:{node_id}] {type_name} {quote_name(name)}{suffix}"
 
 
 def edge_line(
     edge_id: UUID, type_name: str, source: str, target: str, properties: Json | None = None
 ) -> str:
-    shown = "" if properties is None else f" {_json(properties)}"
-    return f"- [edge:{edge_id}] {quoted(source)} -{type_name}-> {quoted(target)}{shown}"
+    suffix = "" if properties is None else f" {_json(properties)}"
+    return f"- [edge:{edge_id}] {quote_name(source)} -{type_name}-> {quote_name(target)}{suffix}"
 
 
-def conclusion_line(node_id: UUID, word: str, name: str, summary: str) -> str:
-    """`word` is the analysis's type or the advice's action."""
-    return f"- [node:{node_id}] {word} {quoted(name)}: {short(one_line(summary))}"
+def conclusion_line(node_id: UUID, verdict: str, name: str, summary: str) -> str:
+    """`verdict` is the analysis's type or the advice's action."""
+    return f"- [node:{node_id}] {verdict} {quote_name(name)}: {truncate_text(one_line(summary))}"
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return _json(name)
 
 
-def short(text: str, limit: int = SHORT_TEXT_CHARACTERS) -> str:
+def truncate_text(text: str, limit: int = SHORT_TEXT_CHARS) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def shortened(properties: Mapping[str, Any]) -> Json:
-    """`properties` for a first look: the summary first, long texts cut, and no more than fit on a line or two."""
+def shorten_properties(properties: Mapping[str, Any]) -> Json:
+    """Shorten properties for an overview: the summary first, long texts cut, limited to a few lines."""
     ordered = sorted(properties.items(), key=lambda item: item[0] != "summary")
-    cut = {key: _cut(value) for key, value in ordered}
-    return cut if len(_json(cut)) <= _SHORT_PROPERTIES_CHARACTERS else _first_of(cut)
+    cut = {key: _shorten_value(value) for key, value in ordered}
+    return cut if len(_json(cut)) <= _SHORT_PROPERTIES_CHARS else _first_properties(cut)
 
 
-def _first_of(properties: Json) -> Json:
-    kept: Json = {}
+def _first_properties(properties: Json) -> Json:
+    shown: Json = {}
     characters = 0
     for key, value in properties.items():
-        # What its own braces take, the comma before it does.
+        # The braces of the single entry count for the comma before it.
         characters += len(_json({key: value}))
-        if characters > _SHORT_PROPERTIES_CHARACTERS:
+        if characters > _SHORT_PROPERTIES_CHARS:
             break
-        kept[key] = value
-    return {**kept, _LEFT_OUT: f"{len(properties) - len(kept)} more"}
+        shown[key] = value
+    return {**shown, _ELLIPSIS: f"{len(properties) - len(shown)} more"}
 
 
-def ago(age: timedelta) -> str:
-    """`age` in words: "3 weeks ago"."""
+def format_age(age: timedelta) -> str:
+    """Format an age in words, for instance "3 weeks ago"."""
     days = age.days
     for unit, length_days, from_days in (
         ("year", 365, 730),
@@ -81,31 +81,31 @@ def ago(age: timedelta) -> str:
     return "today"
 
 
-def _cut(value: Any) -> Any:
+def _shorten_value(value: Any) -> Any:
     if isinstance(value, str):
-        return short(value)
+        return truncate_text(value)
     if isinstance(value, list):
-        return [_cut(each) for each in value]
+        return [_shorten_value(item) for item in value]
     if isinstance(value, dict):
-        return {key: _cut(each) for key, each in value.items()}
+        return {key: _shorten_value(item) for key, item in value.items()}
     return value
 
 
 def _json(value: Any) -> str:
     text = _ENCODER.encode(value)
-    # To look for them takes longer than all else here, and plain text has none.
-    return text if text.isascii() else text.translate(_LINE_ENDS)
+    # Translating is slow, and ASCII text has no such characters.
+    return text if text.isascii() else text.translate(_LINE_SEPARATORS)
 
 
-CHARACTERS_PER_TOKEN = 4
-"""A careful mean for English and JSON; no tokenizer is asked, since every model has its own."""
+CHARS_PER_TOKEN = 4
+"""Conservative average for English and JSON. No tokenizer is used, since every model has its own."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """Lines under a title, the most important first.
+    """Titled lines, the most important first.
 
-    `rank` says who is served first (0 before 1), `keep` how many lines each gets before any section gets more.
+    Sections with a lower `rank` are filled first. Each section gets up to `keep` lines before any section gets more.
     """
 
     title: str
@@ -120,7 +120,7 @@ class _Budget:
     shown: dict[str, int] = field(default_factory=dict)
 
     def fill(self, section: Section, up_to: int) -> None:
-        """Shows further lines of the section, up to `up_to` of them, until one does not fit."""
+        """Show further lines of the section, at most `up_to` in total, until one does not fit."""
         for line in section.lines[self.shown.get(section.title, 0) : up_to]:
             count = self.shown.get(section.title, 0)
             cost = len(line) + 1 + (0 if count else len(_heading(section)) + 1)
@@ -130,13 +130,13 @@ class _Budget:
             self.shown[section.title] = count + 1
 
 
-def fit(header: str, sections: Sequence[Section], token_budget: int) -> str:
-    """`header` and as much of `sections` as the budget holds, in the order given; empty ones are left out.
+def fit_sections(header: str, sections: Sequence[Section], token_budget: int) -> str:
+    """Render `header` and as much of `sections` as fits the budget, in the given order; empty sections are left out.
 
-    First every section gets its `keep` lines, then what is left is spent on further lines, both by rank: so the last
-    lines of the highest rank go first. The header always stands, even where the budget is smaller.
+    By rank, first every section gets its `keep` lines, then the rest of the budget goes to further lines. The header
+    is always included, even if the budget is smaller.
     """
-    budget = _Budget(token_budget * CHARACTERS_PER_TOKEN - len(header))
+    budget = _Budget(token_budget * CHARS_PER_TOKEN - len(header))
     by_rank = sorted(sections, key=lambda section: section.rank)
     for section in by_rank:
         budget.fill(section, section.keep)
@@ -149,9 +149,9 @@ def fit(header: str, sections: Sequence[Section], token_budget: int) -> str:
     return "\n".join(parts)
 
 
-def within(lines: Sequence[str], token_budget: int) -> str:
-    """Those of `lines` that the budget holds, and a last line that says how many it does not."""
-    left = token_budget * CHARACTERS_PER_TOKEN
+def truncate_to_budget(lines: Sequence[str], token_budget: int) -> str:
+    """Join the lines that fit the budget; a last line says how many are left out."""
+    left = token_budget * CHARS_PER_TOKEN
     shown = []
     for line in lines:
         if len(line) < left:

@@ -1,4 +1,4 @@
-"""The scope of every query of the graph: an agent and its owner."""
+"""The scope of every graph query: one agent and its owner."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -7,23 +7,24 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, ScalarSelect, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, GraphEdge, GraphNode
 
-OWNED: Final = (
+OWNED_AGENT_ID: Final = (
     select(Agent.id)
     .where(Agent.id == bindparam("of_agent"), Agent.owner_id == bindparam("of_owner"))
     .scalar_subquery()
 )
-"""As `Scope.agent`, for statements that are made once and given `Scope.bound` each time: to make one takes longer than
-PostgreSQL takes to answer it.
+"""SQL expression for the agent's id, for statements that are compiled once and run with `GraphScope.params`.
+
+Building a statement takes longer than PostgreSQL takes to answer it.
 """
-OWNED_SQL: Final = "(select id from agents where id = :of_agent and owner_id = :of_owner)"
-"""Likewise, for those that are written out."""
+OWNED_AGENT_ID_SQL: Final = "(select id from agents where id = :of_agent and owner_id = :of_owner)"
+"""The same expression for handwritten SQL."""
 
 
 @dataclass(frozen=True)
-class Scope:
+class GraphScope:
     owner_id: UUID
     agent_id: UUID
     iteration_id: UUID | None = None
@@ -34,7 +35,7 @@ class Scope:
         return {"of_agent": self.agent_id, "of_owner": self.owner_id}
 
     def agent(self) -> ScalarSelect[UUID]:
-        """The agent's id in SQL; null where the agent is not the owner's, so that nothing is found or written."""
+        """SQL expression for the agent's id; null if the agent does not belong to the owner."""
         return (
             select(Agent.id)
             .where(Agent.id == self.agent_id, Agent.owner_id == self.owner_id)
@@ -42,26 +43,26 @@ class Scope:
         )
 
 
-STANDS: Final = "unsupported_since is null"
-"""`is_supported`, for statements that are written out."""
-_OF: Final = "hashtextextended('what stands ' || cast(:of_agent as text), 0)"
-_HOLD_STILL: Final = Direct(f"select pg_advisory_xact_lock_shared({_OF})")
-_MOVE: Final = Direct(f"select pg_advisory_xact_lock({_OF})")
+IS_SUPPORTED_SQL: Final = "unsupported_since is null"
+"""The condition of `is_supported` for handwritten SQL."""
+_LOCK_KEY_SQL: Final = "hashtextextended('what stands ' || cast(:of_agent as text), 0)"
+_SHARED_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock_shared({_LOCK_KEY_SQL})")
+_EXCLUSIVE_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock({_LOCK_KEY_SQL})")
 
 
-def is_supported(thing: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool]:
-    """Whether a page that was not retracted speaks for it; what rests on no page at all stands, too."""
-    return thing.unsupported_since.is_(None)
+def is_supported(table: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool]:
+    """SQL condition: the row rests on at least one source that is not retracted, or on no source at all."""
+    return table.unsupported_since.is_(None)
 
 
-async def hold_still(session: AsyncSession, agent_id: UUID) -> None:
-    """Until the transaction ends, no retraction changes what stands: a conclusion is written on what was looked up.
+async def take_shared_retraction_lock(session: AsyncSession, agent_id: UUID) -> None:
+    """Block retractions until the transaction ends, so that a conclusion rests on what was checked.
 
-    Take it before any row of the graph is locked.
+    Take this lock before locking any row of the graph.
     """
-    await _HOLD_STILL.run(session, {"of_agent": agent_id})
+    await _SHARED_LOCK.run(session, {"of_agent": agent_id})
 
 
-async def make_move(session: AsyncSession, agent_id: UUID) -> None:
-    """Waits for those who hold still, and keeps others from it until the transaction ends."""
-    await _MOVE.run(session, {"of_agent": agent_id})
+async def take_exclusive_retraction_lock(session: AsyncSession, agent_id: UUID) -> None:
+    """Wait for all holders of the shared lock and keep new ones out until the transaction ends."""
+    await _EXCLUSIVE_LOCK.run(session, {"of_agent": agent_id})

@@ -1,4 +1,4 @@
-"""The types that every agent has: its conclusions, and what ties an analysis to what it is about."""
+"""The types that every agent has: its conclusions, and the edge from an analysis to its subject."""
 
 import json
 from typing import Final, get_args
@@ -6,24 +6,29 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
-from shared.graph.types import SYSTEM
+from shared.graph.types import SYSTEM_CREATOR
 from shared.tools import Json
 
-ABOUT = "about"
+ABOUT_TYPE = "about"
 
 _EXAMPLE_ID = "00000000-0000-0000-0000-000000000000"
 _GENERATED_AT = "2026-01-31T12:00:00Z"
 
 
-def _conclusion_schema(kind: str, words: tuple[str, ...], meaning: str, **others: Json) -> Json:
-    """Of all that there are, the older ones too; `shared.graph.conclusions` demands more of new ones."""
+def _conclusion_schema(
+    verdict: str, verdicts: tuple[str, ...], description: str, **extra_properties: Json
+) -> Json:
+    """JSON Schema of a conclusion's properties.
+
+    Older conclusions must satisfy it too, so it requires less than the writers do.
+    """
     return {
         "type": "object",
         "properties": {
-            kind: {"enum": list(words), "description": meaning},
+            verdict: {"enum": list(verdicts), "description": description},
             "summary": {"type": "string", "minLength": 1, "description": "One sentence."},
             "content": {
                 "type": "string",
@@ -37,9 +42,9 @@ def _conclusion_schema(kind: str, words: tuple[str, ...], meaning: str, **others
                 "description": "The last day on which it holds.",
             },
             "generated_at": {"type": "string", "format": "date-time", "description": "UTC."},
-            **others,
+            **extra_properties,
         },
-        "required": [kind, "summary", "content", "generated_at"],
+        "required": [verdict, "summary", "content", "generated_at"],
         "additionalProperties": False,
     }
 
@@ -83,33 +88,36 @@ NODE_TYPES: tuple[Json, ...] = (
 )
 
 
-_ABOUT: Json = {
-    "name": ABOUT,
+_ABOUT_TYPE_DEFINITION: Json = {
+    "name": ABOUT_TYPE,
     "description": "the analysis is about this node",
     "source_types": [ANALYSIS_TYPE],
     "target_types": [],
 }
-_ENSURE: Final = Direct(f"""
+_ENSURE: Final = CompiledStatement(f"""
 with about as (
   insert into graph_edge_types
     (agent_id, name, description, source_types, target_types, created_by)
-  select :of_agent, name, description, source_types, target_types, '{SYSTEM}'
+  select :of_agent, name, description, source_types, target_types, '{SYSTEM_CREATOR}'
   from jsonb_to_record(cast(:edge_type as jsonb)) as given
     (name text, description text, source_types jsonb, target_types jsonb)
   on conflict do nothing
 )
 insert into graph_node_types as known
   (agent_id, name, description, properties_schema, example_properties, created_by)
-select :of_agent, name, description, properties_schema, example_properties, '{SYSTEM}'
+select :of_agent, name, description, properties_schema, example_properties, '{SYSTEM_CREATOR}'
 from jsonb_to_recordset(cast(:node_types as jsonb)) as given
   (name text, description text, properties_schema jsonb, example_properties jsonb)
 on conflict (agent_id, name) do update
 set properties_schema = excluded.properties_schema, example_properties = excluded.example_properties
-where known.created_by = '{SYSTEM}' and known.properties_schema <> excluded.properties_schema
+where known.created_by = '{SYSTEM_CREATOR}' and known.properties_schema <> excluded.properties_schema
 """)
-_GIVEN: Final = {"node_types": json.dumps(NODE_TYPES), "edge_type": json.dumps(_ABOUT)}
+_PARAMS: Final = {
+    "node_types": json.dumps(NODE_TYPES),
+    "edge_type": json.dumps(_ABOUT_TYPE_DEFINITION),
+}
 
 
-async def ensure(session: AsyncSession, agent_id: UUID) -> None:
-    """Gives the agent the system's types, and those that an older version gave it what has been added to them since."""
-    await _ENSURE.run(session, {"of_agent": agent_id, **_GIVEN})
+async def ensure_system_types(session: AsyncSession, agent_id: UUID) -> None:
+    """Create the agent's system types, and bring the properties schema of existing ones up to date."""
+    await _ENSURE.run(session, {"of_agent": agent_id, **_PARAMS})

@@ -1,4 +1,4 @@
-"""Node and edge types: names, rules, lookup, creation."""
+"""Node and edge types: naming rules, lookup and creation."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,66 +11,68 @@ from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.locks import BESIDE_OTHERS_SQL, write_one_by_one
-from shared.database.statements import Direct, within
+from shared.database.locks import SHARED_WRITE_LOCK_SQL, exclusive_lock
+from shared.database.statements import CompiledStatement, transaction_cache
 from shared.database.tables import GraphEdgeType, GraphNodeType
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import Validators, one_line, refuse_bad_schema, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
 RESERVED_TYPES: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
-"""What the agent concludes; the types are the system's."""
-MAX_CHARACTERS: Final = 64
+"""Types of conclusions. Only the system creates them."""
+MAX_TYPE_NAME_CHARS: Final = 64
 _NODE_TYPE_NAME: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _EDGE_TYPE_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-_ENDINGS: Final = (
+_SUFFIX_RULES: Final = (
     (re.compile(r"(?<=\w\w)ies$"), "y"),
     (re.compile(r"(?<=ch|sh|ss|\wx|zz)es$"), ""),
     (re.compile(r"(?<=\w\w[^sui])s$"), ""),
 )
-"""What makes a plural, or the third person, and what stands there without; -ss, -us and -is are neither."""
+"""Plural and third-person suffixes with their replacements; -ss, -us and -is stay."""
 
 
-def folded(name: str) -> str:
-    """The same for two names that differ in case, in underscores, or in a plural only: TradeDeal, Trade_deals."""
-    plain = name.replace("_", "").lower()
-    for plural, singular in _ENDINGS:
-        if plural.search(plain):
-            return plural.sub(singular, plain)
-    return plain
+def fold_type_name(name: str) -> str:
+    """Normalize a type name: names that differ only in case, underscores or plural give the same result (TradeDeal,
+    Trade_deals).
+    """
+    normalized = name.replace("_", "").lower()
+    for plural, singular in _SUFFIX_RULES:
+        if plural.search(normalized):
+            return plural.sub(singular, normalized)
+    return normalized
 
 
 def refuse_node_type_name(name: str) -> None:
-    """Raises ToolRefusalError unless `name` may name a type of nodes that is not the system's."""
-    _refuse(name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")')
+    """Raises ToolRefusalError unless `name` is valid for a node type that the system does not reserve."""
+    _refuse_type_name(
+        name, _NODE_TYPE_NAME, 'a capital letter, then letters and digits ("Country")'
+    )
     if name.lower() in {reserved.lower() for reserved in RESERVED_TYPES}:
-        raise ToolRefusalError(
-            f"{name} is reserved for what the agent concludes; take another name."
-        )
+        raise ToolRefusalError(f"{name} is reserved for conclusions; choose another name.")
 
 
 def refuse_edge_type_name(name: str) -> None:
-    """Raises ToolRefusalError unless `name` may name a type of edges."""
-    _refuse(
+    """Raises ToolRefusalError unless `name` is valid for an edge type."""
+    _refuse_type_name(
         name, _EDGE_TYPE_NAME, 'a small letter, then small letters, digits and _ ("is_part_of")'
     )
 
 
-def _refuse(name: str, form: re.Pattern[str], in_words: str) -> None:
-    if not form.fullmatch(name) or len(name) > MAX_CHARACTERS:
+def _refuse_type_name(name: str, pattern: re.Pattern[str], description: str) -> None:
+    if not pattern.fullmatch(name) or len(name) > MAX_TYPE_NAME_CHARS:
         raise ToolRefusalError(
-            f"name: {name[:MAX_CHARACTERS]!r} is no name of a type; it must be "
-            f"{in_words}, at most {MAX_CHARACTERS} characters."
+            f"name: {name[:MAX_TYPE_NAME_CHARS]!r} is no name of a type; it must be "
+            f"{description}, at most {MAX_TYPE_NAME_CHARS} characters."
         )
 
 
-SYSTEM = "system"
+SYSTEM_CREATOR = "system"
 
 MAX_TYPES = 200
-"""Of nodes, and of edges, that an agent may have: beyond it a graph has words rather than types."""
-_MAX_DESCRIPTION_CHARACTERS = 500
-_MAX_NAMES_TOLD = 40
+"""Per agent, for nodes and for edges."""
+_MAX_DESCRIPTION_CHARS = 500
+_MAX_NAMES_LISTED = 40
 
 
 @dataclass(frozen=True)
@@ -101,15 +103,15 @@ _Type = TypeVar("_Type", NodeType, EdgeType)
 
 
 class UnknownTypeError(ToolRefusalError):
-    """There is no type of that name. `meant` is the one whose name differs in case, signs or a plural only, if any."""
+    """No type has this name. `suggestion` is the type whose name differs only in case, signs or plural, if any."""
 
-    def __init__(self, message: str, meant: str | None) -> None:
+    def __init__(self, message: str, suggestion: str | None) -> None:
         super().__init__(message)
-        self.meant = meant
+        self.suggestion = suggestion
 
 
-async def node_types(session: AsyncSession, scope: Scope) -> list[NodeType]:
-    """Every node type of the agent, by name."""
+async def list_node_types(session: AsyncSession, scope: GraphScope) -> list[NodeType]:
+    """List the agent's node types by name."""
     rows = await session.scalars(
         select(GraphNodeType)
         .where(GraphNodeType.agent_id == scope.agent())
@@ -118,8 +120,8 @@ async def node_types(session: AsyncSession, scope: Scope) -> list[NodeType]:
     return [_node_type(row) for row in rows]
 
 
-async def edge_types(session: AsyncSession, scope: Scope) -> list[EdgeType]:
-    """Every edge type of the agent, by name."""
+async def list_edge_types(session: AsyncSession, scope: GraphScope) -> list[EdgeType]:
+    """List the agent's edge types by name."""
     rows = await session.scalars(
         select(GraphEdgeType)
         .where(GraphEdgeType.agent_id == scope.agent())
@@ -128,33 +130,33 @@ async def edge_types(session: AsyncSession, scope: Scope) -> list[EdgeType]:
     return [_edge_type(row) for row in rows]
 
 
-async def node_type(session: AsyncSession, scope: Scope, name: str) -> NodeType:
-    """The node type of that name; refuses, naming those that there are."""
+async def get_node_type(session: AsyncSession, scope: GraphScope, name: str) -> NodeType:
+    """Load a node type by name. Raises UnknownTypeError, which lists the types that exist."""
     row = await session.scalar(
         select(GraphNodeType).where(
             GraphNodeType.agent_id == scope.agent(), GraphNodeType.name == name
         )
     )
     if row is None:
-        raise _unknown_type("node type", name, await node_types(session, scope))
+        raise _unknown_type_error("node type", name, await list_node_types(session, scope))
     return _node_type(row)
 
 
-async def edge_type(session: AsyncSession, scope: Scope, name: str) -> EdgeType:
-    """The edge type of that name; refuses, naming those that there are."""
+async def get_edge_type(session: AsyncSession, scope: GraphScope, name: str) -> EdgeType:
+    """Load an edge type by name. Raises UnknownTypeError, which lists the types that exist."""
     row = await session.scalar(
         select(GraphEdgeType).where(
             GraphEdgeType.agent_id == scope.agent(), GraphEdgeType.name == name
         )
     )
     if row is None:
-        raise _unknown_type("edge type", name, await edge_types(session, scope))
+        raise _unknown_type_error("edge type", name, await list_edge_types(session, scope))
     return _edge_type(row)
 
 
 async def create_node_type(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     validators: Validators,
     *,
     name: str,
@@ -164,32 +166,35 @@ async def create_node_type(
     created_by: str,
     justification: str | None = None,
 ) -> tuple[NodeType, bool]:
-    """The type and whether it is new; one whose name folds to the same is the same type, and stays as it is."""
+    """Create a node type, or return the existing one whose normalized name is the same.
+
+    Returns the type and whether it is new. An existing type is not changed.
+    """
     refuse_node_type_name(name)
     refuse_bad_properties(validators, name, properties_schema, example_properties)
-    # Two may not each find nothing and make Country and COUNTRY.
-    await write_one_by_one(session, scope.agent_id, "node types")
-    known = await node_types(session, scope)
-    if existing := _same(name, known):
+    # Serialized, so that two transactions cannot create Country and COUNTRY.
+    await exclusive_lock(session, scope.agent_id, "node types")
+    types_of_agent = await list_node_types(session, scope)
+    if existing := _same_type(name, types_of_agent):
         return existing, False
-    _refuse_too_many("node types", len(known))
+    _refuse_too_many("node types", len(types_of_agent))
     await session.execute(
         insert(GraphNodeType).values(
             agent_id=scope.agent(),
             name=name,
-            description=folded_description(description),
+            description=normalize_description(description),
             properties_schema=properties_schema,
             example_properties=example_properties,
             created_by=created_by,
-            justification=_justified(justification),
+            justification=_normalize_justification(justification),
         )
     )
-    return await node_type(session, scope, name), True
+    return await get_node_type(session, scope, name), True
 
 
 async def create_edge_type(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     *,
     name: str,
     description: str,
@@ -200,40 +205,42 @@ async def create_edge_type(
     example_properties: Json | None = None,
     justification: str | None = None,
 ) -> tuple[EdgeType, bool]:
-    """The type and whether it is new; one whose name folds to the same stays as it is. No source or target types mean any.
+    """Create an edge type, or return the existing one whose normalized name is the same.
 
-    Whoever gives a schema has checked it and the example. Without one, edges may have any properties.
+    Returns the type and whether it is new. An existing type is not changed. Empty `source_types` or `target_types`
+    allow any node type. The caller has checked the schema against the example; without a schema, edges may have any
+    properties.
     """
     refuse_edge_type_name(name)
-    known_node_types = [each.name for each in await node_types(session, scope)]
-    for wanted in (*source_types, *target_types):
-        if wanted not in known_node_types:
-            raise ToolRefusalError(_unknown("node type", wanted, known_node_types))
-    await write_one_by_one(session, scope.agent_id, "edge types")
-    known = await edge_types(session, scope)
-    if existing := _same(name, known):
+    known_node_types = [node_type.name for node_type in await list_node_types(session, scope)]
+    for type_name in (*source_types, *target_types):
+        if type_name not in known_node_types:
+            raise ToolRefusalError(_unknown_type_message("node type", type_name, known_node_types))
+    await exclusive_lock(session, scope.agent_id, "edge types")
+    types_of_agent = await list_edge_types(session, scope)
+    if existing := _same_type(name, types_of_agent):
         return existing, False
-    _refuse_too_many("edge types", len(known))
+    _refuse_too_many("edge types", len(types_of_agent))
     await session.execute(
         insert(GraphEdgeType)
         .values(
             agent_id=scope.agent(),
             name=name,
-            description=folded_description(description),
+            description=normalize_description(description),
             properties_schema=properties_schema or {},
             example_properties=example_properties or {},
             source_types=list(dict.fromkeys(source_types)),
             target_types=list(dict.fromkeys(target_types)),
             created_by=created_by,
-            justification=_justified(justification),
+            justification=_normalize_justification(justification),
         )
-        .on_conflict_do_nothing()  # with the system's own, which nobody locks for
+        .on_conflict_do_nothing()  # system types are created without this lock
     )
-    return await edge_type(session, scope, name), True
+    return await get_edge_type(session, scope, name), True
 
 
 def refuse_bad_properties(validators: Validators, name: str, schema: Json, example: Json) -> None:
-    """Raises ToolRefusalError unless `schema` may describe a type's properties, and `example` satisfies it."""
+    """Raises ToolRefusalError unless `schema` can describe a type's properties and `example` satisfies it."""
     refuse_bad_schema(schema)
     validators.check(schema, example, f"{name} (exampleProperties)")
 
@@ -241,7 +248,7 @@ def refuse_bad_properties(validators: Validators, name: str, schema: Json, examp
 def refuse_bad_edge_properties(
     validators: Validators, name: str, schema: Json | None, example: Json | None
 ) -> None:
-    """As `refuse_bad_properties`, of what edges need not have; raises too where there is only one of the two."""
+    """Like `refuse_bad_properties` for an edge type, which may omit both schema and example, but not only one of them."""
     if schema is None and example is None:
         return
     if schema is None or example is None:
@@ -250,56 +257,63 @@ def refuse_bad_edge_properties(
     refuse_bad_properties(validators, name, schema, example)
 
 
-def _same(name: str, known: Iterable[_Type]) -> _Type | None:
-    """The one of exactly this name, else the first whose name folds to the same."""
-    alike = [each for each in known if folded(each.name) == folded(name)]
-    return min(alike, key=lambda each: each.name != name, default=None)
+def _same_type(name: str, types: Iterable[_Type]) -> _Type | None:
+    """The type of exactly this name, else the first whose normalized name is the same."""
+    matches = [
+        candidate for candidate in types if fold_type_name(candidate.name) == fold_type_name(name)
+    ]
+    return min(matches, key=lambda candidate: candidate.name != name, default=None)
 
 
 def refuse_bad_justification(text: str | None) -> None:
-    """Raises ToolRefusalError where it can be none."""
-    _justified(text)
+    """Raises ToolRefusalError if the text is empty or too long."""
+    _normalize_justification(text)
 
 
-def _justified(text: str | None) -> str | None:
-    return None if text is None else _sentence(text, "justification")
+def _normalize_justification(text: str | None) -> str | None:
+    return None if text is None else _normalize_sentence(text, "justification")
 
 
-def _refuse_too_many(what: str, count: int) -> None:
+def _refuse_too_many(types_label: str, count: int) -> None:
     if count >= MAX_TYPES:
-        raise ToolRefusalError(f"There are {count} {what} already; use the one that fits best.")
-
-
-def folded_description(text: str) -> str:
-    """`text` on one line. Raises ToolRefusalError where it cannot describe a type."""
-    return _sentence(text, "description")
-
-
-def _sentence(text: str, what: str) -> str:
-    refuse_unstorable(text, what)
-    line = one_line(text)
-    if not 1 <= len(line) <= _MAX_DESCRIPTION_CHARACTERS:
         raise ToolRefusalError(
-            f"{what}: {len(line)} characters; give 1 to {_MAX_DESCRIPTION_CHARACTERS}."
+            f"There are {count} {types_label} already; use the one that fits best."
+        )
+
+
+def normalize_description(text: str) -> str:
+    """Normalize a type's description to one line. Raises ToolRefusalError if it is empty or too long."""
+    return _normalize_sentence(text, "description")
+
+
+def _normalize_sentence(text: str, field_name: str) -> str:
+    refuse_unstorable(text, field_name)
+    line = one_line(text)
+    if not 1 <= len(line) <= _MAX_DESCRIPTION_CHARS:
+        raise ToolRefusalError(
+            f"{field_name}: {len(line)} characters; give 1 to {_MAX_DESCRIPTION_CHARS}."
         )
     return line
 
 
-def _unknown_type(what: str, name: str, known: Sequence[_Type]) -> UnknownTypeError:
-    same = _same(re.sub(r"[^A-Za-z0-9]", "", name), known)
-    told = _unknown(what, name, [each.name for each in known])
-    return UnknownTypeError(told, None if same is None else same.name)
+def _unknown_type_error(type_kind: str, name: str, types: Sequence[_Type]) -> UnknownTypeError:
+    match = _same_type(re.sub(r"[^A-Za-z0-9]", "", name), types)
+    message = _unknown_type_message(type_kind, name, [candidate.name for candidate in types])
+    return UnknownTypeError(message, None if match is None else match.name)
 
 
-def _unknown(what: str, name: str, known: Sequence[str]) -> str:
-    by_small = {each.lower(): each for each in known}
-    close = [by_small[each] for each in get_close_matches(name.lower(), by_small, n=3)]
-    meant = f" Did you mean {' or '.join(close)}?" if close else ""
-    listed = ", ".join(known[:_MAX_NAMES_TOLD]) or "none yet"
-    maker = "createNodeType" if what == "node type" else "createEdgeType"
+def _unknown_type_message(type_kind: str, name: str, names: Sequence[str]) -> str:
+    names_by_lower_case = {known_name.lower(): known_name for known_name in names}
+    suggestions = [
+        names_by_lower_case[match]
+        for match in get_close_matches(name.lower(), names_by_lower_case, n=3)
+    ]
+    hint = f" Did you mean {' or '.join(suggestions)}?" if suggestions else ""
+    listed_names = ", ".join(names[:_MAX_NAMES_LISTED]) or "none yet"
+    creation_tool = "createNodeType" if type_kind == "node type" else "createEdgeType"
     return (
-        f"There is no {what} {name[:MAX_CHARACTERS]!r}.{meant} There are: {listed}. "
-        f"Use one of these, or, where {maker} is offered, make it first."
+        f"There is no {type_kind} {name[:MAX_TYPE_NAME_CHARS]!r}.{hint} There are: {listed_names}. "
+        f"Use one of these, or, where {creation_tool} is offered, create it first."
     )
 
 
@@ -329,13 +343,13 @@ def _edge_type(row: GraphEdgeType) -> EdgeType:
     )
 
 
-_NODES: Final = Direct(
-    f"select properties_schema, {BESIDE_OTHERS_SQL} from graph_node_types"
-    f" where agent_id = {OWNED_SQL} and name = :called"
+_NODE_SCHEMA: Final = CompiledStatement(
+    f"select properties_schema, {SHARED_WRITE_LOCK_SQL} from graph_node_types"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and name = :called"
 )
-_EDGES: Final = Direct(
-    f"select properties_schema, source_types, target_types, {BESIDE_OTHERS_SQL}"
-    f" from graph_edge_types where agent_id = {OWNED_SQL} and name = :called"
+_EDGE_RULES: Final = CompiledStatement(
+    f"select properties_schema, source_types, target_types, {SHARED_WRITE_LOCK_SQL}"
+    f" from graph_edge_types where agent_id = {OWNED_AGENT_ID_SQL} and name = :called"
 )
 
 
@@ -347,29 +361,30 @@ class EdgeRules:
     target_types: Sequence[str]
 
 
-async def of_nodes(session: AsyncSession, scope: Scope, type_name: str) -> Json:
-    """The schema of their properties; refuses as `types.node_type` does. See `turns.write_beside_others`.
+async def get_node_schema(session: AsyncSession, scope: GraphScope, type_name: str) -> Json:
+    """JSON Schema of the type's node properties. Raises UnknownTypeError.
 
-    Looked up once for all that a transaction writes: a type stays as it is.
+    Also takes the shared write lock of the agent (see `shared.database.locks`). Cached for the transaction, since
+    types never change.
     """
-    known = within(session)
-    if (key := (_NODES, scope.agent_id, type_name)) not in known:
-        asked = {**scope.bound, "called": type_name}
-        while (found := await _NODES.row(session, asked)) is None:
-            # Refuses, but where it was made just now.
-            await node_type(session, scope, type_name)
-        known[key] = found.properties_schema
-    schema: Json = known[key]
+    cache = transaction_cache(session)
+    if (key := (_NODE_SCHEMA, scope.agent_id, type_name)) not in cache:
+        params = {**scope.bound, "called": type_name}
+        while (row := await _NODE_SCHEMA.row(session, params)) is None:
+            # Raises, unless the type was created just now.
+            await get_node_type(session, scope, type_name)
+        cache[key] = row.properties_schema
+    schema: Json = cache[key]
     return schema
 
 
-async def of_edges(session: AsyncSession, scope: Scope, type_name: str) -> EdgeRules:
-    """As `of_nodes`."""
-    known = within(session)
-    if (key := (_EDGES, scope.agent_id, type_name)) not in known:
-        asked = {**scope.bound, "called": type_name}
-        while (found := await _EDGES.row(session, asked)) is None:
-            await edge_type(session, scope, type_name)
-        known[key] = EdgeRules(type_name, *found[:3])
-    rules: EdgeRules = known[key]
+async def get_edge_rules(session: AsyncSession, scope: GraphScope, type_name: str) -> EdgeRules:
+    """Properties schema and allowed end types of an edge type; see `get_node_schema`."""
+    cache = transaction_cache(session)
+    if (key := (_EDGE_RULES, scope.agent_id, type_name)) not in cache:
+        params = {**scope.bound, "called": type_name}
+        while (row := await _EDGE_RULES.row(session, params)) is None:
+            await get_edge_type(session, scope, type_name)
+        cache[key] = EdgeRules(type_name, *row[:3])
+    rules: EdgeRules = cache[key]
     return rules

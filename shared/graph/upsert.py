@@ -1,4 +1,4 @@
-"""Upserts: evidence for a node or edge, in one transaction with what follows from it."""
+"""Upserts: write evidence of a node or edge and, in the same transaction, the properties that follow from it."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -10,308 +10,344 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct, spelled
+from shared.database.statements import CompiledStatement, expand_values
 from shared.database.tables import Evidence, GraphName
 from shared.database.tables.base import Base
 from shared.errors import RetrySoonError
-from shared.graph.projection import claims_of
-from shared.graph.prompt_format import utc
+from shared.graph.projection import list_claims
+from shared.graph.prompt_format import format_utc
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Change, Claim, Held, change
-from shared.graph.provenance.evidence import Found
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.provenance.claims import Claim, PreviousValue, PropertyChange, apply_claims
+from shared.graph.provenance.evidence import VerifiedQuote
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import Json
 
 Rows = Sequence[Mapping[str, Any]]
 
 _IS_RETRACTED: Final = "exists (select from retracted)"
-_MADE: Final = {
+_ELEMENT_COLUMNS: Final = {
     "id": ":id",
-    "agent_id": OWNED_SQL,
+    "agent_id": OWNED_AGENT_ID_SQL,
     "type": ":type",
     "properties": "cast(:properties as jsonb)",
     "seal": ":seal",
     "iteration_id": "cast(:iteration_id as uuid)",
     "step_id": "cast(:step_id as uuid)",
 }
-_ENDS: Final = {"source_id": ":source_id", "target_id": ":target_id"}
+_EDGE_COLUMNS: Final = {"source_id": ":source_id", "target_id": ":target_id"}
 
 
-def _insert(table: type[Base], given: str, where: str) -> str:
-    """Of the rows that `given` names, which are JSON; the database's own defaults fill what they never say."""
+def _insert_json_sql(table: type[Base], parameter: str, where: str) -> str:
+    """Insert the JSON rows of a parameter; columns with a server default are left to the database."""
     name = table.__tablename__
-    listed = ", ".join(each.name for each in table.__table__.c if each.server_default is None)
-    rows = f"jsonb_populate_recordset(cast(null as {name}), cast(:{given} as jsonb))"
-    return f"insert into {name} ({listed}) select {listed} from {rows} where {where}"
+    columns = ", ".join(
+        column.name for column in table.__table__.c if column.server_default is None
+    )
+    rows = f"jsonb_populate_recordset(cast(null as {name}), cast(:{parameter} as jsonb))"
+    return f"insert into {name} ({columns}) select {columns} from {rows} where {where}"
 
 
-def _made(table: str, columns: Mapping[str, str], where: str) -> str:
-    values = {**_MADE, **columns}
+def _insert_element_sql(table: str, columns: Mapping[str, str], where: str) -> str:
+    values = {**_ELEMENT_COLUMNS, **columns}
     return (
         f"insert into {table} ({', '.join(values)}) select {', '.join(values.values())}"
-        # The id follows from what makes it one of a kind, so two unique keys clash at once; "on conflict do update" watches
-        # only one of them and fails on the other when two workers insert at the same moment. "Do nothing" watches both.
+        # The id is derived from the unique columns, so two unique keys conflict at once. "On conflict do update" checks
+        # only one of them and fails on the other when two workers insert concurrently. "Do nothing" checks both.
         f" where {where} on conflict do nothing returning id"
     )
 
 
-def _brought_up(table: str) -> str:
+def _update_element_sql(table: str) -> str:
     return (
         f"update {table} set properties = cast(:properties as jsonb), seal = :seal,"
-        # What is added is of a page that is not retracted.
+        # The new evidence quotes a source that is not retracted.
         " unsupported_since = null, updated_at = clock_timestamp()"
-        f" where agent_id = {OWNED_SQL} and id = :id and not {_IS_RETRACTED} returning id"
+        f" where agent_id = {OWNED_AGENT_ID_SQL} and id = :id and not {_IS_RETRACTED} returning id"
     )
 
 
-# In one order, whoever takes names.
+# The same order in every transaction prevents deadlocks.
 _IN_ORDER: Final = 'order by type collate "C", key collate "C" on conflict do nothing'
-_TAKE: Final = Direct(f"{_insert(GraphName, 'names', 'true')} {_IN_ORDER}")
-_TAKEN: Final = f"{_insert(GraphName, 'names', f'not {_IS_RETRACTED}')} {_IN_ORDER} returning key"
-_ALL_TAKEN: Final = "(select count(*) from taken) = jsonb_array_length(cast(:names as jsonb))"
+_RESERVE_NAMES: Final = CompiledStatement(
+    f"{_insert_json_sql(GraphName, 'names', 'true')} {_IN_ORDER}"
+)
+_RESERVE_NAMES_SQL: Final = (
+    f"{_insert_json_sql(GraphName, 'names', f'not {_IS_RETRACTED}')} {_IN_ORDER} returning key"
+)
+_ALL_NAMES_RESERVED_SQL: Final = (
+    "(select count(*) from taken) = jsonb_array_length(cast(:names as jsonb))"
+)
 
 
-def _written(thing: str, before: str = "") -> str:
-    """To be `spelled` with the pages."""
-    # Evidence that is written already stays as it is.
-    borne_out = (
-        f"{_insert(Evidence, 'evidence', 'exists (select from thing)')} on conflict do nothing"
-    )
+def _write_sql(element_sql: str, preceding_ctes: str = "") -> str:
+    """SQL template; `spelled` fills in the ids of the quoted sources."""
+    # Existing evidence is not changed.
+    evidence_sql = f"{_insert_json_sql(Evidence, 'evidence', 'exists (select from thing)')} on conflict do nothing"
     return (
         "with retracted as (select 1 from sources where id in ({values}) and retracted_at is not null),"
-        f" {before}thing as ({thing}), borne_out as ({borne_out})"
+        f" {preceding_ctes}thing as ({element_sql}), borne_out as ({evidence_sql})"
         f" select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
     )
 
 
-NEW_NODE: Final = _written(
-    _made("graph_nodes", {"name": ":name"}, f"{_ALL_TAKEN} and not {_IS_RETRACTED}"),
-    f"taken as ({_TAKEN}), ",
+INSERT_NODE_SQL: Final = _write_sql(
+    _insert_element_sql(
+        "graph_nodes", {"name": ":name"}, f"{_ALL_NAMES_RESERVED_SQL} and not {_IS_RETRACTED}"
+    ),
+    f"taken as ({_RESERVE_NAMES_SQL}), ",
 )
-"""Where one of several names cannot be taken, those that were must be given back by whoever asked."""
-NEW_EDGE: Final = _written(_made("graph_edges", _ENDS, f"not {_IS_RETRACTED}"))
-NODE: Final = _written(_brought_up("graph_nodes"))
-"""Which is there, and locked."""
-EDGE: Final = _written(_brought_up("graph_edges"))
+"""If one of several names cannot be reserved, the caller must roll back the others."""
+INSERT_EDGE_SQL: Final = _write_sql(
+    _insert_element_sql("graph_edges", _EDGE_COLUMNS, f"not {_IS_RETRACTED}")
+)
+UPDATE_NODE_SQL: Final = _write_sql(_update_element_sql("graph_nodes"))
+"""For a row that exists and is locked."""
+UPDATE_EDGE_SQL: Final = _write_sql(_update_element_sql("graph_edges"))
 
 
-async def write(
+async def write_element(
     session: AsyncSession,
     statement: str,
-    thing: Mapping[str, Any],
+    element: Mapping[str, Any],
     evidence: Rows,
     names: Rows = (),
 ) -> bool:
-    """False where what is new is there already, or a name of it is another's.
+    """Run one of the statements above; returns False if the new element exists or one of its names is taken.
 
-    Raises RetrySoonError where a page was retracted.
+    Raises RetrySoonError if a quoted source was retracted meanwhile.
     """
-    given = {
-        **thing,
-        "properties": _json(thing["properties"]),
+    params = {
+        **element,
+        "properties": _json(element["properties"]),
         "evidence": _json(evidence),
         "names": _json(names),
     }
-    direct, pages = spelled(statement, "page", list({row["source_id"] for row in evidence}))
-    told = await direct.row(session, {**given, **pages})
-    if told.is_retracted:
+    direct, pages = expand_values(
+        statement, "page", list({result["source_id"] for result in evidence})
+    )
+    result = await direct.row(session, {**params, **pages})
+    if result.is_retracted:
         raise RetrySoonError("a page was retracted while it was quoted")
-    is_written: bool = told.is_written
+    is_written: bool = result.is_written
     return is_written
 
 
-async def take(session: AsyncSession, names: Rows) -> bool:
-    """False where another has one of them; the others must be given back then."""
-    return await _TAKE.run(session, {"names": _json(names)}) == len(names)
+async def reserve_names(session: AsyncSession, names: Rows) -> bool:
+    """Returns False if another node has one of the names; the caller must then roll back the others."""
+    return await _RESERVE_NAMES.run(session, {"names": _json(names)}) == len(names)
 
 
-async def bring_up(
-    session: AsyncSession, statement: str, thing: Mapping[str, Any], evidence: Rows
+async def update_element(
+    session: AsyncSession, statement: str, element: Mapping[str, Any], evidence: Rows
 ) -> None:
-    """As `write`, of what is there and locked. Raises RuntimeError where it is not: its evidence is not written then."""
-    if not await write(session, statement, thing, evidence):
+    """Like `write_element` for a row that exists and is locked. Raises RuntimeError if the row does not exist."""
+    if not await write_element(session, statement, element, evidence):
         raise RuntimeError(
-            f"{thing['id']} is locked, and yet agent {thing['of_agent']} has no such row; see who deletes without a turn"
+            f"{element['id']} is locked, but agent {element['of_agent']} has no such row; "
+            "find the code that deletes without the write lock"
         )
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, default=_spelled)
+    return json.dumps(value, default=_to_postgres_text)
 
 
-def _spelled(value: Any) -> str:
-    """As PostgreSQL reads it."""
+def _to_postgres_text(value: Any) -> str:
+    """The value in PostgreSQL's text form."""
     if isinstance(value, bytes):
         return f"\\x{value.hex()}"
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-_TRIES: Final = 5
-"""Others can make it, or merge it away, between a look and a write."""
+_MAX_ATTEMPTS: Final = 5
+"""Between lookup and write, another transaction can insert the element or merge it away."""
 
 
-class Thing(Protocol):
-    """A node or edge, there or yet to be made."""
+class Element(Protocol):
+    """A node or edge that exists or is about to be inserted."""
 
     @property
     def id(self) -> UUID: ...
 
     @property
     def column(self) -> str:
-        """Of evidence, which names it."""
+        """Name of the evidence column that refers to this element."""
         ...
 
-    async def locked(self, session: AsyncSession) -> "Locked[Self] | None":
-        """It as it is there; None where there is none.
+    async def lock_row(self, session: AsyncSession) -> "LockedElement[Self] | None":
+        """Lock and load the existing row; None if there is none.
 
-        Its id may be another than the one it is made by: a merge may have brought it under this name.
+        Its id can differ from the derived one: a merge can have given an element this identity.
         """
         ...
 
-    def seal(self, changed: Change) -> bytes:
-        """That it has by what it is then."""
+    def compute_seal(self, change: PropertyChange) -> bytes:
+        """The seal for this content."""
         ...
 
-    def broken(self, seal: bytes) -> Self:
-        """With a seal that does not fit, to be kept."""
+    def with_broken_seal(self, seal: bytes) -> Self:
+        """A copy that keeps the given seal, which does not match the content."""
         ...
 
-    async def make(self, session: AsyncSession, made: Change, evidence: Rows) -> bool:
-        """It and its evidence; False where somebody else has made it meanwhile."""
+    async def insert(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> bool:
+        """Insert the row and its evidence; returns False if another transaction has inserted it."""
         ...
 
-    async def bring_up(self, session: AsyncSession, changed: Change, evidence: Rows) -> None:
-        """It is there and locked."""
+    async def update(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> None:
+        """Update the row, which exists and is locked, and insert the evidence."""
         ...
 
 
 @dataclass(frozen=True)
-class Added:
-    """What became of a node or edge that was given."""
+class UpsertResult:
+    """The outcome of writing a node or edge."""
 
     id: UUID
     created: bool
-    change: Change
+    change: PropertyChange
 
     @property
-    def told(self) -> Json:
-        """As a tool answers it, without the id: what gave way and what did not, where anything did."""
-        both = {"superseded": self.change.superseded, "kept": self.change.kept}
+    def tool_answer(self) -> Json:
+        """The tool's answer without the id.
+
+        `superseded` lists values that were replaced, `kept` newer values that were retained instead of the given
+        ones.
+        """
+        values_by_key = {"superseded": self.change.superseded, "kept": self.change.retained}
         return {
             "created": self.created,
             **{
-                word: {name: _held(held) for name, held in of_which.items()}
-                for word, of_which in both.items()
-                if of_which
+                key: {name: _value_json(value) for name, value in values.items()}
+                for key, values in values_by_key.items()
+                if values
             },
         }
 
 
-async def add_evidence(
+async def upsert_element(
     session: AsyncSession,
-    scope: Scope,
-    thing: Thing,
-    found: Sequence[Found],
+    scope: GraphScope,
+    element: Element,
+    quotes: Sequence[VerifiedQuote],
     check: Callable[[Json], None],
     *,
     is_there: bool,
-) -> Added:
-    """Makes the thing where it is not there, and writes the evidence. Nothing is written where `check` refuses.
+) -> UpsertResult:
+    """Insert the element if it does not exist, and write its evidence. Writes nothing if `check` raises.
 
-    What is written already stays as it is. `is_there` is what was seen last: others may have written meanwhile.
+    Existing evidence is not changed. `is_there` is the result of an earlier lookup and may be out of date.
     """
-    new = partial(make, session, scope, thing, found, check)
-    held = await made_or_locked(session, thing, new, is_there=is_there)
-    if isinstance(held, Added):
-        return held
-    # A statement of its own: what others had not committed before the lock was had is only seen by the next.
-    known = await claims_of(session, held.thing.column, held.thing.id)
-    thing = held.as_sealed(Change(held.properties, tuple(each.evidence_id for each in known)))
-    claims = _claims(thing, found)
-    changed = change(held.properties, known, claims)
-    check(changed.properties)
-    await thing.bring_up(session, changed, _rows(scope, thing, found, claims))
-    return Added(thing.id, False, changed)
+    insert = partial(insert_element, session, scope, element, quotes, check)
+    outcome = await insert_or_lock(session, element, insert, is_there=is_there)
+    if isinstance(outcome, UpsertResult):
+        return outcome
+    # A separate statement, so that it sees what others committed before the lock was granted.
+    claims_before = await list_claims(session, outcome.element.column, outcome.element.id)
+    element = outcome.as_sealed(
+        PropertyChange(outcome.properties, tuple(claim.evidence_id for claim in claims_before))
+    )
+    claims = _claims(element, quotes)
+    change = apply_claims(outcome.properties, claims_before, claims)
+    check(change.properties)
+    await element.update(session, change, _evidence_rows(scope, element, quotes, claims))
+    return UpsertResult(element.id, False, change)
 
 
-async def make(
+async def insert_element(
     session: AsyncSession,
-    scope: Scope,
-    thing: Thing,
-    found: Sequence[Found],
+    scope: GraphScope,
+    element: Element,
+    quotes: Sequence[VerifiedQuote],
     check: Callable[[Json], None],
-) -> Added | None:
-    """As `add_evidence`, of what is not there; None where it is there meanwhile."""
-    claims = _claims(thing, found)
-    made = change({}, (), claims)
-    check(made.properties)
-    is_made = await thing.make(session, made, _rows(scope, thing, found, claims))
-    return Added(thing.id, True, made) if is_made else None
+) -> UpsertResult | None:
+    """Insert the element and its evidence; None if another transaction has inserted it."""
+    claims = _claims(element, quotes)
+    change = apply_claims({}, (), claims)
+    check(change.properties)
+    is_inserted = await element.insert(
+        session, change, _evidence_rows(scope, element, quotes, claims)
+    )
+    return UpsertResult(element.id, True, change) if is_inserted else None
 
 
-T = TypeVar("T", bound=Thing)
+T = TypeVar("T", bound=Element)
 M = TypeVar("M")
 
 
 @dataclass(frozen=True)
-class Locked(Generic[T]):
-    """A thing that is there, its row locked."""
+class LockedElement(Generic[T]):
+    """An existing element whose row is locked."""
 
-    thing: T
+    element: T
     properties: Json
     seal: bytes | None
 
-    def as_sealed(self, was: Change) -> T:
-        """The thing, which keeps its seal where that is not of what it was: sealed anew, what was changed would be lost."""
-        if self.seal is None or self.seal == self.thing.seal(was):
-            return self.thing
-        return self.thing.broken(self.seal)
+    def as_sealed(self, content: PropertyChange) -> T:
+        """The element; it keeps its stored seal if that does not match `content`.
+
+        A new seal would hide a change made outside Vigil.
+        """
+        if self.seal is None or self.seal == self.element.compute_seal(content):
+            return self.element
+        return self.element.with_broken_seal(self.seal)
 
 
-async def made_or_locked(
-    session: AsyncSession, thing: T, new: Callable[[], Awaitable[M | None]], *, is_there: bool
-) -> M | Locked[T]:
-    """What `new` gives, which makes the thing, or None where others have made it; else it as it is there."""
-    for _ in range(_TRIES):
-        if is_there and (held := await thing.locked(session)):
-            return held
-        if (made := await new()) is not None:
-            return made
+async def insert_or_lock(
+    session: AsyncSession, element: T, insert: Callable[[], Awaitable[M | None]], *, is_there: bool
+) -> M | LockedElement[T]:
+    """Return the result of `insert`, or the locked element if it exists. `insert` returns None if the element exists.
+
+    Raises RetrySoonError if the element is inserted and deleted by others in turns.
+    """
+    for _ in range(_MAX_ATTEMPTS):
+        if is_there and (locked := await element.lock_row(session)):
+            return locked
+        if (inserted := await insert()) is not None:
+            return inserted
         is_there = True
-    raise RetrySoonError(f"{thing.id} comes and goes while it is written")
+    raise RetrySoonError(f"{element.id} was inserted and deleted by others while it was written")
 
 
-def _claims(thing: Thing, found: Sequence[Found]) -> list[Claim]:
-    return [each.claim(thing.id) for each in found]
+def _claims(element: Element, quotes: Sequence[VerifiedQuote]) -> list[Claim]:
+    return [quote.claim(element.id) for quote in quotes]
 
 
-def _held(held: Held) -> Json:
-    return {"held": held.value, "asOf": None if held.as_of is None else utc(held.as_of)}
+def _value_json(previous: PreviousValue) -> Json:
+    return {
+        "held": previous.value,
+        "asOf": None if previous.as_of is None else format_utc(previous.as_of),
+    }
 
 
-def _rows(scope: Scope, thing: Thing, found: Sequence[Found], claims: Sequence[Claim]) -> Rows:
-    """Of evidence, each once."""
-    by_id = {claim.evidence_id: each for claim, each in zip(claims, found, strict=True)}
-    return [_row(scope, thing, evidence_id, each) for evidence_id, each in by_id.items()]
+def _evidence_rows(
+    scope: GraphScope, element: Element, quotes: Sequence[VerifiedQuote], claims: Sequence[Claim]
+) -> Rows:
+    """One row per evidence id."""
+    by_id = {claim.evidence_id: quote for claim, quote in zip(claims, quotes, strict=True)}
+    return [
+        _evidence_row(scope, element, evidence_id, quote) for evidence_id, quote in by_id.items()
+    ]
 
 
-def _row(scope: Scope, thing: Thing, evidence_id: UUID, found: Found) -> dict[str, Any]:
+def _evidence_row(
+    scope: GraphScope, element: Element, evidence_id: UUID, quote: VerifiedQuote
+) -> dict[str, Any]:
     sealed: dict[str, Any] = {
         "agent_id": scope.agent_id,
-        "source_id": found.page.id,
-        "first_byte": found.span.first,
-        "end_byte": found.span.end,
-        "quote_sha256": found.quote_sha256,
-        "claims": found.claims,
-        "valid_from": found.valid_from,
-        "valid_to": found.valid_to,
-        "as_of": found.as_of,
-        "learned_at": found.learned_at,
+        "source_id": quote.page.id,
+        "first_byte": quote.span.start_byte,
+        "end_byte": quote.span.end_byte,
+        "quote_sha256": quote.quote_sha256,
+        "claims": quote.claims,
+        "valid_from": quote.valid_from,
+        "valid_to": quote.valid_to,
+        "as_of": quote.as_of,
+        "learned_at": quote.learned_at,
     }
     return {
         **sealed,
         "id": evidence_id,
-        thing.column: thing.id,
+        element.column: element.id,
         "step_id": scope.step_id,
-        "seal": integrity.of_evidence(evidence_id=evidence_id, thing_id=thing.id, **sealed),
+        "seal": integrity.evidence_seal(evidence_id=evidence_id, thing_id=element.id, **sealed),
     }

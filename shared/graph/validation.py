@@ -1,4 +1,4 @@
-"""Validation: properties against the JSON Schema of their type, and values in bounds."""
+"""Validation: properties against the JSON Schema of their type, names, sizes and storable values."""
 
 import hashlib
 import json
@@ -14,26 +14,29 @@ from jsonschema.protocols import Validator
 
 from shared.tools import Json, ToolRefusalError
 
-MAX_NAME_CHARACTERS = 200
+MAX_NAME_CHARS = 200
 MAX_PROPERTIES_BYTES = 20_000
 _MAX_DEPTH = 32
-# Far beyond any figure of the world, and well within what JSON numbers survive everywhere.
+# Larger than any real figure, and small enough for every JSON implementation.
 _MAX_INTEGER = 10**30
 
 
 def one_line(text: str) -> str:
-    """`text` with every run of white space folded into one blank, none at the ends."""
+    """Collapse every run of white space to one space and strip both ends."""
     return " ".join(text.split())
 
 
-def normal_name(name: str, what: str = "name") -> str:
-    """The one spelling of a name (NFC, blanks folded), so that two spellings are not two nodes."""
+def normalize_name(name: str, what: str = "name") -> str:
+    """Normalize a name to NFC with single spaces, so that two spellings do not become two nodes.
+
+    Raises ToolRefusalError if it is empty, too long or cannot be stored. `what` names the argument in the error.
+    """
     refuse_unstorable(name, what)
     normal = one_line(unicodedata.normalize("NFC", name))
-    if not 1 <= len(normal) <= MAX_NAME_CHARACTERS:
+    if not 1 <= len(normal) <= MAX_NAME_CHARS:
         raise ToolRefusalError(
-            f"{what}: {len(normal)} characters; give 1 to {MAX_NAME_CHARACTERS}, "
-            "and put what else there is to say into the properties."
+            f"{what}: {len(normal)} characters; give 1 to {MAX_NAME_CHARS}, "
+            "and put other information into the properties."
         )
     return normal
 
@@ -42,14 +45,16 @@ def refuse_large(value: Json, what: str, limit_bytes: int = MAX_PROPERTIES_BYTES
     size = len(json.dumps(value, ensure_ascii=False).encode())
     if size > limit_bytes:
         raise ToolRefusalError(
-            f"{what}: {size} bytes are more than the {limit_bytes} that fit; keep what matters."
+            f"{what}: {size} bytes, more than the limit of {limit_bytes}; shorten it."
         )
 
 
 def refuse_unstorable(
     value: Any, path: str, depth: int = 0, *, largest: int = _MAX_INTEGER
 ) -> None:
-    """Refuses what JSON columns cannot hold: NUL, half surrogates, infinities, bottomless nesting."""
+    """Raises ToolRefusalError for what a JSON column cannot hold: NUL, surrogates, infinity, deep nesting, huge
+    integers.
+    """
     if depth > _MAX_DEPTH:
         raise ToolRefusalError(f"{path}: nested more than {_MAX_DEPTH} deep; make it flatter.")
     if isinstance(value, dict):
@@ -82,11 +87,11 @@ def _refuse_text(text: str, path: str) -> None:
 
 MAX_SCHEMA_BYTES = 20_000
 _MAX_SCHEMA_DEPTH = 8
-_MAX_ERRORS_TOLD = 5
-_MAX_VALUE_CHARACTERS = 200
+_MAX_ERRORS_LISTED = 5
+_MAX_VALUE_CHARS = 200
 
-# References can run in circles or double at every level, and patterns can take for ever to match: a schema written
-# by a model must not be able to stop a worker, and flat properties need neither.
+# References can be circular or grow exponentially, and patterns can take forever to match. A schema written by a
+# model must not be able to stop a worker, and flat properties need neither.
 _REFUSED_KEYWORDS = {
     "$ref": "write the definition in its place",
     "$dynamicRef": "write the definition in its place",
@@ -94,7 +99,7 @@ _REFUSED_KEYWORDS = {
     "pattern": "say the form in the property's description, or list the values with enum",
     "patternProperties": "name the properties, or allow others with additionalProperties",
 }
-_ONE_SCHEMA = (
+_SCHEMA_KEYWORDS = (
     "additionalProperties",
     "contains",
     "else",
@@ -106,16 +111,18 @@ _ONE_SCHEMA = (
     "unevaluatedItems",
     "unevaluatedProperties",
 )
-_LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED_SCHEMAS = ("$defs", "dependentSchemas", "properties")
+_SCHEMA_LIST_KEYWORDS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMA_MAP_KEYWORDS = ("$defs", "dependentSchemas", "properties")
 
 
-def _unique_items(_: Validator, wanted: Any, instance: Any, __: Any) -> Iterator[ValidationError]:
-    """By the items' text: the library compares each item with each other, which takes 14 seconds for 1,500 objects."""
-    if wanted is True and isinstance(instance, list):
+def _unique_items(
+    _: Validator, is_required: Any, instance: Any, __: Any
+) -> Iterator[ValidationError]:
+    """Compare items by their JSON text: the library compares every pair, which takes 14 seconds for 1,500 objects."""
+    if is_required is True and isinstance(instance, list):
         texts = {json.dumps(item, sort_keys=True) for item in instance}
         if len(texts) < len(instance):
-            yield ValidationError(f"{_short(instance)} has items that are the same")
+            yield ValidationError(f"{_short_json(instance)} has items that are the same")
 
 
 _Draft: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]  # the library has no types for it
@@ -124,21 +131,21 @@ _Draft: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]  #
 
 
 class Validators:
-    """Schemas made ready to check properties, the most recently used kept. Give one to each process."""
+    """Compiled JSON Schema validators, with the most recently used ones cached. Use one instance per process."""
 
     def __init__(self, capacity: int = 256) -> None:
         self._capacity = capacity
         self._ready: OrderedDict[str, Validator] = OrderedDict()
 
     def check(self, schema: Json, properties: Json, type_name: str) -> None:
-        """Raises ToolRefusalError naming each path, its value and what is allowed there."""
+        """Raises ToolRefusalError that lists each invalid path, its value and what is allowed there."""
         refuse_unstorable(properties, "properties")
         refuse_large(properties, "properties")
         errors = sorted(self._validator(schema).iter_errors(properties), key=lambda e: e.json_path)
         if errors:
-            told = "; ".join(_told(error) for error in errors[:_MAX_ERRORS_TOLD])
+            messages = "; ".join(_describe_error(error) for error in errors[:_MAX_ERRORS_LISTED])
             raise ToolRefusalError(
-                f"The properties do not satisfy the schema of {type_name}: {told}."
+                f"The properties do not satisfy the schema of {type_name}: {messages}."
             )
 
     def _validator(self, schema: Json) -> Validator:
@@ -152,16 +159,16 @@ class Validators:
 
 
 def refuse_bad_schema(schema: Json) -> None:
-    """Raises ToolRefusalError unless `schema` may describe the properties of a type."""
+    """Raises ToolRefusalError unless `schema` can describe the properties of a type."""
     refuse_unstorable(schema, "propertiesSchema")
     refuse_large(schema, "propertiesSchema", MAX_SCHEMA_BYTES)
     if schema.get("type") != "object":
         raise ToolRefusalError(
-            f'propertiesSchema: its top level says "type": {_short(schema.get("type"))}; it must say '
+            f'propertiesSchema: its top level says "type": {_short_json(schema.get("type"))}; it must say '
             '"type": "object" and list the properties under "properties".'
         )
-    for path, part in _parts(schema, "propertiesSchema", 0):
-        for keyword in _REFUSED_KEYWORDS.keys() & part.keys():
+    for path, subschema in _iter_subschemas(schema, "propertiesSchema", 0):
+        for keyword in _REFUSED_KEYWORDS.keys() & subschema.keys():
             raise ToolRefusalError(
                 f"{path}: {keyword} is not supported here; {_REFUSED_KEYWORDS[keyword]}."
             )
@@ -169,12 +176,12 @@ def refuse_bad_schema(schema: Json) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ToolRefusalError(
-            f"propertiesSchema is no JSON Schema (Draft 2020-12): {_told(error)}."
+            f"propertiesSchema is no JSON Schema (Draft 2020-12): {_describe_error(error)}."
         ) from error
 
 
-def _parts(schema: Any, path: str, depth: int) -> Iterator[tuple[str, Json]]:
-    """`schema` and every schema within it, with their paths."""
+def _iter_subschemas(schema: Any, path: str, depth: int) -> Iterator[tuple[str, Json]]:
+    """Yield `schema` and every schema within it, each with its path."""
     if not isinstance(schema, dict):
         return
     if depth > _MAX_SCHEMA_DEPTH:
@@ -183,36 +190,36 @@ def _parts(schema: Any, path: str, depth: int) -> Iterator[tuple[str, Json]]:
         )
     yield path, schema
     for keyword, inner in schema.items():
-        for name, part in _inner(keyword, inner):
-            yield from _parts(part, f"{path}.{keyword}{name}", depth + 1)
+        for name, subschema in _direct_subschemas(keyword, inner):
+            yield from _iter_subschemas(subschema, f"{path}.{keyword}{name}", depth + 1)
 
 
-def _inner(keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if keyword in _ONE_SCHEMA:
+def _direct_subschemas(keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if keyword in _SCHEMA_KEYWORDS:
         yield "", value
-    elif keyword in _LISTS_OF_SCHEMAS and isinstance(value, list):
-        yield from ((f"[{index}]", part) for index, part in enumerate(value))
-    elif keyword in _NAMED_SCHEMAS and isinstance(value, dict):
-        yield from ((f".{name}", part) for name, part in value.items())
+    elif keyword in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+        yield from ((f"[{index}]", subschema) for index, subschema in enumerate(value))
+    elif keyword in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+        yield from ((f".{name}", subschema) for name, subschema in value.items())
 
 
-def _told(error: ValidationError | SchemaError) -> str:
+def _describe_error(error: ValidationError | SchemaError) -> str:
     path = error.json_path.removeprefix("$").lstrip(".") or "the properties as a whole"
-    return f"{path}: {_short_text(error.message)} (allowed: {_allowed(error)})"
+    return f"{path}: {_short_text(error.message)} (allowed: {_describe_allowed(error)})"
 
 
-def _allowed(error: ValidationError | SchemaError) -> str:
+def _describe_allowed(error: ValidationError | SchemaError) -> str:
     schema = error.schema
     if error.validator in ("required", "additionalProperties") and isinstance(schema, dict):
         names = ", ".join(schema.get("properties", {}))
         required = ", ".join(schema.get("required", [])) or "none"
         return f"the properties {names or 'none'}; required are {required}"
-    return f"{error.validator} {_short(error.validator_value)}"
+    return f"{error.validator} {_short_json(error.validator_value)}"
 
 
-def _short(value: Any) -> str:
+def _short_json(value: Any) -> str:
     return _short_text(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def _short_text(text: str) -> str:
-    return text if len(text) <= _MAX_VALUE_CHARACTERS else f"{text[:_MAX_VALUE_CHARACTERS]}…"
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"

@@ -1,5 +1,5 @@
-"""The model: one provider, the loop that hands it tools, structured answers. Nothing else imports openai.
+"""Language models: providers, phase runs, the tool loop and structured answers. Only this package imports openai.
 
-Chat completions are the common tongue (OpenAI, llama.cpp, vLLM, Ollama), so only what all of them understand is used.
-OpenAI's background mode is the other choice: it alone lets a crash lose no answer that is under way.
+Chat completions are the common interface (OpenAI, llama.cpp, vLLM, Ollama), and only what all of these servers support is
+used. The alternative is OpenAI's background mode, with which no answer in progress is lost in a crash.
 """

@@ -1,4 +1,4 @@
-"""The model by OpenAI's Responses API, in background mode: an answer has an id as soon as it is requested."""
+"""Provider for OpenAI's Responses API in background mode, in which an answer has an id as soon as it is requested."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -6,20 +6,20 @@ from typing import Any
 
 import openai
 
-from shared.billing.resumable_call import CallLostError, InFlight, looked_for
+from shared.billing.resumable_call import CallLostError, ResumableCall, poll_until_done
 from shared.database.text import error_text
 from shared.errors import PermanentError
 from shared.llm.answers import (
     AnswerError,
-    Said,
-    UnreadableError,
-    arguments_of,
-    text_of,
-    usage_of,
+    AnswerParts,
+    MalformedAnswerError,
+    content_text,
+    function_arguments,
+    parse_usage,
 )
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall
 from shared.llm.model_server import REFUSED_REQUEST, ModelServer
-from shared.llm.provider import IDEMPOTENCY_KEY, Hear
+from shared.llm.provider import IDEMPOTENCY_KEY, OnDelta
 from shared.tools.schemas import without_max_items
 
 Json = dict[str, Any]
@@ -27,8 +27,8 @@ Json = dict[str, Any]
 _FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
-def body_of(request: ChatRequest) -> Json:
-    """`request` as it is sent."""
+def request_body(request: ChatRequest) -> Json:
+    """Returns the body of the request."""
     body: Json = {
         "model": request.model,
         "input": [item for message in request.messages for item in _items(message)],
@@ -37,37 +37,37 @@ def body_of(request: ChatRequest) -> Json:
         body["tools"] = [_tool(tool["function"]) for tool in request.tools]
         if request.tool_choice is not None:
             body["tool_choice"] = request.tool_choice
-    if request.most_output_tokens is not None:
-        body["max_output_tokens"] = request.most_output_tokens
+    if request.max_output_tokens is not None:
+        body["max_output_tokens"] = request.max_output_tokens
     if request.response_format is not None:
-        given = without_max_items(request.response_format["json_schema"])
-        body["text"] = {"format": {"type": "json_schema", **given}}
+        schema = without_max_items(request.response_format["json_schema"])
+        body["text"] = {"format": {"type": "json_schema", **schema}}
     return body
 
 
-def answer_of(server: str, response: Json) -> ChatAnswer:
-    """The answer of a response that is complete, or was cut short: then its finish reason says why.
+def parse_response(server: str, response: Json) -> ChatAnswer:
+    """Returns the answer of a complete or truncated response. The finish reason of a truncated one says why.
 
-    Raises AnswerError where it cannot be used.
+    Raises AnswerError if it is unusable.
     """
-    usage = usage_of(response.get("usage"), "input_tokens", "output_tokens")
-    said = Said(usage=usage)
+    usage = parse_usage(response.get("usage"), "input_tokens", "output_tokens")
+    parts = AnswerParts(usage=usage)
     try:
         output = _objects(response.get("output"))
-        said.text, said.refusal = _text(output)
-        said.calls = [_call(item) for item in output if item.get("type") == "function_call"]
-    except UnreadableError as error:
+        parts.text, parts.refusal = _text(output)
+        parts.calls = [_call(item) for item in output if item.get("type") == "function_call"]
+    except MalformedAnswerError as error:
         raise AnswerError(
             f"{server} sent a response that cannot be read, {error}",
-            said=repr(response),
+            excerpt=repr(response),
             usage=usage,
         ) from None
-    said.finish_reason = _finish_reason(response, calls=bool(said.calls))
-    return said.answer(server, said.refusal or said.text or repr(response))
+    parts.finish_reason = _finish_reason(response, calls=bool(parts.calls))
+    return parts.answer(server, parts.refusal or parts.text or repr(response))
 
 
 def _items(message: Message) -> Iterator[Json]:
-    """Ids of items are left out: by them OpenAI would look for the reasoning that stood beside them."""
+    """Converts a message. Omits the ids of items, because with them OpenAI would require the reasoning items too."""
     if message["role"] == "tool":
         yield {
             "type": "function_call_output",
@@ -83,28 +83,30 @@ def _items(message: Message) -> Iterator[Json]:
 
 
 def _tool(function: Mapping[str, Any]) -> Json:
-    # Strict unless it says otherwise, and then no argument may be left out.
+    # The API's default is strict, which does not allow optional arguments.
     return {"type": "function", "strict": False, **function}
 
 
-def _objects(given: Any) -> list[Json]:
-    if not isinstance(given, list):
-        raise UnreadableError("its output is no list")
-    return [item for item in given if isinstance(item, dict)]
+def _objects(output: Any) -> list[Json]:
+    if not isinstance(output, list):
+        raise MalformedAnswerError("its output is no list")
+    return [item for item in output if isinstance(item, dict)]
 
 
 def _call(item: Json) -> ToolCall:
     name, call_id = item.get("name"), item.get("call_id")
     if not isinstance(name, str):
-        raise UnreadableError("a function call has no name")
-    return ToolCall(call_id if isinstance(call_id, str) else "", name, arguments_of(item) or "{}")
+        raise MalformedAnswerError("a function call has no name")
+    return ToolCall(
+        call_id if isinstance(call_id, str) else "", name, function_arguments(item) or "{}"
+    )
 
 
 def _text(output: list[Json]) -> tuple[str, str]:
-    """What it said, and what it refused. Thoughts told on the way are no part of it where it marks its last words."""
-    said = [item for item in output if item.get("type") == "message"]
-    final = [item for item in said if item.get("phase") == "final_answer"] or said
-    parts = [text_of(item.get("content")) for item in final]
+    """Returns the text and the refusal. If a message is marked as the final answer, ignores the other messages."""
+    messages = [item for item in output if item.get("type") == "message"]
+    final = [item for item in messages if item.get("phase") == "final_answer"] or messages
+    parts = [content_text(item.get("content")) for item in final]
     return "".join(text for text, _ in parts), "".join(refusal for _, refusal in parts)
 
 
@@ -112,67 +114,68 @@ def _finish_reason(response: Json, *, calls: bool) -> str:
     if response.get("status") == "incomplete":
         details = response.get("incomplete_details")
         reason = details.get("reason") if isinstance(details, dict) else None
-        told = reason if isinstance(reason, str) else "length"
-        return _FINISH_REASONS.get(told, told)
+        code = reason if isinstance(reason, str) else "length"
+        return _FINISH_REASONS.get(code, code)
     return "tool_calls" if calls else "stop"
 
 
-_MENDABLE_CODES = frozenset({"server_error", "rate_limit_exceeded"})
+_TRANSIENT_CODES = frozenset({"server_error", "rate_limit_exceeded"})
 
 
 class BackgroundProvider:
-    """OpenAI, and who speaks its Responses API with `background` and `store`: the answers lie there for a while."""
+    """OpenAI and compatible servers of the Responses API with `background` and `store`. They store answers for a while."""
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server
         self.close = server.close
 
     async def complete(
-        self, request: ChatRequest, in_flight: InFlight, hear: Hear | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
     ) -> ChatAnswer:
-        """Ends when the answer does, however long that takes. Cancelled, it leaves the answer to whoever resumes.
+        """Waits for the answer without a time limit. If it is cancelled, a resumed step collects the answer.
 
-        `hear` is told nothing: an answer that is made in the background is collected when it is whole.
+        Never calls `hear`: the answer is only collected when it is complete.
         """
-        return await in_flight.found_or_ordered(
+        return await in_flight.resume_or_start(
             partial(self._order, request, in_flight), partial(self._collect, request.model)
         )
 
-    async def _order(self, request: ChatRequest, in_flight: InFlight, key: str) -> str:
+    async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
         async def order_once() -> str:
             async with in_flight.sending():
                 sent = self._server.client.responses.with_raw_response.create(
-                    **body_of(request),
+                    **request_body(request),
                     background=True,
                     store=True,
                     extra_headers={IDEMPOTENCY_KEY: key},
                 )
-                response = await self._server.object_of(sent, request.model)
+                response = await self._server.json_object(sent, request.model)
                 reference = response.get("id")
                 if not isinstance(reference, str) or not reference:
                     raise AnswerError(
-                        f"{self._server.name} took an order and gave no id", said=repr(response)
+                        f"{self._server.name} accepted a request and returned no id",
+                        excerpt=repr(response),
                     )
                 return reference
 
-        return await self._server.patiently(order_once)
+        return await self._server.with_quick_retries(order_once)
 
     async def _collect(self, model: str, reference: str) -> ChatAnswer:
-        response = await looked_for(partial(self._look, model, reference))
+        response = await poll_until_done(partial(self._poll, model, reference))
         if response.get("status") not in ("completed", "incomplete"):
-            raise _unanswered(reference, response)
+            raise _response_error(reference, response)
         try:
-            answer = answer_of(self._server.name, response)
+            answer = parse_response(self._server.name, response)
         except AnswerError as error:
-            # Under this reference there will never be another: the next try orders it anew.
+            # The stored answer will not change, so the next attempt must start a new one.
             raise CallLostError(str(error)) from error
         if answer.usage_fault is not None:
             self._server.warn(f"{self._server.name}: {answer.usage_fault}")
         return answer
 
-    async def _look(self, model: str, reference: str) -> Json | None:
+    async def _poll(self, model: str, reference: str) -> Json | None:
         try:
-            response = await self._server.object_of(
+            response = await self._server.json_object(
                 self._server.client.responses.with_raw_response.retrieve(reference), model
             )
         except PermanentError as error:
@@ -184,14 +187,14 @@ class BackgroundProvider:
         return None if response.get("status") in ("queued", "in_progress") else response
 
 
-def _unanswered(reference: str, response: Json) -> CallLostError | PermanentError:
-    """What follows from an answer that failed or was cancelled."""
+def _response_error(reference: str, response: Json) -> CallLostError | PermanentError:
+    """Returns the error for an answer that failed or was cancelled."""
     error: Any = response.get("error")
     if not isinstance(error, dict):
-        said = f": {error_text(str(error))}" if error else ""
+        details = f": {error_text(str(error))}" if error else ""
         status = error_text(str(response.get("status")))
-        return CallLostError(f"the model's answer {reference} ended as {status}{said}")
+        return CallLostError(f"the model's answer {reference} ended as {status}{details}")
     message = error_text(str(error.get("message")))
-    if error.get("code") in _MENDABLE_CODES:
+    if error.get("code") in _TRANSIENT_CODES:
         return CallLostError(f"the model's answer {reference} ended as failed: {message}")
     return PermanentError(REFUSED_REQUEST, f"the model refused: {message}")

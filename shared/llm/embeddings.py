@@ -1,4 +1,4 @@
-"""The embeddings that one phase run pays for: through the ledger and the budgets, like all that it pays for."""
+"""Embeddings that a phase run pays for, through the ledger and the budgets."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
@@ -18,25 +18,25 @@ from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Embedder
 from shared.workflow.leases import LeaseLostError
 
-MOST_REFUSALS: Final = 12
-"""Of one run, which are enough to find two texts among many: whoever refuses more refuses everything."""
+MAX_REFUSALS: Final = 12
+"""Refused requests of one run. A server that refuses more refuses everything; fewer are enough to isolate two bad texts."""
 
 Keep = Callable[[AsyncSession, Sequence[Vector]], Awaitable[None]]
-"""Keeps vectors in the transaction that records them. May run more than once."""
+"""Stores vectors in the transaction that records them. May run more than once."""
 
 
-class Came(StrEnum):
-    """What came of a request."""
+class EmbeddingOutcome(StrEnum):
+    """The outcome of a request."""
 
     KEPT = "kept"
     REFUSED = "refused"
-    """For what is in these texts: others may be taken."""
+    """The server refused these texts. It may accept others."""
     FAILED = "failed"
-    """Now or before: this run asks for no other."""
+    """This request or an earlier one failed. The run sends no more."""
 
 
 class Embeddings:
-    """Of one run. None of them is needed: what fails is told, and this run asks for no other."""
+    """The embeddings of one run. They are optional: the first failure is reported, and the run sends no more requests."""
 
     def __init__(self, run: PhaseRun, embedder: Embedder) -> None:
         self.run = run
@@ -44,65 +44,67 @@ class Embeddings:
         self._refusals = 0
         self._has_failed = False
 
-    async def known(self, request: EmbeddingRequest) -> None:
-        """Sees to it that the ledger has the answer to `request`, from whatever step of the agent."""
-        await self._attempt(partial(self._known, request))
+    async def ensure_in_ledger(self, request: EmbeddingRequest) -> None:
+        """Makes sure that the ledger has the vectors of `request`, from any step of the agent."""
+        await self._attempt(partial(self._ensure_in_ledger, request))
 
-    async def kept(self, request: EmbeddingRequest, keep: Keep) -> Came:
-        """Has `keep` keep the answer to `request` as it comes into the ledger."""
-        return await self._attempt(partial(self._paid, request, keep))
+    async def kept(self, request: EmbeddingRequest, keep: Keep) -> EmbeddingOutcome:
+        """Requests the vectors and stores them with `keep` in the transaction that records them."""
+        return await self._attempt(partial(self._pay, request, keep))
 
-    async def _attempt(self, pay: Callable[[], Awaitable[None]]) -> Came:
+    async def _attempt(self, pay: Callable[[], Awaitable[None]]) -> EmbeddingOutcome:
         if self._has_failed:
-            return Came.FAILED
+            return EmbeddingOutcome.FAILED
         try:
             await pay()
         except LeaseLostError:
             raise
         except VigilError as error:
             self._embedder.tell(error)
-            return self._failed(error)
-        return Came.KEPT
+            return self._failure_outcome(error)
+        return EmbeddingOutcome.KEPT
 
-    def _failed(self, error: VigilError) -> Came:
+    def _failure_outcome(self, error: VigilError) -> EmbeddingOutcome:
         if isinstance(error, PermanentError) and error.code == REFUSED_REQUEST:
             self._refusals += 1
-            if self._refusals < MOST_REFUSALS:
-                return Came.REFUSED
+            if self._refusals < MAX_REFUSALS:
+                return EmbeddingOutcome.REFUSED
         self._has_failed = True
-        return Came.FAILED
+        return EmbeddingOutcome.FAILED
 
-    async def _known(self, request: EmbeddingRequest) -> None:
+    async def _ensure_in_ledger(self, request: EmbeddingRequest) -> None:
         async with self.run.transaction() as session:
-            # Without it nobody could look for what is near.
-            if not await pgvector.is_there(session):
+            # Without pgvector there is no embedding search.
+            if not await pgvector.is_installed(session):
                 return
-            known = await embedding_cache.find(session, self.run.lease.agent_id, request)
-        if known is None:
-            await self._paid(request, _nothing_more)
+            vectors = await embedding_cache.find_vectors(session, self.run.lease.agent_id, request)
+        if vectors is None:
+            await self._pay(request, _keep_nothing)
 
-    async def _paid(self, request: EmbeddingRequest, keep: Keep) -> None:
-        run, asked = self.run, request.as_call()
-        call = await run.opened(asked)
+    async def _pay(self, request: EmbeddingRequest, keep: Keep) -> None:
+        run = self.run
+        call = await run.get_call(request.as_call())
         if call.answer is not None:
             answer = CallAnswer(call.answer)
         else:
-            answer = await self._sent(call, request)
-        vectors = embedding_cache.restored(answer.content)
+            answer = await self._send(call, request)
+        vectors = embedding_cache.decode_vectors(answer.content)
 
         async def write(session: AsyncSession) -> None:
             await keep(session, vectors)
             if call.answer is None:
-                await run.answered_now(session, call, answer)
+                await run.record_answer_now(session, call, answer)
 
         await run.record(write)
 
-    async def _sent(self, call: Call, request: EmbeddingRequest) -> CallAnswer:
+    async def _send(self, call: Call, request: EmbeddingRequest) -> CallAnswer:
         ask = partial(self._embedder.embed, request)
-        answer = await self.run.sent(call, ask, is_needed=False)
+        answer = await self.run.send(call, ask, is_needed=False)
         cost_usd = self.run.prices.tokens_usd(request.model, answer.input_tokens, 0)
-        return CallAnswer(embedding_cache.kept(answer.vectors), answer.input_tokens, 0, cost_usd)
+        return CallAnswer(
+            embedding_cache.encode_vectors(answer.vectors), answer.input_tokens, 0, cost_usd
+        )
 
 
-async def _nothing_more(_: AsyncSession, __: Sequence[Vector]) -> None:
-    """The ledger is where they are looked for."""
+async def _keep_nothing(_: AsyncSession, __: Sequence[Vector]) -> None:
+    """The vectors are only needed in the ledger."""

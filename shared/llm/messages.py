@@ -1,4 +1,4 @@
-"""Chat requests, answers and their sections, as values."""
+"""Chat requests, answers and message sections."""
 
 import re
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ class ToolCall:
     id: str
     name: str
     arguments: str
-    """JSON as the model wrote it, which may be wrong."""
+    """JSON text as the model wrote it. It may be invalid."""
 
 
 @dataclass(frozen=True)
 class ChatAnswer:
     message: Message
-    """The assistant's message in the shape in which it is sent back."""
+    """The assistant's message in the format in which it is sent back."""
     finish_reason: str
     input_tokens: int | None = None
     output_tokens: int | None = None
     usage_fault: str | None = None
-    """Why the server's own count of tokens is not usable, where it is not: then the call is booked at its bound."""
+    """Why the server's token usage is unusable, if it is. Then the call is booked at its maximum cost."""
 
     @property
     def text(self) -> str:
@@ -47,22 +47,22 @@ class ChatAnswer:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """Everything that decides the answer: asked twice, it is the same call."""
+    """Everything that determines the answer. Equal requests are the same call."""
 
     model: str
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...] = field(default=())
     response_format: dict[str, Any] | None = None
-    most_output_tokens: int | None = None
-    """Sent with it, and no part of what it asks: a call is the same where this was changed since."""
-    asks_again: bool = False
-    """Whether it asks for the correction of an answer that did not fit. Kept for people, and no part of what it asks."""
+    max_output_tokens: int | None = None
+    """Sent with the request, but not part of the call's identity: changing it gives the same call."""
+    is_correction: bool = False
+    """Whether it asks to correct an invalid answer. For display only, not part of the call's identity."""
     tool_choice: str | None = None
-    """`required` where the model must call a tool. It is part of this one request, and of none that follows it."""
+    """`required` if the model must call a tool. `following` does not copy it."""
 
     def following(self, *messages: Message) -> "ChatRequest":
         return replace(
-            self, messages=(*self.messages, *messages), asks_again=False, tool_choice=None
+            self, messages=(*self.messages, *messages), is_correction=False, tool_choice=None
         )
 
     def without_tools(self, *messages: Message) -> "ChatRequest":
@@ -70,7 +70,7 @@ class ChatRequest:
 
     @property
     def body(self) -> dict[str, Any]:
-        """As chat completions take it, but for the limit of its answer."""
+        """The body of a chat completion request, without the token limit."""
         body: dict[str, Any] = {"model": self.model, "messages": list(self.messages)}
         if self.tools:
             body["tools"] = list(self.tools)
@@ -82,10 +82,10 @@ class ChatRequest:
 
     @property
     def sent_body(self) -> dict[str, Any]:
-        """What is sent to chat completions."""
-        if self.most_output_tokens is None:
+        """The body of a chat completion request, with the token limit."""
+        if self.max_output_tokens is None:
             return self.body
-        return {**self.body, "max_completion_tokens": self.most_output_tokens}
+        return {**self.body, "max_completion_tokens": self.max_output_tokens}
 
     def as_call(self) -> CallRequest:
         return self._call
@@ -99,57 +99,57 @@ class ChatRequest:
         }
         if self.response_format is not None:
             summary["schema"] = self.response_format["json_schema"]["name"]
-        if self.asks_again:
+        if self.is_correction:
             summary["asks_again"] = True
         return CallRequest(CallKind.LLM, self.body, summary, self.model)
 
 
 def assistant_message(content: str | None, calls: Sequence[ToolCall]) -> Message:
-    """What the model said, in the shape in which it is sent back."""
-    said: Message = {"role": "assistant", "content": _clean(content)}
+    """Builds the assistant's message in the format in which it is sent back."""
+    message: Message = {"role": "assistant", "content": _clean(content)}
     if calls:
-        said["tool_calls"] = [
+        message["tool_calls"] = [
             {
-                # Some servers leave ids out or use one twice; the loop needs one for each call.
+                # Some servers omit ids or repeat them, but the loop needs a unique id for each call.
                 "id": f"{call.id}_{index}",
                 "type": "function",
                 "function": {"name": _clean(call.name), "arguments": _clean(call.arguments)},
             }
             for index, call in enumerate(calls)
         ]
-    return said
+    return message
 
 
 def _clean(text: str | None) -> str | None:
-    """`text` without what could not be stored, neither as it stands nor read as JSON: it was paid for."""
+    """Removes characters that PostgreSQL cannot store, as text or as JSON. The rest was paid for and is used."""
     if text is None:
         return None
-    kept: str = storable(_ESCAPED_NUL.sub(r"\1", text))
-    return kept
+    cleaned: str = storable(_ESCAPED_NUL.sub(r"\1", text))
+    return cleaned
 
 
-# What shows nowhere and may stand between the signs of a tag: blanks, soft hyphens, characters of no width, bidi marks.
-_UNSEEN = r"[\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]*"
+# Invisible characters that can stand between those of a tag: blanks, soft hyphens, zero-width characters, bidi marks.
+_INVISIBLE = r"[\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]*"
 
 
-def section(tag: str, text: str) -> str:
-    """`text` between `<tag>` lines; what would open or close the tag inside, however it is spelt, is defused."""
-    return f"<{tag}>\n{_tags(tag).sub(_defused, text)}\n</{tag}>"
+def wrap_section(tag: str, text: str) -> str:
+    """Wraps `text` in `<tag>` lines. Escapes the tag inside `text`, also with invisible or look-alike characters."""
+    return f"<{tag}>\n{_tag_pattern(tag).sub(_escape_tag, text)}\n</{tag}>"
 
 
-def inside(tag: str, message: str) -> str:
-    """What stands in the section `tag` of a message; nothing where there is none."""
-    found = re.search(rf"^<{re.escape(tag)}>\n(.*?)\n</{re.escape(tag)}>$", message, re.S | re.M)
-    return "" if found is None else found[1]
+def section_content(tag: str, message: str) -> str:
+    """Returns the content of the section `tag` of a message; empty if there is none."""
+    match = re.search(rf"^<{re.escape(tag)}>\n(.*?)\n</{re.escape(tag)}>$", message, re.S | re.M)
+    return "" if match is None else match[1]
 
 
-def _defused(tag: re.Match[str]) -> str:
+def _escape_tag(tag: re.Match[str]) -> str:
     return f"<\\{tag[0][1:]}"
 
 
 @lru_cache(maxsize=64)
-def _tags(tag: str) -> re.Pattern[str]:
-    spelt = _UNSEEN.join(re.escape(sign) for sign in tag)
+def _tag_pattern(tag: str) -> re.Pattern[str]:
+    letters = _INVISIBLE.join(re.escape(character) for character in tag)
     return re.compile(
-        rf"[<\uff1c\u2039]{_UNSEEN}[/\uff0f]?{_UNSEEN}{spelt}(?![\w-])", re.IGNORECASE
+        rf"[<\uff1c\u2039]{_INVISIBLE}[/\uff0f]?{_INVISIBLE}{letters}(?![\w-])", re.IGNORECASE
     )

@@ -1,4 +1,4 @@
-"""A model server as a connection: reached, waited for within limits, its errors classified."""
+"""The connection to a model server: time limits, quick retries and classification of errors."""
 
 import asyncio
 from collections.abc import (
@@ -20,7 +20,7 @@ from openai import AsyncAPIResponse, AsyncOpenAI
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError, VigilError, unbilled
 from shared.llm.answers import (
-    SAID_CHARACTERS,
+    EXCERPT_CHARS,
     AnswerError,
     AnswerTimeoutError,
     FailureKind,
@@ -28,32 +28,32 @@ from shared.llm.answers import (
 )
 from shared.llm.streamed import Received
 from shared.retry_after import retry_after_seconds
-from shared.urls import without_secrets
+from shared.urls import strip_secrets
 
 T = TypeVar("T")
 
 NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 REFUSED_REQUEST: Final = "llm_request"
-"""The code of what is refused for what it asks, and not for who asks or whom."""
+"""Error code of a request that the server refuses for its content, not for the key or the model."""
 QUICK_TRIES = 3
-LONGEST_QUICK_WAIT_SECONDS = 5.0
-"""Short trouble is waited out here. For longer waits the step is given back, so that they hold up no slot and no lease;
-the SDK's own retries would sleep through any Retry-After."""
-LONGEST_RETRY_AFTER_SECONDS: Final = 3600.0
+MAX_QUICK_WAIT_SECONDS = 5.0
+"""Short waits are retried here. For longer waits the step is released, so that it blocks no worker and no lease. The SDK's
+own retries are off, because they would sleep for any Retry-After."""
+MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 MAX_BODY_BYTES: Final = 32 * 1024**2
 MAX_ERROR_BODY_BYTES: Final = 256 * 1024
 CONNECT_SECONDS: Final = 15.0
 _TIMER_SECONDS: Final = 0.01
-"""By how much a timer may be early."""
-_TOOK_TOO_LONG: Final = frozenset({408, 504, 524})
-"""Statuses by which a gateway gives up a request that its server may still work on."""
+"""Tolerance for timers that fire early."""
+_GATEWAY_TIMEOUTS: Final = frozenset({408, 504, 524})
+"""Statuses of a gateway that gave up a request while the server may still work on it."""
 
 Stream = Literal["auto", "always", "never"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How long the server may take, each with the setting that says so. All in seconds."""
+    """Time limits of an answer, in seconds. Each has its own setting."""
 
     whole: float = 180.0
     silence: float = 60.0
@@ -62,10 +62,10 @@ class Limits:
 
 
 class Patience:
-    """The time that one answer may take. `has_begun` and `received` are kept up to date by the reader of the answer.
+    """Enforces the time limits of one answer. The reader of the answer updates `has_begun` and `received`.
 
-    A server that takes one request at a time lets the others wait. So the wait for the first token begins anew whenever the
-    server sends a part of another answer: see `server_answers`.
+    A server that handles one request at a time makes the others wait. So the limit for the first token restarts whenever
+    the server sends a part of another answer: see `server_answers`.
     """
 
     def __init__(self, server: str, limits: Limits, *, streams: bool) -> None:
@@ -76,12 +76,12 @@ class Patience:
         self._sent_at = self._clock()
         self._timer: asyncio.Timeout | None = None
         self.has_begun = False
-        """Whether the first token has come."""
+        """Whether the first token was received."""
         self.received: Callable[[], str] = lambda: "nothing"
-        """What has come so far, in words."""
+        """Describes what was received so far."""
 
     async def wait_for(self, awaited: Awaitable[T]) -> T:
-        """The next piece. Raises AnswerTimeoutError, which names the setting."""
+        """Awaits the next piece within the limits. Raises AnswerTimeoutError, which names the setting."""
         timer = asyncio.timeout_at(self._next_deadline())
         try:
             async with timer:
@@ -99,7 +99,7 @@ class Patience:
             self._timer = None
 
     def server_answers(self) -> None:
-        """The server sent a part of another answer just now."""
+        """Restarts the limit, because the server has just sent a part of another answer."""
         if self._timer is not None and not self._timer.expired():
             self._timer.reschedule(self._next_deadline())
 
@@ -122,7 +122,7 @@ class Patience:
 
 
 class ModelServer:
-    """One connection pool to it."""
+    """A connection pool to one model server."""
 
     def __init__(
         self,
@@ -133,22 +133,22 @@ class ModelServer:
         stream: Stream = "auto",
         warn: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`warn` is told what is wrong with answers that are used all the same."""
-        self.name = f"the model server at {without_secrets(base_url)}" if base_url else "OpenAI"
+        """`warn` receives warnings about answers that are used despite an error."""
+        self.name = f"the model server at {strip_secrets(base_url)}" if base_url else "OpenAI"
         self.limits = limits
         self.stream: Stream = stream
         self.is_openai = base_url is None or "//api.openai.com/" in base_url
         self.warn = warn
         self._waiting: set[Patience] = set()
-        """Of the answers whose first token has not come."""
+        """Limits of the answers whose first token was not received yet."""
         self.client = AsyncOpenAI(
             api_key=api_key,
             base_url=base_url,
             max_retries=0,
             timeout=limits.whole,
-            # Some proxies gather a compressed stream before they pass it on.
+            # Some proxies buffer a compressed stream before they forward it.
             default_headers={"Accept-Encoding": "identity"},
-            # A redirected POST would be sent again, perhaps for ever.
+            # A redirected POST would be sent again, possibly in an endless loop.
             http_client=openai.DefaultAsyncHttpxClient(
                 follow_redirects=False, event_hooks={"response": [_bound_body]}
             ),
@@ -157,38 +157,42 @@ class ModelServer:
     async def close(self) -> None:
         await self.client.close()
 
-    async def patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What `ask`, which goes through `asked`, gives; short trouble is waited out.
+    async def with_quick_retries(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Calls `ask`, which uses `translate_errors`, and retries short transient errors.
 
-        An answer that came whole and is not usable is no such trouble: it is paid for, and tried again by the step.
+        Does not retry a complete but unusable answer: it is paid for, and retried with the step.
         """
-        for tried in range(1, QUICK_TRIES):
+        for attempt in range(1, QUICK_TRIES):
             try:
                 return await ask()
             except TransientError as error:
-                wait_seconds = error.retry_in_seconds or 0.5 * 2.0**tried
+                wait_seconds = error.retry_in_seconds or 0.5 * 2.0**attempt
                 is_whole = isinstance(error, AnswerError) and error.is_whole
-                if is_whole or wait_seconds > LONGEST_QUICK_WAIT_SECONDS:
+                if is_whole or wait_seconds > MAX_QUICK_WAIT_SECONDS:
                     raise
             await asyncio.sleep(wait_seconds)
         return await ask()
 
-    async def asked(self, call: Awaitable[T], model: str, *, limit: str | None = None) -> T:
-        """What a call of `client` gives.
+    async def translate_errors(
+        self, call: Awaitable[T], model: str, *, limit: str | None = None
+    ) -> T:
+        """Awaits a call of `client` and translates its errors.
 
-        Raises PermanentError for what another try cannot mend (key, model, request), TransientError for the rest. A server
-        that is away or limits its callers says nothing about the work: that does not count as an attempt. `limit` says in
-        words how long the call may take, where that is not the usual.
+        Raises PermanentError for what a retry cannot fix (key, model, request), otherwise TransientError. An unavailable or
+        rate-limiting server does not use an attempt of the step. `limit` describes the call's time limit, if it is not the
+        usual one.
         """
         try:
             return await call
         except openai.APIConnectionError as error:  # its subclass APITimeoutError too
             raise self._connection_error(error, limit) from error
         except openai.APIStatusError as error:
-            refused = self._status_error(error, model)
-            raise (unbilled(refused) if _is_refusal(error.status_code) else refused) from error
+            translated = self._status_error(error, model)
+            raise (
+                unbilled(translated) if _is_refusal(error.status_code) else translated
+            ) from error
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
-            # The SDK wraps it where an answer begins, not while its body is read.
+            # The SDK wraps these errors at the start of an answer, but not while its body is read.
             raise AnswerError(
                 f"the answer of {self.name} broke off: {error or type(error).__name__}",
                 kind=FailureKind.CUT_OFF,
@@ -196,22 +200,24 @@ class ModelServer:
         except (openai.APIError, ValueError, RecursionError) as error:
             raise AnswerError(f"the answer of {self.name} is not readable: {error}") from error
 
-    async def object_of(
+    async def json_object(
         self, call: Awaitable[Any], model: str, *, limit: str | None = None
     ) -> dict[str, Any]:
-        """The JSON object that a raw call of `client` gives. Raises what `asked` does, and AnswerError for anything else."""
-        response: httpx2.Response = (await self.asked(call, model, limit=limit)).http_response
+        """Awaits a raw call of `client` and returns its JSON object. Raises like `translate_errors`, and AnswerError."""
+        response: httpx2.Response = (
+            await self.translate_errors(call, model, limit=limit)
+        ).http_response
         try:
             body = read_json(response.text)
         except ValueError as error:
             raise AnswerError(
-                f"{self.name} did not answer with JSON ({error}): {response.text[:SAID_CHARACTERS]}",
-                said=response.text,
+                f"{self.name} did not answer with JSON ({error}): {response.text[:EXCERPT_CHARS]}",
+                excerpt=response.text,
             ) from None
         if not isinstance(body, dict):
             raise AnswerError(
-                f"{self.name} did not answer with a JSON object: {response.text[:SAID_CHARACTERS]}",
-                said=response.text,
+                f"{self.name} did not answer with a JSON object: {response.text[:EXCERPT_CHARS]}",
+                excerpt=response.text,
             )
         return body
 
@@ -222,24 +228,24 @@ class ModelServer:
         patience: Patience,
         received: Received,
     ) -> AsyncGenerator[bytes, None]:
-        """The body of a response as it comes, at most MAX_BODY_BYTES. Raises what `asked` does, and AnswerTimeoutError.
+        """Streams the body of a response, up to MAX_BODY_BYTES. Raises like `translate_errors`, and AnswerTimeoutError.
 
-        `received` says what has come where nothing more does.
+        `received` describes what was received, for the message of a timeout.
         """
-        patience.received = received.in_words
+        patience.received = received.progress
         self._waiting.add(patience)
         try:
-            # What the SDK itself may time out on here is sending the request.
+            # The SDK's own timeout only covers sending the request here.
             limit = f"{self.limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
-            asked = self.asked(opening.__aenter__(), model, limit=limit)
-            response = await patience.wait_for(asked)
+            call = self.translate_errors(opening.__aenter__(), model, limit=limit)
+            response = await patience.wait_for(call)
             body = aiter(response.iter_bytes())
-            taken = 0
+            byte_count = 0
             while (
-                piece := await patience.wait_for(self.asked(anext(body, None), model))
+                piece := await patience.wait_for(self.translate_errors(anext(body, None), model))
             ) is not None:
-                taken += len(piece)
-                if taken > MAX_BODY_BYTES:
+                byte_count += len(piece)
+                if byte_count > MAX_BODY_BYTES:
                     raise AnswerError(
                         f"the answer of {self.name} is longer than {MAX_BODY_BYTES} bytes"
                     )
@@ -268,50 +274,54 @@ class ModelServer:
     def _status_error(
         self, error: openai.APIStatusError, model: str
     ) -> PermanentError | TransientError:
-        said = f"{self.name} answered {error.status_code}: {error_text(_reason(error))}"
+        message = f"{self.name} answered {error.status_code}: {error_text(_reason(error))}"
         match error.status_code:
             case 401 | 403:
-                return PermanentError("llm_key", f"{said}. Check OPENAI_API_KEY")
+                return PermanentError("llm_key", f"{message}. Check OPENAI_API_KEY")
             case 404:
                 return PermanentError(
                     "llm_model",
-                    f"{said}. Check the model name {model!r}, OPENAI_BASE_URL and VIGIL_MODEL_API",
+                    f"{message}. Check the model name {model!r}, OPENAI_BASE_URL and VIGIL_MODEL_API",
                 )
             case 402:
-                return PermanentError("llm_quota", f"{said}. Check the account's plan and billing")
+                return PermanentError(
+                    "llm_quota", f"{message}. Check the account's plan and billing"
+                )
             case 429 if error.code == "insufficient_quota":
-                return PermanentError("llm_quota", f"{said}. Check the account's plan and billing")
+                return PermanentError(
+                    "llm_quota", f"{message}. Check the account's plan and billing"
+                )
             case 408 | 409 | 425 | 429:
-                return TransientError(said, retry_in_seconds=_retry_after(error), counts=False)
+                return TransientError(message, retry_in_seconds=_retry_after(error), counts=False)
             case status if 300 <= status < 400:
-                leads_to = error.response.headers.get("location", "nowhere")[:200]
+                location = error.response.headers.get("location", "nowhere")[:200]
                 return PermanentError(
                     REFUSED_REQUEST,
-                    f"{self.name} redirects to {error_text(leads_to)}. Set OPENAI_BASE_URL to where it really is",
+                    f"{self.name} redirects to {error_text(location)}. Set OPENAI_BASE_URL to its actual address",
                 )
             case HTTPStatus.NOT_IMPLEMENTED:
-                return PermanentError(REFUSED_REQUEST, said)
+                return PermanentError(REFUSED_REQUEST, message)
             case status if status >= 500:
-                return TransientError(said, retry_in_seconds=_retry_after(error), counts=False)
+                return TransientError(message, retry_in_seconds=_retry_after(error), counts=False)
             case _:
-                return PermanentError(REFUSED_REQUEST, said)
+                return PermanentError(REFUSED_REQUEST, message)
 
 
 class _BodyTooLongError(httpx2.TransportError):
-    """A response goes on and on."""
+    """The body of a response exceeds MAX_BODY_BYTES."""
 
 
 class _BoundedBody(httpx2.AsyncByteStream):
-    """A body that raises an error when it becomes too long."""
+    """A body that raises an error if it becomes too long."""
 
     def __init__(self, inner: httpx2.AsyncByteStream) -> None:
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        taken = 0
+        byte_count = 0
         async for piece in self._inner:
-            taken += len(piece)
-            if taken > MAX_BODY_BYTES:
+            byte_count += len(piece)
+            if byte_count > MAX_BODY_BYTES:
                 raise _BodyTooLongError(f"more than {MAX_BODY_BYTES} bytes")
             yield piece
 
@@ -320,42 +330,42 @@ class _BoundedBody(httpx2.AsyncByteStream):
 
 
 class _BoundedErrorBody(_BoundedBody):
-    """The body of an error, as far as it comes and is of use: its status says what follows."""
+    """The body of an error response, truncated. A broken body is fine, because the status decides."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        taken = 0
+        byte_count = 0
         try:
             async for piece in self._inner:
-                yield piece[: MAX_ERROR_BODY_BYTES - taken]
-                taken += len(piece)
-                if taken >= MAX_ERROR_BODY_BYTES:
+                yield piece[: MAX_ERROR_BODY_BYTES - byte_count]
+                byte_count += len(piece)
+                if byte_count >= MAX_ERROR_BODY_BYTES:
                     return
         except httpx2.TransportError:
             return
 
 
 async def _bound_body(response: httpx2.Response) -> None:
-    """The SDK reads a body whole, however long it is."""
+    """Limits the size of a body, because the SDK reads all of it."""
     stream = response.stream
     assert isinstance(stream, httpx2.AsyncByteStream)
     response.stream = _BoundedErrorBody(stream) if response.is_error else _BoundedBody(stream)
 
 
 def _is_refusal(status: int) -> bool:
-    """Whether the server says that no answer was made, which no provider bills.
+    """Whether the status means that no answer was generated, which no provider bills.
 
-    What gateways say when their server took too long may be billed: that server does not know of it.
+    A gateway timeout may be billed, because the server behind it does not know of the timeout.
     """
-    return status not in _TOOK_TOO_LONG
+    return status not in _GATEWAY_TIMEOUTS
 
 
 def _reason(error: openai.APIStatusError) -> str:
-    """What the server said, without what the SDK wraps around it."""
+    """Returns the server's message, without the text that the SDK adds."""
     body: Any = error.body
-    told = body.get("message") if isinstance(body, Mapping) else None
-    return (told if isinstance(told, str) else error.message).rstrip(". ")
+    message = body.get("message") if isinstance(body, Mapping) else None
+    return (message if isinstance(message, str) else error.message).rstrip(". ")
 
 
 def _retry_after(error: openai.APIStatusError) -> float | None:
     header = error.response.headers.get("retry-after")
-    return retry_after_seconds(header, at_most=LONGEST_RETRY_AFTER_SECONDS)
+    return retry_after_seconds(header, at_most=MAX_RETRY_AFTER_SECONDS)

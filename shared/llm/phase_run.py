@@ -1,4 +1,4 @@
-"""One run of a phase, resumable at any instant: what was answered is taken from the ledger, never asked again."""
+"""One run of a phase. It can be resumed at any point: answers that are in the ledger are not requested again."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.agents import agents
 from shared.billing import call_ledger
 from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, NewRow
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.statements import RoundTrip
 from shared.database.tables import Agent, Call, Interaction
@@ -21,70 +21,70 @@ from shared.database.text import error_text
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Phase
 from shared.errors import PermanentError, VigilError
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 from shared.llm import phase_run_store
-from shared.llm.answers import WHOLE, AnswerError, FailureKind
+from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall
-from shared.llm.paid_calls import Account, Purse
+from shared.llm.paid_calls import CallRecorder, PaidCalls
 from shared.llm.pricing import Prices
-from shared.llm.prompt_leak_guard import Secret
+from shared.llm.prompt_leak_guard import PromptLeakGuard
 from shared.llm.provider import Embedder, Provider
 from shared.llm.repair import Repairs
 from shared.tools import Json
 from shared.workflow import leases
-from shared.workflow.leases import Lease, ensure_held
+from shared.workflow.leases import Lease, lock_leased_step
 from shared.workflow.steps import end_wait
 
 T = TypeVar("T")
 
 MAX_TIMEOUTS: Final = 2
-"""How often one request is sent and then given up for taking too long."""
+"""Timed-out attempts of one request before it fails."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """The provider with what every call through it needs to know."""
+    """The provider and the configuration that all calls to it share."""
 
     provider: Provider
     database: Database
     prices: Prices
     default_name: str
-    """Used for every phase for which the agent names no other."""
-    most_output_tokens: Mapping[Phase, int]
-    """Sent with each request, so that what it can cost is known before; thoughts count among them."""
+    """The model of phases for which the agent names none."""
+    max_output_tokens: Mapping[Phase, int]
+    """Sent with each request, so that its maximum cost is known before. Reasoning tokens count too."""
     embedder: Embedder | None = None
-    """None where nothing is searched by meaning."""
+    """None if embedding search is off."""
     requires_tools: bool = True
-    """Whether requests that must call a tool say so with `tool_choice`."""
+    """Whether requests that must call a tool set `tool_choice`."""
 
 
-class Listener(Protocol):
-    """Whoever follows a phase while it runs. What it raises ends the run."""
+class StreamListener(Protocol):
+    """Receives the output of a phase while it runs. An error that it raises ends the run."""
 
     async def hear(self, text: str) -> None:
-        """All that the answer under way says so far."""
+        """Receives the whole text so far of the answer that is being streamed."""
 
     async def heard(self, text: str, calls: Sequence[ToolCall]) -> None:
-        """One answer, whole and in the ledger. A resumed run tells those that it finds there, too."""
+        """Receives a complete, recorded answer. A resumed run also passes the answers of the interrupted run."""
 
 
 @dataclass
-class _Telling:
-    """What one transaction is to tell of a run."""
+class _RunChanges:
+    """The changes to a run that one transaction writes."""
 
     events: list[Json] = field(default_factory=list)
     is_complete: bool = False
 
 
 class NoAnswerError(PermanentError):
-    """The model refused, repeated itself or said nothing as often as it may."""
+    """The model refused, repeated itself or gave an empty answer too often."""
 
     def __init__(self, message: str) -> None:
         super().__init__("no_answer", message)
 
 
 class PhaseRun:
-    """The interaction and the ledger of one phase of one step; tools and parsing are its callers'."""
+    """One phase of one step: its interaction row and its calls. The callers handle tools and parsing."""
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class PhaseRun:
         system_prompt: str | None = None,
         context: str = "",
     ) -> None:
-        """Without a `system_prompt` it is the agent's own for `phase`.
+        """Without a `system_prompt`, uses the agent's prompt for `phase`.
 
-        `context` is what of the message others are told too: its words are kept once for all of them.
+        `context` is the part of the message that other runs share. It is stored once for all of them.
         """
         self._model = model
         self.lease = lease
@@ -111,12 +111,14 @@ class PhaseRun:
         self._interaction: Interaction | None = None
         self._has_been_answered = False
         self.repair_count = 0
-        """Repairs that were recorded in this run, or by the run that it resumes."""
+        """Repairs that this run, and the runs that it resumes, recorded."""
         self._unit = lease.unit or UnitOfWork(
-            model.database, partial(ensure_held, lease=lease), waits=False
+            model.database, partial(lock_leased_step, lease=lease), waits=False
         )
-        self._purse = Purse(model.database, lease, self._unit)
-        self._account = Account(lease, self._unit, self._purse, self._new_row, self._most_usd)
+        self._paid_calls = PaidCalls(model.database, lease, self._unit)
+        self._recorder = CallRecorder(
+            lease, self._unit, self._paid_calls, self._new_row, self._max_cost_usd
+        )
 
     @property
     def embedder(self) -> Embedder | None:
@@ -132,10 +134,11 @@ class PhaseRun:
         return self._interaction
 
     @cached_property
-    def secret(self) -> Secret:
-        """Once it has begun: as it was first sent."""
-        begun = self.interaction
-        return Secret(begun.system_prompt, begun.request["messages"][0]["content"])
+    def secret(self) -> PromptLeakGuard:
+        """The prompt and message as they were first sent. The run must have begun."""
+        return PromptLeakGuard(
+            self.interaction.system_prompt, self.interaction.request["messages"][0]["content"]
+        )
 
     async def begin(
         self,
@@ -144,22 +147,23 @@ class PhaseRun:
         *,
         must_act: bool = False,
     ) -> ChatRequest:
-        """The first request; once it has an answer, as it was first sent, whatever the prompts or knowledge are now.
+        """Creates or resumes the run and returns its first request.
 
-        With `must_act` it demands a tool call of the model, where the settings allow that.
+        A resumed run sends the request as it was first sent, even if the prompts or the graph changed since. With
+        `must_act` the model must call a tool, if the settings allow to demand that.
         """
-        demanded = {"tool_choice": "required"} if must_act and self._model.requires_tools else {}
+        tool_choice = {"tool_choice": "required"} if must_act and self._model.requires_tools else {}
         async with self.transaction() as session:
             self._interaction = await phase_run_store.open_or_resume(
                 session,
                 self.lease,
                 self.phase,
-                model=agents.model(self._agent, self.phase, self._model.default_name),
+                model=agents.model_name(self._agent, self.phase, self._model.default_name),
                 system_prompt=self._system_prompt or agents.system_prompt(self._agent, self.phase),
                 request={
                     "messages": [{"role": "user", "content": self._user_message}],
                     "tools": [tool["function"]["name"] for tool in tools],
-                    **demanded,
+                    **tool_choice,
                 },
                 context=self._context,
             )
@@ -171,7 +175,7 @@ class PhaseRun:
                 ),
                 tuple(tools),
                 response_format,
-                self._model.most_output_tokens[self.phase],
+                self._model.max_output_tokens[self.phase],
                 tool_choice=self.tool_choice,
             )
             self.open_call(session, request.as_call())
@@ -179,132 +183,144 @@ class PhaseRun:
 
     @property
     def tool_choice(self) -> str | None:
-        """What a request of this run says that must call a tool: as the first one said, whatever the settings are now."""
+        """The `tool_choice` of requests that must call a tool. A resumed run keeps that of its first request."""
         choice: str | None = self.interaction.request.get("tool_choice")
         return choice
 
-    async def note_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
-        """Records what was repaired of an answer; `key` tells it from what was repaired of others."""
+    async def record_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
+        """Records the repairs of an answer. `key` identifies the answer."""
         if repairs:
             async with self.transaction() as session:
-                self.tell_repairs(session, subject, repairs, key=key)
+                self.add_repairs(session, subject, repairs, key=key)
 
-    def tell_repairs(
+    def add_repairs(
         self, session: AsyncSession, subject: str, repairs: Repairs, *, key: str
     ) -> None:
-        """As `note_repairs`, as part of a transaction."""
+        """Like `record_repairs`, within a transaction."""
         if repairs:
             self.repair_count += len(repairs)
-            event = {"type": "repair", "key": key, "subject": subject, "repairs": repairs.told}
-            self.tell(session, event)
+            event = {
+                "type": "repair",
+                "key": key,
+                "subject": subject,
+                "repairs": repairs.all_notes,
+            }
+            self.add_event(session, event)
 
     @property
-    def repairs_told(self) -> Json:
-        """For the result of the run's step: how much was repaired, where anything was."""
+    def repair_summary(self) -> Json:
+        """The number of repairs for the step's result; empty if there were none."""
         return {"repairs": self.repair_count} if self.repair_count else {}
 
-    async def answer_to(
+    async def request_answer(
         self,
         request: ChatRequest,
         *,
         is_last: Callable[[ChatAnswer], bool],
         paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
-        listener: Listener | None = None,
+        listener: StreamListener | None = None,
         understood: Callable[[ChatAnswer], ChatAnswer] = lambda answer: answer,
         most_without_answer: int | None = None,
     ) -> tuple[UUID, ChatAnswer]:
-        """The model's answer with its id in the ledger, from the ledger where it is there.
+        """Returns the call's id and the model's answer, from the ledger if it is there.
 
-        The ledger keeps what the server said; `is_last`, `paid_calls`, the listener and the caller get what `understood`
-        makes of it. One commit records the answer and opens the calls that it leads to; `is_last` says whether it ends
-        the phase. Raises NoAnswerError instead of sending it after the model gave none `most_without_answer` times.
+        The ledger stores the server's answer. `is_last`, `paid_calls`, the listener and the caller get the result of
+        `understood`. One commit records the answer and opens the calls that follow from it. `is_last` says whether the
+        answer ends the phase. Raises NoAnswerError after `most_without_answer` attempts without an answer.
         """
-        call = await self.opened(request.as_call())
+        call = await self.get_call(request.as_call())
         if call.answered_at is not None:
-            answer = understood(_restored(call))
+            answer = understood(_restore_answer(call))
         else:
             hear = None if listener is None else listener.hear
-            await self._ensure_answers(call, most_without_answer)
+            await self._check_unanswered(call, most_without_answer)
             try:
                 ask = partial(self._model.provider.complete, request, hear=hear)
-                said = await self.sent(call, ask)
+                raw_answer = await self.send(call, ask)
             except AnswerError as error:
-                await self._ensure_answers(call, most_without_answer, error)
+                await self._check_unanswered(call, most_without_answer, error)
                 raise
-            answer = understood(said)
-            await self._recorded(
-                request, call, said, is_last=is_last(answer), paid_calls=paid_calls(answer)
+            answer = understood(raw_answer)
+            await self._record_answer(
+                request, call, raw_answer, is_last=is_last(answer), paid_calls=paid_calls(answer)
             )
         if listener is not None:
             await self._unit.commit()
             await listener.heard(answer.text, answer.tool_calls)
         return call.id, answer
 
-    async def sent(
-        self, call: Call, ask: Callable[[InFlight], Awaitable[T]], *, is_needed: bool = True
+    async def send(
+        self, call: Call, ask: Callable[[ResumableCall], Awaitable[T]], *, is_needed: bool = True
     ) -> T:
-        """What `ask` gives, which sends `call`. Raises what it does. Only for want of what `is_needed` the agent rests."""
+        """Sends `call` with `ask` and returns its result. Raises what `ask` raises.
+
+        If the budget is used up, the agent is suspended only if the call `is_needed`.
+        """
         await self._unit.commit()
-        reach(CrashPoint.CALL_UNSENT)
+        failpoint(Failpoint.CALL_UNSENT)
         with self._unit.sending():
             try:
                 answer = await ask(self._in_flight(call, is_needed=is_needed))
             except VigilError as error:
                 await self._record_failure(call, error)
-                await self._purse.give_up(call)
+                await self._paid_calls.release_unbilled(call)
                 raise
-        reach(CrashPoint.CALL_ANSWERED)
+        failpoint(Failpoint.CALL_ANSWERED)
         self._has_been_answered = True
         return answer
 
     async def record(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
-        """Writes what was paid for; see `UnitOfWork.keep`."""
+        """Writes a paid result, even if the worker is cancelled; see `UnitOfWork.keep`."""
 
-        async def written(session: AsyncSession) -> T:
-            self._unit.once_committed(partial(reach, CrashPoint.CALL_RECORDED))
+        async def write_all(session: AsyncSession) -> T:
+            self._unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
             if self.lease.is_after_wait and self._has_been_answered:
                 await end_wait(session, self.lease)
             return await write(session)
 
-        return await self._unit.keep(written)
+        return await self._unit.keep(write_all)
 
-    def tell(self, session: AsyncSession, event: Json) -> None:
-        """Adds `event` to the interaction at the end of the transaction: its row is long, and written once then."""
-        self._telling(session).events.append(event)
+    def add_event(self, session: AsyncSession, event: Json) -> None:
+        """Adds `event` to the interaction. The row is large, so it is written once, at the end of the transaction."""
+        self._pending_changes(session).events.append(event)
 
     def complete(self, session: AsyncSession) -> None:
-        """The same, that the run is over."""
-        self._telling(session).is_complete = True
+        """Marks the run as complete at the end of the transaction."""
+        self._pending_changes(session).is_complete = True
 
-    def _telling(self, session: AsyncSession) -> "_Telling":
+    def _pending_changes(self, session: AsyncSession) -> "_RunChanges":
         if self not in session.info:
-            session.info[self] = _Telling()
-            self._unit.last(self._tell)
-        telling: _Telling = session.info[self]
-        return telling
+            session.info[self] = _RunChanges()
+            self._unit.last(self._write_changes)
+        changes: _RunChanges = session.info[self]
+        return changes
 
-    def _tell(self, session: AsyncSession, trip: RoundTrip) -> None:
-        telling: _Telling = session.info.pop(self)
-        trip.ask(phase_run_store.told(self.interaction, telling.events, telling.is_complete))
+    def _write_changes(self, session: AsyncSession, trip: RoundTrip) -> None:
+        changes: _RunChanges = session.info.pop(self)
+        trip.ask(
+            phase_run_store.append_events(self.interaction, changes.events, changes.is_complete)
+        )
 
     def open_call(self, session: AsyncSession, request: CallRequest) -> None:
-        """See `Account.open`."""
-        self._account.open(session, request)
+        """See `CallRecorder.open`."""
+        self._recorder.open_call(session, request)
 
-    async def opened(self, request: CallRequest) -> Call:
-        """The call's record, which mostly was written with what came before it. Nothing waits to be committed then."""
-        return await self._account.opened(request)
+    async def get_call(self, request: CallRequest) -> Call:
+        """Returns the call's committed record. Afterwards no write of this run is uncommitted."""
+        return await self._recorder.get_call(request)
 
-    def answered(self, call: Call, request: CallRequest, content: Json) -> None:
-        """Records what a search gave; one that was refused has cost nothing."""
+    def record_search(self, call: Call, request: CallRequest, content: Json) -> None:
+        """Records the result of a search. A search that was refused costs nothing."""
         assert request.operation is not None
-        billed = self._purse.was_billed(call)
-        cost_usd = self._model.prices.of_operation(request.operation) if billed else Decimal(0)
-        self._account.answer(call, CallAnswer(content, cost_usd=cost_usd))
+        is_billed = self._paid_calls.was_billed(call)
+        cost_usd = self._model.prices.of_operation(request.operation) if is_billed else Decimal(0)
+        self._recorder.record_answer(call, CallAnswer(content, cost_usd=cost_usd))
 
-    async def answered_now(self, session: AsyncSession, call: Call, answer: CallAnswer) -> None:
-        """Records an answer that is looked for in the ledger as soon as it has come."""
-        await self._account.answer_now(session, call, answer)
+    async def record_answer_now(
+        self, session: AsyncSession, call: Call, answer: CallAnswer
+    ) -> None:
+        """Records an answer that the same transaction reads from the ledger."""
+        await self._recorder.record_answer_now(session, call, answer)
 
     def _new_row(self, request: CallRequest) -> NewRow:
         return call_ledger.new_row(
@@ -314,39 +330,41 @@ class PhaseRun:
             request,
         )
 
-    def _most_usd(self, request: CallRequest) -> Decimal:
+    def _max_cost_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices
         if request.operation is not None:
             return prices.of_operation(request.operation)
-        most_output = request.most_output_tokens
-        if most_output is None:
-            most_output = self._model.most_output_tokens[self.phase]
-        return prices.most_usd(request.model or "", len(request.canonical), most_output)
+        max_output = request.max_output_tokens
+        if max_output is None:
+            max_output = self._model.max_output_tokens[self.phase]
+        return prices.max_cost_usd(request.model or "", len(request.canonical), max_output)
 
-    def _in_flight(self, call: Call, *, is_needed: bool) -> InFlight:
-        """`call` as whoever sends it needs it."""
+    def _in_flight(self, call: Call, *, is_needed: bool) -> ResumableCall:
+        """Returns `call` in the form that the provider needs."""
 
-        async def keep(reference: str) -> None:
-            await self.record(lambda session: call_ledger.refer_call(session, call.id, reference))
+        async def record_reference(reference: str) -> None:
+            await self.record(
+                lambda session: call_ledger.record_reference(session, call.id, reference)
+            )
 
         progressed = partial(call_ledger.report_progress, self._model.database, call.id)
-        sending = partial(self._sending, call, is_needed=is_needed)
-        return InFlight(_key(call), call.provider_ref, keep, sending, progressed)
+        attempt = partial(self._attempt, call, is_needed=is_needed)
+        return ResumableCall(_key(call), call.provider_ref, record_reference, attempt, progressed)
 
     @asynccontextmanager
-    async def _sending(self, call: Call, *, is_needed: bool) -> AsyncIterator[None]:
-        """One sending of `call`. One that brings no usable answer is recorded with what it cost.
+    async def _attempt(self, call: Call, *, is_needed: bool) -> AsyncIterator[None]:
+        """Context of one attempt of `call`. Records an attempt without a usable answer, with its cost.
 
-        Raises PermanentError where Vigil's own time limits have ended it as often as they may.
+        Raises PermanentError after MAX_TIMEOUTS timeouts.
         """
-        await self._ensure_patience(call)
+        await self._check_timeouts(call)
         try:
-            async with self._purse.sending(call, is_needed=is_needed):
+            async with self._paid_calls.attempt(call, is_needed=is_needed):
                 yield
         except AnswerError as error:
             await self._record_failure(call, error)
             if error.kind is FailureKind.TIMEOUT:
-                await self._ensure_patience(call, error)
+                await self._check_timeouts(call, error)
             raise
 
     async def _record_failure(self, call: Call, error: BaseException) -> None:
@@ -361,17 +379,15 @@ class PhaseRun:
         failure = Failure(
             failed.kind,
             error_text(str(failed)),
-            failed.said,
+            failed.excerpt,
             usage.input_tokens,
             usage.output_tokens,
             cost_usd,
         )
-        await self._purse.fail(call, self.lease.epoch, failure)
+        await self._paid_calls.record_failure(call, self.lease.epoch, failure)
 
-    async def _ensure_patience(self, call: Call, cause: AnswerError | None = None) -> None:
-        """Raises PermanentError where too many sendings of `call` ended by a time limit since a person last asked for its
-        step's retry.
-        """
+    async def _check_timeouts(self, call: Call, cause: AnswerError | None = None) -> None:
+        """Raises PermanentError if too many attempts of `call` timed out since the user last requested a retry."""
         timeouts = await self._recent_failures(call, FailureKind.TIMEOUT, MAX_TIMEOUTS)
         if timeouts:
             raise PermanentError(
@@ -380,32 +396,35 @@ class PhaseRun:
                 "use a faster model or server",
             ) from cause
 
-    async def _ensure_answers(
-        self, call: Call, most: int | None, cause: AnswerError | None = None
+    async def _check_unanswered(
+        self, call: Call, limit: int | None, cause: AnswerError | None = None
     ) -> None:
-        if most is None:
+        if limit is None:
             return
-        failures = await self._recent_failures(call, FailureKind.NO_ANSWER, most)
+        failures = await self._recent_failures(call, FailureKind.NO_ANSWER, limit)
         if failures:
             raise NoAnswerError(
                 f"the model gave no answer in {len(failures)} tries; the last time: {failures[-1]['error']}"
             ) from cause
 
-    async def _recent_failures(self, call: Call, kind: FailureKind, least: int) -> Sequence[Json]:
-        """Of `kind` since a person last asked for the retry of the call's step; none where they are fewer than `least`."""
-        failures = [each for each in call.failures or () if each["kind"] == kind]
-        if len(failures) < least:
+    async def _recent_failures(self, call: Call, kind: FailureKind, minimum: int) -> Sequence[Json]:
+        """Returns the failures of `kind` since the user last requested a retry of the call's step.
+
+        Empty if there are fewer than `minimum`.
+        """
+        failures = [failure for failure in call.failures or () if failure["kind"] == kind]
+        if len(failures) < minimum:
             return ()
         async with self.transaction() as session:
             retried_epoch = await leases.retried_epoch(session, self.lease.step_id)
-        recent = [each for each in failures if each["epoch"] > retried_epoch]
-        return recent if len(recent) >= least else ()
+        recent = [failure for failure in failures if failure["epoch"] > retried_epoch]
+        return recent if len(recent) >= minimum else ()
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
-        """Part of a transaction that only the holder of this step can begin; see `UnitOfWork`."""
+        """Opens a part of a transaction that only the holder of the step's lease can start; see `UnitOfWork`."""
         return self._unit.transaction()
 
-    async def _recorded(
+    async def _record_answer(
         self,
         request: ChatRequest,
         call: Call,
@@ -414,19 +433,19 @@ class PhaseRun:
         is_last: bool,
         paid_calls: Sequence[CallRequest],
     ) -> None:
-        recorded = self._as_recorded(request, answer)
+        call_answer = self._call_answer(request, answer)
 
         async def write(session: AsyncSession) -> None:
-            self.tell(session, {"type": "answer", "call_id": str(call.id)})
+            self.add_event(session, {"type": "answer", "call_id": str(call.id)})
             if is_last:
                 self.complete(session)
-            self._account.answer(call, recorded)
+            self._recorder.record_answer(call, call_answer)
             for paid in paid_calls:
                 self.open_call(session, paid)
 
         await self.record(write)
 
-    def _as_recorded(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
+    def _call_answer(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
         content = {"message": answer.message, "finish_reason": answer.finish_reason}
         if answer.usage_fault is not None:
             content["usage_fault"] = answer.usage_fault
@@ -439,12 +458,15 @@ class PhaseRun:
 
 
 def _key(call: Call) -> str:
-    """The idempotency key of the next sending: a server that heeds it would only repeat an answer that is not usable."""
-    unusable = sum(each["kind"] in WHOLE for each in call.failures or ())
+    """Returns the idempotency key of the next attempt.
+
+    After an unusable answer it is a new one, because a server that supports the key would repeat that answer.
+    """
+    unusable = sum(failure["kind"] in COMPLETE_KINDS for failure in call.failures or ())
     return f"{call.id}-{unusable}" if unusable else str(call.id)
 
 
-def _restored(call: Call) -> ChatAnswer:
+def _restore_answer(call: Call) -> ChatAnswer:
     assert call.answer is not None
     return ChatAnswer(
         call.answer["message"], call.answer["finish_reason"], call.input_tokens, call.output_tokens

@@ -1,4 +1,4 @@
-"""Phase runs and shared contexts in the database."""
+"""Stores phase runs and the contexts that they share."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import Asked, Direct
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Context, Interaction, Step
 from shared.enums import Phase
 from shared.workflow.leases import Lease
@@ -19,15 +19,14 @@ from shared.workflow.leases import Lease
 _Json = dict[str, Any]
 
 _CONTEXTS: Final = cast(Table, Context.__table__)
-_TOLD: Final = "told"
-"""By this key a request is known that is kept apart. It has no `messages`: who does not know of it cannot misread it."""
+_SPLIT_KEY: Final = "told"
+"""Key of a request whose context is stored separately. Such a request has no `messages`, so it cannot be misread."""
 
 
-def keeping(run: CTE) -> CTE:
-    """Part of a statement that writes `run`, and is given `context`: where it writes a row that names one, the words are
-    written too if they are not there.
+def context_cte(run: CTE) -> CTE:
+    """Returns a CTE that inserts the parameter `context`, unless it exists, if the CTE `run` wrote a row that refers to it.
 
-    Waits for whoever writes the same at the moment, until that is committed.
+    Waits for a concurrent transaction that inserts the same context.
     """
     return (
         insert(_CONTEXTS)
@@ -37,7 +36,7 @@ def keeping(run: CTE) -> CTE:
                 run.c.agent_id,
                 run.c.context_sha256,
                 bindparam("context", type_=Text),
-                # As old as the transaction that has looked at the graph: what was written while it looked is newer.
+                # The start of the transaction that read the graph, so that concurrent changes are newer than it.
                 func.transaction_timestamp(),
             ).where(run.c.context_sha256.is_not(None)),
         )
@@ -46,46 +45,48 @@ def keeping(run: CTE) -> CTE:
     )
 
 
-def apart(request: _Json, context: str) -> tuple[_Json, bytes | None]:
-    """`request` without `context`, and its hash; as it is, and None, where the words do not stand in its one message."""
+def split_context(request: _Json, context: str) -> tuple[_Json, bytes | None]:
+    """Returns `request` without `context`, and its hash; unchanged and None if its message does not contain `context`."""
     if not context:
         return request, None
     (message,) = request["messages"]
-    before, found, after = message["content"].partition(context)
-    if not found:
+    before, separator, after = message["content"].partition(context)
+    if not separator:
         return request, None
-    return {**_others(request), _TOLD: [before, after]}, sha256(context.encode()).digest()
+    return {**_without_messages(request), _SPLIT_KEY: [before, after]}, sha256(
+        context.encode()
+    ).digest()
 
 
-def is_apart(request: _Json) -> bool:
-    return _TOLD in request
+def is_split(request: _Json) -> bool:
+    return _SPLIT_KEY in request
 
 
-def whole(request: _Json, context: str) -> _Json:
-    """What `apart` was given."""
-    before, after = request[_TOLD]
+def restore_request(request: _Json, context: str) -> _Json:
+    """Restores the request from the result of `split_context`."""
+    before, after = request[_SPLIT_KEY]
     content = f"{before}{context}{after}"
-    return {**_others(request), "messages": [{"role": "user", "content": content}]}
+    return {**_without_messages(request), "messages": [{"role": "user", "content": content}]}
 
 
-def _others(request: _Json) -> _Json:
-    """All that a request says beside its messages."""
-    return {key: value for key, value in request.items() if key not in ("messages", _TOLD)}
+def _without_messages(request: _Json) -> _Json:
+    """Returns the fields of a request besides its messages."""
+    return {key: value for key, value in request.items() if key not in ("messages", _SPLIT_KEY)}
 
 
-async def requests(session: AsyncSession, runs: Iterable[Interaction]) -> dict[UUID, _Json]:
-    """Each run's request, whole, by the run's id."""
+async def load_requests(session: AsyncSession, runs: Iterable[Interaction]) -> dict[UUID, _Json]:
+    """Returns the complete request of each run, by run id."""
     runs = list(runs)
-    texts = await _texts(session, [run for run in runs if is_apart(run.request)])
+    texts = await _context_texts(session, [run for run in runs if is_split(run.request)])
     return {
-        run.id: whole(run.request, texts[run.agent_id, run.context_sha256])
-        if is_apart(run.request)
+        run.id: restore_request(run.request, texts[run.agent_id, run.context_sha256])
+        if is_split(run.request)
         else run.request
         for run in runs
     }
 
 
-async def _texts(
+async def _context_texts(
     session: AsyncSession, runs: Iterable[Interaction]
 ) -> dict[tuple[UUID, bytes | None], str]:
     named = {(run.agent_id, run.context_sha256) for run in runs}
@@ -100,15 +101,15 @@ async def _texts(
 
 
 _TABLE: Final = cast(Table, Interaction.__table__)
-_GIVEN: Final = (
+_COLUMNS: Final = (
     "id", "agent_id", "iteration_id", "step_id", "phase", "model", "system_prompt", "request",
     "context_sha256",
 )  # fmt: skip
-_BEGUN_ANEW: Final = ("model", "system_prompt", "request", "context_sha256")
-_NEW: Final = insert(_TABLE).values({name: bindparam(name) for name in _GIVEN})
-_BEGUN: Final = _NEW.on_conflict_do_update(
+_RESTARTED_COLUMNS: Final = ("model", "system_prompt", "request", "context_sha256")
+_INSERT: Final = insert(_TABLE).values({name: bindparam(name) for name in _COLUMNS})
+_INSERT_OR_RESTART: Final = _INSERT.on_conflict_do_update(
     index_elements=[_TABLE.c.id],
-    set_={name: _NEW.excluded[name] for name in _BEGUN_ANEW},
+    set_={name: _INSERT.excluded[name] for name in _RESTARTED_COLUMNS},
     where=and_(
         _TABLE.c.events == literal([], JSONB),
         exists().where(
@@ -118,12 +119,14 @@ _BEGUN: Final = _NEW.on_conflict_do_update(
         ),
     ),
 ).returning(_TABLE)
-_BEGIN: Final = Direct(_BEGUN)
-_IN_CONTEXT: Final = _BEGUN.cte("begun")
-# Apart: who is never told what others are told too may not write contexts, nor run what might.
-_BEGIN_IN_CONTEXT: Final = Direct(select(_IN_CONTEXT).add_cte(keeping(_IN_CONTEXT)))
-_FIND: Final = Direct(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
-_TELL: Final = Direct(
+_BEGIN: Final = CompiledStatement(_INSERT_OR_RESTART)
+_WITH_CONTEXT: Final = _INSERT_OR_RESTART.cte("begun")
+# A separate statement: services without shared contexts have no right to write them, not even unused in a statement.
+_BEGIN_WITH_CONTEXT: Final = CompiledStatement(
+    select(_WITH_CONTEXT).add_cte(context_cte(_WITH_CONTEXT))
+)
+_SELECT: Final = CompiledStatement(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
+_APPEND_EVENTS: Final = CompiledStatement(
     """
     update llm_interactions
     set events = events || (
@@ -137,10 +140,6 @@ _TELL: Final = Direct(
 )
 
 
-async def find(session: AsyncSession, lease: Lease, phase: Phase) -> Interaction | None:
-    return await session.get(Interaction, ids.interaction_id(lease.step_id, phase))
-
-
 async def open_or_resume(
     session: AsyncSession,
     lease: Lease,
@@ -151,15 +150,15 @@ async def open_or_resume(
     request: dict[str, Any],
     context: str = "",
 ) -> Interaction:
-    """The step's interaction in `phase`: the one begun before, with what it was told then, or a new one.
+    """Creates the step's interaction in `phase`, or returns the existing one with its original request.
 
-    One that never got an answer begins anew where a person has asked for the step's retry since: what was wrong with
-    the model's name or the prompt may have been mended. After a crash it does not: its call may be in flight.
+    An interaction without an answer is overwritten if the user requested a retry of the step since: the model name or the
+    prompt may have been corrected. After a crash it is not overwritten, because its call may be in flight.
 
-    The words of `context`, where they stand in the request, are kept once for all runs that were told them; what is given
-    back has its request whole.
+    If the request contains `context`, that text is stored once for all runs. The returned interaction has its complete
+    request.
     """
-    short, digest = apart(request, context)
+    short, digest = split_context(request, context)
     row = {
         "id": ids.interaction_id(lease.step_id, phase),
         "agent_id": lease.agent_id,
@@ -171,33 +170,33 @@ async def open_or_resume(
         "request": short,
         "context_sha256": digest,
     }
-    given = {
+    params = {
         **row,
         "context": context,
         "of_step": lease.step_id,
         "epoch_before": lease.epoch - 1,
     }
-    begin = _BEGIN if digest is None else _BEGIN_IN_CONTEXT
-    begun = await begin.row(session, given)
-    if begun is None:
-        return await _resumed(session, lease, phase)
-    return Interaction(**{**begun._asdict(), "request": request})
+    begin = _BEGIN if digest is None else _BEGIN_WITH_CONTEXT
+    record = await begin.row(session, params)
+    if record is None:
+        return await _load_existing(session, lease, phase)
+    return Interaction(**{**record._asdict(), "request": request})
 
 
-async def _resumed(session: AsyncSession, lease: Lease, phase: Phase) -> Interaction:
-    row = await _FIND.row(session, {"id": ids.interaction_id(lease.step_id, phase)})
-    found = Interaction(**row._asdict())
-    found.request = (await requests(session, [found]))[found.id]
-    return found
+async def _load_existing(session: AsyncSession, lease: Lease, phase: Phase) -> Interaction:
+    row = await _SELECT.row(session, {"id": ids.interaction_id(lease.step_id, phase)})
+    interaction = Interaction(**row._asdict())
+    interaction.request = (await load_requests(session, [interaction]))[interaction.id]
+    return interaction
 
 
-def told(
+def append_events(
     interaction: Interaction, events: Sequence[dict[str, Any]], is_complete: bool
-) -> Asked[None]:
-    """Adds `events` in their order, each once: where a commit's answer was lost they may come again."""
-    given = {
+) -> BoundQuery[None]:
+    """Returns the query that appends `events` in order. It skips events that an earlier, possibly lost, commit appended."""
+    params = {
         "of_interaction": interaction.id,
         "events": json.dumps(events),
         "is_complete": is_complete,
     }
-    return Asked(_TELL, given, lambda _: None)
+    return BoundQuery(_APPEND_EVENTS, params, lambda _: None)

@@ -1,4 +1,4 @@
-"""What calls cost, and the most that one can cost before it is sent."""
+"""Prices: the cost of an answered call, and the maximum cost of a call before it is sent."""
 
 import re
 import tomllib
@@ -16,13 +16,13 @@ SHIPPED: Final = Path(__file__).with_name("prices.toml")
 TOKENS_PER_PRICE: Final = Decimal(1_000_000)
 
 SMALLEST_USD: Final = Decimal("0.00000001")
-"""What is finer cannot be stored; amounts are rounded up to it."""
+"""The smallest amount that can be stored. Amounts are rounded up to it."""
 LARGEST_USD: Final = Decimal(1_000_000)
-"""A single call that costs as much cannot be stored, so its count of tokens is wrong."""
+"""A call of this cost cannot be stored. Its token usage must be wrong."""
 
 SANDBOX_MODELS: Final = "sandbox-"
 SANDBOX_OPERATIONS: Final = "sandbox_"
-"""What the names of the sandbox's models and operations begin with."""
+"""Prefixes of the sandbox's models and operations."""
 _FREE: Final = Decimal(0)
 
 Usd = Annotated[Decimal, Field(ge=0, le=10_000)]
@@ -35,7 +35,7 @@ class _Entry(BaseModel):
 
 
 class LongContext(_Entry):
-    """What a request with more than `above_tokens` of input costs, all of it."""
+    """The price of the whole request if it has more than `above_tokens` input tokens."""
 
     above_tokens: Annotated[int, Field(ge=0)]
     input: Usd
@@ -43,7 +43,7 @@ class LongContext(_Entry):
 
 
 class ModelPrice(_Entry):
-    """USD for a million tokens."""
+    """Price in USD per million tokens."""
 
     input: Usd
     output: Usd
@@ -58,7 +58,7 @@ class ModelPrice(_Entry):
 
 
 class Fallback(_Entry):
-    """What is not listed costs: a model for a million tokens, an operation of the search service for one."""
+    """Prices of unlisted models (USD per million tokens) and search operations (USD each)."""
 
     input: Usd
     output: Usd
@@ -66,7 +66,7 @@ class Fallback(_Entry):
 
 
 class Prices(_Entry):
-    """A list of prices, as a file has it."""
+    """A price list, in the format of its file."""
 
     as_of: date
     fallback: Fallback
@@ -74,12 +74,12 @@ class Prices(_Entry):
     operations: dict[str, Usd]
 
     def of_model(self, name: str) -> ModelPrice:
-        """The fallback's where it is not listed."""
+        """Returns the model's price, or the fallback if it is not listed."""
         listed = self.listed(name)
         return listed or ModelPrice(input=self.fallback.input, output=self.fallback.output)
 
     def listed(self, name: str) -> ModelPrice | None:
-        """None where neither the model nor what it is a dated snapshot of is."""
+        """Returns the price of the model, or of the model that it is a dated snapshot of; None if neither is listed."""
         return self.models.get(name) or self.models.get(_SNAPSHOT.sub("", name))
 
     def of_operation(self, name: str) -> Decimal:
@@ -89,26 +89,27 @@ class Prices(_Entry):
     def tokens_usd(
         self, model: str, input_tokens: int | None, output_tokens: int | None
     ) -> Decimal | None:
-        """What an answer has cost; None where the server did not say how many tokens it took, or said what cannot be."""
+        """Returns the cost of an answer; None if its token usage is unknown or implausible."""
         if input_tokens is None or output_tokens is None:
             return None
         usd = self.of_model(model).cost_usd(input_tokens, output_tokens)
         return usd if usd < LARGEST_USD else None
 
-    def most_usd(self, model: str, request_bytes: int, most_output_tokens: int) -> Decimal:
-        """The most that a request of that size (UTF-8, as JSON) can cost.
+    def max_cost_usd(self, model: str, request_bytes: int, max_output_tokens: int) -> Decimal:
+        """Returns the maximum cost of a request of this size (JSON in UTF-8).
 
-        A token of a byte-level encoding stands for one byte or more, and what a server puts around each message is less
-        than the JSON around it, so that there are no more input tokens than bytes.
+        The request has at most as many input tokens as bytes: a token of a byte-level encoding is at least one byte, and
+        a server adds less to each message than the JSON around it.
         """
         price = self.of_model(model)
-        # Between none and the most of the input: a price for long contexts need not be the higher one.
+        # The price for long contexts may be the lower one, so compare with the largest request below its threshold.
         few = min(request_bytes, price.long_context.above_tokens) if price.long_context else 0
-        return max(price.cost_usd(tokens, most_output_tokens) for tokens in (few, request_bytes))
+        return max(price.cost_usd(tokens, max_output_tokens) for tokens in (few, request_bytes))
 
-    def of_sandbox(self, *, model: bool, search: bool) -> "Prices":
-        """Where the built-in sandbox answers for the model or the search service: nothing costs, unless the list has
-        prices of the sandbox's own, for tests.
+    def for_sandbox(self, *, model: bool, search: bool) -> "Prices":
+        """Returns the prices for a sandbox that stands in for the model or the search service.
+
+        Everything is free, unless the list has prices for the sandbox itself, for tests.
         """
         fallback, models, operations = self.fallback, self.models, self.operations
         if model:
@@ -119,20 +120,20 @@ class Prices(_Entry):
                 name: operations.get(f"{SANDBOX_OPERATIONS}{name}", _FREE) for name in operations
             }
             fallback = fallback.model_copy(update={"operation": _FREE})
-        given = {"fallback": fallback, "models": models, "operations": operations}
-        return self.model_copy(update=given)
+        changes = {"fallback": fallback, "models": models, "operations": operations}
+        return self.model_copy(update=changes)
 
     def overridden(self, models: Mapping[str, tuple[float, float]]) -> "Prices":
-        """With these prices (input, output) in place of what is listed for their models."""
-        given = {
-            name: ModelPrice(input=Decimal(str(given_input)), output=Decimal(str(given_output)))
-            for name, (given_input, given_output) in models.items()
+        """Returns the list with these prices (input, output) by model name."""
+        overrides = {
+            name: ModelPrice(input=Decimal(str(input_usd)), output=Decimal(str(output_usd)))
+            for name, (input_usd, output_usd) in models.items()
         }
-        return self.model_copy(update={"models": {**self.models, **given}})
+        return self.model_copy(update={"models": {**self.models, **overrides}})
 
 
 def read_prices(file: Path = SHIPPED) -> Prices:
-    """Raises PermanentError where `file` cannot be read, or is no list of prices."""
+    """Reads a price list. Raises PermanentError if `file` cannot be read or is not a valid list."""
     try:
         with file.open("rb") as opened:
             return Prices.model_validate(tomllib.load(opened, parse_float=Decimal))
@@ -140,8 +141,8 @@ def read_prices(file: Path = SHIPPED) -> Prices:
         OSError,
         ValueError,
         RecursionError,
-    ) as error:  # ValueError: TOML, its numbers, and what they mean
+    ) as error:  # ValueError: invalid TOML, numbers or fields
         raise PermanentError(
             "prices_file",
-            f"the prices in {file} cannot be used: {error}; mend them, or name another file by VIGIL_PRICES_FILE",
+            f"the prices in {file} cannot be used: {error}. Correct the file, or set VIGIL_PRICES_FILE to another one",
         ) from error

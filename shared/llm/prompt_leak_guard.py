@@ -1,7 +1,7 @@
-"""What a phase was told to be is told to nobody: a page that asks for it is answered without it.
+"""Prompt leak guard: finds and redacts literal copies of a system prompt in a model's output.
 
-Only what stands there word for word is found, whatever the case, the blanks, the punctuation and what shows nowhere. Who
-has the prompt told in other words, or encoded, is not found out: no rule could say what that is.
+Case, white space, punctuation and invisible characters are ignored. A paraphrase or an encoding of the prompt is not
+detected.
 """
 
 import re
@@ -12,42 +12,42 @@ from unicodedata import category
 from urllib.parse import unquote_plus
 
 RUN_CHARACTERS: Final = 60
-"""Shorter runs are as likely the language's as the prompt's."""
+"""Shorter runs are too likely to be common phrases."""
 _LEFT_OUT: Final = "[left out: instructions]"
 _BETWEEN: Final = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
-class Secret:
-    """The system prompt of a phase, but for what its first message says too: the mission is in both, and no secret."""
+class PromptLeakGuard:
+    """The system prompt of a phase, except for parts that its first message repeats, such as the mission."""
 
     system_prompt: str
     message: str
 
-    def stands_in(self, *texts: str) -> bool:
-        """Whether RUN_CHARACTERS of it do, in a text or in what a URL's escapes spell."""
-        told = " ".join(texts)
-        return any(bool(self._found(_folded(each))) for each in {told, unquote_plus(told)})
+    def leaks(self, *texts: str) -> bool:
+        """Whether RUN_CHARACTERS consecutive characters of the prompt are in the texts, also URL-encoded."""
+        text = " ".join(texts)
+        return any(bool(self._find_runs(_fold_text(form))) for form in {text, unquote_plus(text)})
 
-    def cut_out(self, text: str) -> str:
-        """`text` without such runs."""
-        if not self._found(_folded(text)):
+    def redact(self, text: str) -> str:
+        """Replaces such runs in `text`."""
+        if not self._find_runs(_fold_text(text)):
             return text
         folded = _fold(text)
-        kept, end = [], 0
-        for first, last in _joined(self._found(folded.text)):
+        parts, end = [], 0
+        for first, last in _merge_runs(self._find_runs(folded.text)):
             run = folded.text[first:last]
             start = folded.origins[first + len(run) - len(run.lstrip())]
-            kept += [text[end:start], _LEFT_OUT]
+            parts += [text[end:start], _LEFT_OUT]
             end = folded.origins[first + len(run.rstrip()) - 1] + 1
-        return "".join([*kept, text[end:]])
+        return "".join([*parts, text[end:]])
 
     @cached_property
     def _runs(self) -> frozenset[str]:
-        prompt, message = _prompt(self.system_prompt), _folded(self.message)
+        prompt, message = _prompt(self.system_prompt), _fold_text(self.message)
         return prompt.runs - _windows(message) if prompt.may_stand_in(message) else prompt.runs
 
-    def _found(self, folded: str) -> list[int]:
+    def _find_runs(self, folded: str) -> list[int]:
         if not _prompt(self.system_prompt).may_stand_in(folded) or not self._runs:
             return []
         starts = range(len(folded) - RUN_CHARACTERS + 1)
@@ -58,7 +58,7 @@ class Secret:
 class _Prompt:
     runs: frozenset[str]
     chunks: tuple[str, ...]
-    """One after another: every run holds one of them whole, so that a text without any of them has no run."""
+    """Consecutive pieces of the prompt. Each run contains a whole chunk, so a text without a chunk has no run."""
 
     def may_stand_in(self, folded: str) -> bool:
         return any(chunk in folded for chunk in self.chunks)
@@ -66,8 +66,8 @@ class _Prompt:
 
 @lru_cache(maxsize=64)
 def _prompt(text: str) -> _Prompt:
-    """An agent's prompts are the same for many steps."""
-    folded, size = _folded(text), RUN_CHARACTERS // 2
+    """Cached, because many steps have the same prompts."""
+    folded, size = _fold_text(text), RUN_CHARACTERS // 2
     starts = range(0, len(folded) - size + 1, size)
     return _Prompt(_windows(folded), tuple(folded[at : at + size] for at in starts))
 
@@ -76,11 +76,11 @@ def _prompt(text: str) -> _Prompt:
 class _Folded:
     text: str
     origins: list[int]
-    """For each character of `text`, which character it came from."""
+    """For each character of `text`, the index of its original character."""
 
 
 def _fold(text: str) -> _Folded:
-    """Letters and digits in small, with one blank for whatever shows between them."""
+    """Folds letters and digits to lower case and replaces all visible characters between them by one blank."""
     folded: list[str] = []
     origins: list[int] = []
     for origin, character in enumerate(text):
@@ -91,16 +91,16 @@ def _fold(text: str) -> _Folded:
                 folded.append(" ")
                 origins.append(origin)
             continue
-        for each in character.casefold():
-            folded.append(each)
+        for lower in character.casefold():
+            folded.append(lower)
             origins.append(origin)
     return _Folded("".join(folded), origins)
 
 
-def _folded(text: str) -> str:
-    """The text of `_fold`, without where it came from, which takes much longer."""
+def _fold_text(text: str) -> str:
+    """Returns the text of `_fold`, much faster, without the origins."""
     if not text.isascii():
-        text = text.translate({ord(each): None for each in set(text) if category(each) == "Cf"})
+        text = text.translate({ord(char): None for char in set(text) if category(char) == "Cf"})
     return _BETWEEN.sub(" ", text).lstrip(" ").casefold()
 
 
@@ -109,13 +109,13 @@ def _windows(folded: str) -> frozenset[str]:
     return frozenset(folded[at : at + RUN_CHARACTERS] for at in starts)
 
 
-def _joined(starts: list[int]) -> list[tuple[int, int]]:
-    """The runs that begin there, those that touch as one."""
-    joined: list[tuple[int, int]] = []
+def _merge_runs(starts: list[int]) -> list[tuple[int, int]]:
+    """Returns the (start, end) of the runs at `starts`, and merges those that touch."""
+    merged: list[tuple[int, int]] = []
     for start in starts:
         end = start + RUN_CHARACTERS
-        if joined and start <= joined[-1][1]:
-            joined[-1] = joined[-1][0], end
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], end
         else:
-            joined.append((start, end))
-    return joined
+            merged.append((start, end))
+    return merged

@@ -1,7 +1,7 @@
-"""Repairs what a weak model gets wrong in JSON: broken syntax, other spellings of keys, values of a neighbouring type.
+"""Repairs the JSON of weak models: broken syntax, misspelled keys, values of a similar type.
 
-Pure and deterministic: the same text gives the same value and the same notes, so that a resumed run sends the same
-requests and pays for none of them again. What needs no repair comes back equal, without a note.
+Pure and deterministic: the same text gives the same value and notes, so that a resumed run sends the same requests and
+does not pay for them again. A value that needs no repair is returned unchanged, without a note.
 """
 
 import json
@@ -32,12 +32,12 @@ from shared.database.text import storable
 T = TypeVar("T")
 
 MAX_NOTES: Final = 40
-"""Of one answer; a note about what is beyond them says how many there are."""
-_NOTE_CHARACTERS: Final = 300
+"""Notes about one answer. A last note counts the further repairs."""
+_MAX_NOTE_CHARS: Final = 300
 _MAX_DEPTH: Final = 40
-_LOOKS_PER_CHARACTER: Final = 30
-_MOST_LOOKS: Final = 2_000_000
-"""Characters that the repair of a text may look at, about a second's work: crafted texts take quadratic time."""
+_ACCESSES_PER_CHAR: Final = 30
+_MAX_ACCESSES: Final = 2_000_000
+"""Character accesses for the repair of a text, about one second. Crafted texts take quadratic time."""
 
 _THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _FENCED: Final = re.compile(r"```[A-Za-z0-9_+-]*[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL)
@@ -48,25 +48,25 @@ _NODE_CITATION: Final = re.compile(
     r"^\[?\s*(?:node|edge|request|id)\s*:\s*(.*?)\s*\]?$", re.IGNORECASE
 )
 _WRAPPERS: Final = frozenset({"arguments", "parameters", "args", "params", "input", "kwargs"})
-_BESIDE_WRAPPERS: Final = frozenset({"name", "tool", "toolname", "function", "type", "id"})
-_MOST_BESIDE_WRAPPER: Final = 16
-"""Keys of an object that could wrap another; longer ones, and there are hostile ones, are not looked through."""
-_NOTHING: Final = frozenset({"", "null", "none", "n/a", "undefined"})
+_WRAPPER_SIBLINGS: Final = frozenset({"name", "tool", "toolname", "function", "type", "id"})
+_MAX_WRAPPER_KEYS: Final = 16
+"""Maximum keys of an object that is checked for being a wrapper. A hostile object can have very many."""
+_NULL_WORDS: Final = frozenset({"", "null", "none", "n/a", "undefined"})
 
 
 class UnreadableError(ValueError):
-    """A text holds no JSON that could be meant."""
+    """A text contains no usable JSON."""
 
 
 @dataclass
 class Repairs:
-    """Plain sentences that say what was changed, each once."""
+    """Notes about what was changed, one sentence each, without duplicates."""
 
     notes: list[str] = field(default_factory=list)
     _left_out: int = 0
 
     def add(self, note: str) -> None:
-        note = cut_text(storable(note), _NOTE_CHARACTERS)
+        note = cut_text(storable(note), _MAX_NOTE_CHARS)
         if note in self.notes:
             return
         if len(self.notes) < MAX_NOTES:
@@ -75,7 +75,7 @@ class Repairs:
             self._left_out += 1
 
     @property
-    def told(self) -> list[str]:
+    def all_notes(self) -> list[str]:
         """The notes as they are recorded."""
         more = [f"And {self._left_out} more repairs."] if self._left_out else []
         return [*self.notes, *more]
@@ -85,44 +85,44 @@ class Repairs:
 
 
 def read_json(text: str, repairs: Repairs, *, is_cut: bool = False) -> Any:
-    """The JSON value that `text` holds, in fences or between sentences or broken too.
+    """Parses the JSON value in `text`, even if it is broken, in a code fence or between sentences.
 
-    `is_cut` says that the server cut the answer at its limit: what is incomplete at the end is dropped then. Raises
-    UnreadableError where nothing can be read, or only at a cost without bound.
+    `is_cut` says that the server truncated the answer at its token limit. Then an incomplete end is dropped. Raises
+    UnreadableError if nothing can be parsed, or not with limited effort.
     """
     bare = text.strip()
     try:
-        return _checked(json.loads(bare, parse_constant=partial(_no_constant, repairs)))
+        return _storable(json.loads(bare, parse_constant=partial(_no_constant, repairs)))
     except UnreadableError:
         raise
     except (ValueError, RecursionError) as error:
         is_cut = is_cut or _is_unterminated(error)
-    inner = _unwrapped(bare, repairs)
-    if (found := _first_object(inner, repairs)) is not None:
-        value, is_all = found
+    inner = _unwrap(bare, repairs)
+    if (first := _first_object(inner, repairs)) is not None:
+        value, is_all = first
         if not is_all:
             repairs.add("Text around the JSON was left out.")
-        return _checked(value)
-    value = _checked(_repaired(inner))
+        return _storable(value)
+    value = _storable(_repair_broken(inner))
     repairs.add("The JSON was broken and was repaired.")
     if is_cut:
-        value = _without_cut(value)
+        value = _drop_incomplete(value)
         repairs.add("The answer broke off; what was incomplete at its end was left out.")
     return value
 
 
-def fitted(shape: type[BaseModel], value: Any, repairs: Repairs, *, salvage: bool) -> Any:
-    """`value` with the keys and types of `shape`, as far as that is unambiguous; `shape.model_validate` judges the rest.
+def fit_to_schema(shape: type[BaseModel], value: Any, repairs: Repairs, *, salvage: bool) -> Any:
+    """Converts `value` to the keys and types of `shape` where this is unambiguous. `shape.model_validate` checks the rest.
 
-    With `salvage` nothing is too bad to be used: unknown keys and items of a wrong kind are dropped, missing texts are
-    empty. Without it unknown keys stay, so that the validation refuses them.
-    A `shape` may have `synonyms`: other names of its fields, in small letters without signs.
+    With `salvage` it uses as much as possible: drops unknown keys and items of a wrong type, and makes missing texts empty.
+    Without `salvage` unknown keys stay, so that the validation refuses them.
+    A `shape` may have `synonyms`: other names of its fields, in lower case without punctuation.
     """
-    return _Fitting(repairs, salvage).object(shape, value, "")
+    return _Fitter(repairs, salvage).object(shape, value, "")
 
 
 def cut_text(text: str, limit: int) -> str:
-    """`text` in at most `limit` characters, cut at the end of a word where there is one."""
+    """Truncates `text` to `limit` characters, at the end of a word if possible."""
     if len(text) <= limit:
         return text
     head = text[: limit - 1]
@@ -131,7 +131,7 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def cut_list(items: Sequence[T], limit: int, what: str, repairs: Repairs) -> list[T]:
-    """The first `limit` of `items`."""
+    """Returns the first `limit` of `items` and notes how many there were."""
     if len(items) > limit:
         repairs.add(f"There were {len(items)} {what}; the first {limit} are used.")
     return list(items[:limit])
@@ -140,22 +140,22 @@ def cut_list(items: Sequence[T], limit: int, what: str, repairs: Repairs) -> lis
 def without_repeats(
     items: Sequence[T], what: str, repairs: Repairs, key: Callable[[T], Any] = lambda item: item
 ) -> list[T]:
-    """Each of `items` once, the first time that it comes; two are the same where their keys are equal."""
-    kept: dict[Any, T] = {}
+    """Removes items with a key that an earlier item has."""
+    by_key: dict[Any, T] = {}
     for item in items:
-        kept.setdefault(key(item), item)
-    if len(kept) < len(items):
-        repairs.add(f"{len(items) - len(kept)} {what} repeated others and were left out.")
-    return list(kept.values())
+        by_key.setdefault(key(item), item)
+    if len(by_key) < len(items):
+        repairs.add(f"{len(items) - len(by_key)} {what} repeated others and were left out.")
+    return list(by_key.values())
 
 
-def folded(name: str) -> str:
-    """`name` in small letters without signs: searchHints, search_hints and "Search hints" are the same."""
+def normalize_key(name: str) -> str:
+    """Normalizes `name` to lower case without punctuation: searchHints, search_hints and "Search hints" are equal."""
     return _NOT_WORD.sub("", name.lower())
 
 
 def bare_id(text: str) -> str:
-    """An id without what stands around it: `[node:ID]`, `"ID"`, `<ID>`."""
+    """Removes quotes, brackets and prefixes around an id: `[node:ID]`, `"ID"`, `<ID>`."""
     bare = text.strip().strip("\"'`<>").strip()
     cited = _NODE_CITATION.match(bare)
     return (cited[1] if cited else bare.removeprefix("[").removesuffix("]")).strip().strip("\"'`")
@@ -169,24 +169,24 @@ def _is_unterminated(error: Exception) -> bool:
     return isinstance(error, json.JSONDecodeError) and error.msg.startswith("Unterminated string")
 
 
-def _checked(value: Any) -> Any:
-    """`value` as PostgreSQL can hold it. Raises UnreadableError where it is nested too deep."""
+def _storable(value: Any) -> Any:
+    """Makes `value` storable in PostgreSQL. Raises UnreadableError if it is nested too deeply."""
     level = [value]
     for _ in range(_MAX_DEPTH):
-        level = [inner for outer in level for inner in _inner(outer)]
+        level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return storable(value)
     raise UnreadableError(f"it is nested more than {_MAX_DEPTH} deep; make it flatter")
 
 
-def _inner(value: Any) -> Sequence[Any]:
+def _children(value: Any) -> Sequence[Any]:
     if isinstance(value, dict):
         return list(value.values())
     return value if isinstance(value, list) else ()
 
 
-def _unwrapped(text: str, repairs: Repairs) -> str:
-    """Without a model's thoughts before the answer, and without the fences of Markdown."""
+def _unwrap(text: str, repairs: Repairs) -> str:
+    """Removes reasoning before the answer, and a Markdown code fence."""
     answer = _THOUGHTS.sub("", text)
     if answer != text:
         repairs.add("The thoughts before the answer were left out.")
@@ -199,7 +199,7 @@ def _unwrapped(text: str, repairs: Repairs) -> str:
 
 
 def _first_object(text: str, repairs: Repairs) -> tuple[Any, bool] | None:
-    """The JSON value that begins with the first bracket, and whether it is the whole text; None where that is broken."""
+    """Returns the JSON value at the first bracket, and whether it is the whole text; None if it is broken."""
     starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     if not starts:
         return None
@@ -219,24 +219,24 @@ class _LimitError(Exception):
     pass
 
 
-class _Watched(str):
-    """A text that counts how often it is looked at, and refuses when that becomes too much.
+class _LimitedStr(str):
+    """A string that limits how often its characters are accessed.
 
-    The repair library has no limit of its own. A limit of time would give another result on a busy machine.
+    The repair library has no limit of its own. A time limit would make the result depend on the load of the machine.
     """
 
-    looks_left: int
+    accesses_left: int
 
     def __getitem__(self, key: SupportsIndex | slice) -> str:
-        self.looks_left -= 1
-        if self.looks_left < 0:
+        self.accesses_left -= 1
+        if self.accesses_left < 0:
             raise _LimitError
         return super().__getitem__(key)
 
 
-def _repaired(text: str) -> Any:
-    watched = _Watched(text)
-    watched.looks_left = min(_LOOKS_PER_CHARACTER * len(text) + 10_000, _MOST_LOOKS)
+def _repair_broken(text: str) -> Any:
+    watched = _LimitedStr(text)
+    watched.accesses_left = min(_ACCESSES_PER_CHAR * len(text) + 10_000, _MAX_ACCESSES)
     try:
         value = repair_json(watched, return_objects=True, skip_json_loads=True)
     except (_LimitError, ValueError, RecursionError) as error:
@@ -246,22 +246,24 @@ def _repaired(text: str) -> Any:
     return value
 
 
-def _without_cut(value: Any) -> Any:
-    """`value` without its last, incomplete part: of a list its last item, where others stand before it."""
+def _drop_incomplete(value: Any) -> Any:
+    """Removes the incomplete last part of `value`: the last item of a list with several, or the last key."""
     if isinstance(value, list):
         if len(value) != 1 or not isinstance(value[0], dict | list):
             return value[:-1]
-        return [_without_cut(value[0])]
+        return [_drop_incomplete(value[0])]
     if not isinstance(value, dict) or not value:
         return value
     last = next(reversed(value))
-    kept = {key: inner for key, inner in value.items() if key != last}
+    complete = {key: inner for key, inner in value.items() if key != last}
     inner = value[last]
-    return {**kept, last: _without_cut(inner)} if isinstance(inner, dict | list) else kept
+    return (
+        {**complete, last: _drop_incomplete(inner)} if isinstance(inner, dict | list) else complete
+    )
 
 
 @dataclass(frozen=True)
-class _Fitting:
+class _Fitter:
     repairs: Repairs
     salvage: bool
 
@@ -273,16 +275,20 @@ class _Fitting:
         fit: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for key, inner in sorted(value.items(), key=lambda item: not _is_exact(shape, item[0])):
-            known = fields.get(folded(key))
+            known = fields.get(normalize_key(key))
             if known is None or known[0] in fit:
                 extra[key] = inner
                 continue
-            alias, about = known
+            alias, field_info = known
             if not _is_exact(shape, key):
-                self.repairs.add(f"{_at(where, key)} was read as {alias}.")
-            if inner is None and not about.is_required() and not _takes_none(about.annotation):
+                self.repairs.add(f"{_path(where, key)} was read as {alias}.")
+            if (
+                inner is None
+                and not field_info.is_required()
+                and not _takes_none(field_info.annotation)
+            ):
                 continue
-            fit[alias] = self.value(about.annotation, inner, _at(where, alias))
+            fit[alias] = self.value(field_info.annotation, inner, _path(where, alias))
         fit |= self._extra(extra, where)
         if self.salvage:
             fit |= self._missing(shape, fit, where)
@@ -308,10 +314,10 @@ class _Fitting:
         value = self._parsed(value, where)
         known = _fields(shape)
         if isinstance(value, list):
-            objects = [each for each in value if isinstance(each, dict)]
+            objects = [item for item in value if isinstance(item, dict)]
             if objects and (self.salvage or len(value) == 1):
                 self.repairs.add(f"{where or 'The answer'} was a list; its objects were joined.")
-                value = {key: inner for each in reversed(objects) for key, inner in each.items()}
+                value = {key: inner for item in reversed(objects) for key, inner in item.items()}
         if isinstance(value, str) and self.salvage and where and value.strip():
             first = next(iter(shape.model_fields))
             if _plain(shape.model_fields[first].annotation) is str:
@@ -319,38 +325,40 @@ class _Fitting:
                 return {first: value}
         if not isinstance(value, dict):
             return value
-        if len(value) > _MOST_BESIDE_WRAPPER:
+        if len(value) > _MAX_WRAPPER_KEYS:
             return value
         for key, inner in value.items():
-            others = {folded(other) for other in value if other != key}
-            if folded(key) in known or not isinstance(inner, dict | str):
+            others = {normalize_key(other) for other in value if other != key}
+            if normalize_key(key) in known or not isinstance(inner, dict | str):
                 continue
-            named = folded(key) in _WRAPPERS and others <= _BESIDE_WRAPPERS
+            named = normalize_key(key) in _WRAPPERS and others <= _WRAPPER_SIBLINGS
             alone = self.salvage and not others and isinstance(inner, dict)
             inside = self._parsed(inner, where) if named or alone else None
-            if isinstance(inside, dict) and (named or known.keys() & {folded(at) for at in inside}):
-                self.repairs.add(f"What stood in {_at(where, key)} was taken out of it.")
+            if isinstance(inside, dict) and (
+                named or known.keys() & {normalize_key(at) for at in inside}
+            ):
+                self.repairs.add(f"What stood in {_path(where, key)} was taken out of it.")
                 return inside
         return value
 
     def _extra(self, extra: Mapping[str, Any], where: str) -> dict[str, Any]:
-        kept = {}
+        remaining = {}
         for key, inner in extra.items():
             if self.salvage or inner in (None, "", [], {}):
-                self.repairs.add(f"{_at(where, key)} is not asked for and was left out.")
+                self.repairs.add(f"{_path(where, key)} is not asked for and was left out.")
             else:
-                kept[key] = inner
-        return kept
+                remaining[key] = inner
+        return remaining
 
     def _missing(
         self, shape: type[BaseModel], fit: Mapping[str, Any], where: str
     ) -> dict[str, Any]:
         added: dict[str, Any] = {}
-        for name, about in shape.model_fields.items():
-            alias = about.alias or name
-            if not about.is_required() or fit.get(alias) is not None:
+        for name, field_info in shape.model_fields.items():
+            alias = field_info.alias or name
+            if not field_info.is_required() or fit.get(alias) is not None:
                 continue
-            annotation = _plain(about.annotation)
+            annotation = _plain(field_info.annotation)
             if _takes_none(annotation):
                 added[alias] = None
             elif get_origin(annotation) is list:
@@ -358,15 +366,15 @@ class _Fitting:
             elif annotation is bool:
                 added[alias] = False
             elif annotation is str:
-                self.repairs.add(f"{_at(where, alias)} was missing.")
+                self.repairs.add(f"{_path(where, alias)} was missing.")
                 added[alias] = ""
         return added
 
     def _optional(self, annotation: Any, value: Any, where: str) -> Any:
-        kinds = [each for each in get_args(annotation) if each is not type(None)]
+        kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
         takes_none = len(kinds) < len(get_args(annotation))
         if takes_none and (
-            value is None or (isinstance(value, str) and value.strip().lower() in _NOTHING)
+            value is None or (isinstance(value, str) and value.strip().lower() in _NULL_WORDS)
         ):
             return None
         return self.value(kinds[0], value, where) if len(kinds) == 1 else value
@@ -374,29 +382,33 @@ class _Fitting:
     def _one_of(self, allowed: Sequence[Any], value: Any, where: str) -> Any:
         if value in allowed or not isinstance(value, str):
             return value
-        alike = (
+        matches = (
             []
             if _SIGNS.search(value)
             else [
-                each for each in allowed if isinstance(each, str) and folded(each) == folded(value)
+                option
+                for option in allowed
+                if isinstance(option, str) and normalize_key(option) == normalize_key(value)
             ]
         )
-        if len(alike) != 1:
+        if len(matches) != 1:
             return value
-        self.repairs.add(f"{where}: {value!r} was read as {alike[0]!r}.")
-        return alike[0]
+        self.repairs.add(f"{where}: {value!r} was read as {matches[0]!r}.")
+        return matches[0]
 
     def _list(self, item: Any, value: Any, where: str) -> Any:
         items = self._as_list(item, value, where)
         if not isinstance(items, list):
             return items
-        fit = [self.value(item, each, f"{where}[{place}]") for place, each in enumerate(items)]
+        fit = [
+            self.value(item, element, f"{where}[{place}]") for place, element in enumerate(items)
+        ]
         if not self.salvage:
             return fit
-        kept = [each for each in fit if _is_of(item, each)]
-        if len(kept) < len(fit):
-            self.repairs.add(f"{len(fit) - len(kept)} of {where} could not be read.")
-        return kept
+        remaining = [element for element in fit if _has_type(item, element)]
+        if len(remaining) < len(fit):
+            self.repairs.add(f"{len(fit) - len(remaining)} of {where} could not be read.")
+        return remaining
 
     def _as_list(self, item: Any, value: Any, where: str) -> Any:
         plain = _plain(item)
@@ -407,10 +419,10 @@ class _Fitting:
             return [] if self.salvage or value == "" else value
         self.repairs.add(f"{where} was no list; it was made one.")
         if isinstance(value, dict) and isinstance(plain, type) and issubclass(plain, BaseModel):
-            is_item = _fields(plain).keys() & {folded(key) for key in value}
-            if not is_item and all(isinstance(each, dict) for each in value.values()):
+            is_item = _fields(plain).keys() & {normalize_key(key) for key in value}
+            if not is_item and all(isinstance(element, dict) for element in value.values()):
                 first = next(iter(plain.model_fields))
-                return [{first: key, **each} for key, each in value.items()]
+                return [{first: key, **element} for key, element in value.items()]
         if isinstance(value, dict) and plain is str:
             return list(value.values())
         if isinstance(value, str) and plain is str and "\n" in value.strip():
@@ -420,16 +432,16 @@ class _Fitting:
 
     def _mapping(self, value: Any, where: str) -> Any:
         value = self._parsed(value, where)
-        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        if not isinstance(value, list) or not all(isinstance(element, dict) for element in value):
             return value
         pairs: dict[str, Any] = {}
-        for each in value:
-            by_key = {folded(key): inner for key, inner in each.items()}
+        for element in value:
+            by_key = {normalize_key(key): inner for key, inner in element.items()}
             name = by_key.get("name") or by_key.get("key") or by_key.get("property")
             if isinstance(name, str) and "value" in by_key and len(by_key) == 2:
                 pairs[name] = by_key["value"]
-            elif len(each) == 1:
-                pairs |= each
+            elif len(element) == 1:
+                pairs |= element
             else:
                 return value
         self.repairs.add(f"{where} was a list; it was read as an object.")
@@ -450,11 +462,15 @@ class _Fitting:
         if isinstance(value, bool | int | float):
             self.repairs.add(f"{where} was no text; it was made one.")
             return json.dumps(value)
-        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        if isinstance(value, list) and all(isinstance(element, str) for element in value):
             self.repairs.add(f"{where} was a list; its texts were joined.")
             return "\n\n".join(value)
         if isinstance(value, dict) and self.salvage:
-            texts = [each for each in value.values() if isinstance(each, str) and each.strip()]
+            texts = [
+                element
+                for element in value.values()
+                if isinstance(element, str) and element.strip()
+            ]
             self.repairs.add(f"{where} was an object; its texts were joined.")
             return "\n\n".join(texts)
         if self.salvage and not isinstance(value, str):
@@ -463,7 +479,7 @@ class _Fitting:
         return value
 
     def _parsed(self, value: Any, where: str) -> Any:
-        """What a text holds that is JSON itself."""
+        """Parses a string that is JSON itself."""
         if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
             return value
         try:
@@ -478,20 +494,23 @@ class _Fitting:
 
 @cache
 def _fields(shape: type[BaseModel]) -> Mapping[str, tuple[str, FieldInfo]]:
-    """By folded name: the key under which `shape` takes the field, and the field."""
+    """Returns, by normalized name, the key of each field of `shape`, and the field."""
     known: dict[str, tuple[str, FieldInfo]] = {}
-    for name, about in shape.model_fields.items():
-        known[folded(name)] = known[folded(about.alias or name)] = (about.alias or name, about)
+    for name, field_info in shape.model_fields.items():
+        known[normalize_key(name)] = known[normalize_key(field_info.alias or name)] = (
+            field_info.alias or name,
+            field_info,
+        )
     synonyms: Mapping[str, str] = getattr(shape, "synonyms", {})
     for other, name in synonyms.items():
-        about = shape.model_fields[name]
-        known.setdefault(other, (about.alias or name, about))
+        field_info = shape.model_fields[name]
+        known.setdefault(other, (field_info.alias or name, field_info))
     return known
 
 
 def _is_exact(shape: type[BaseModel], key: str) -> bool:
     return key in shape.model_fields or any(
-        about.alias == key for about in shape.model_fields.values()
+        field_info.alias == key for field_info in shape.model_fields.values()
     )
 
 
@@ -505,7 +524,7 @@ def _takes_none(annotation: Any) -> bool:
     return type(None) in get_args(_plain(annotation))
 
 
-def _is_of(item: Any, value: Any) -> bool:
+def _has_type(item: Any, value: Any) -> bool:
     plain = _plain(item)
     if isinstance(plain, type) and issubclass(plain, BaseModel):
         return isinstance(value, dict)
@@ -514,5 +533,5 @@ def _is_of(item: Any, value: Any) -> bool:
     return value is not None
 
 
-def _at(where: str, key: str) -> str:
+def _path(where: str, key: str) -> str:
     return f"{where}.{key[:60]}" if where else key[:60]

@@ -1,4 +1,4 @@
-"""An answer put together from the pieces in which a server streams it."""
+"""Assembles an answer from the chunks of a server's stream."""
 
 import codecs
 from collections.abc import (
@@ -8,35 +8,35 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from shared.llm.answers import (
-    SAID_CHARACTERS,
+    EXCERPT_CHARS,
     AnswerError,
+    AnswerParts,
     FailureKind,
-    Said,
-    UnreadableError,
-    arguments_of,
-    calls_of,
-    choice_of,
-    finish_reason_of,
-    function_of,
-    id_of,
-    message_of,
-    name_of,
+    MalformedAnswerError,
+    call_function,
+    choice_finish_reason,
+    choice_message,
+    content_text,
+    first_choice,
+    function_arguments,
+    function_name,
+    message_calls,
+    parse_completion,
+    parse_usage,
     raise_error_in,
-    read_completion,
     read_json,
-    text_of,
-    usage_of,
+    tool_call_id,
 )
 from shared.llm.messages import ChatAnswer, ToolCall
 
 _END: Final = "[DONE]"
 _ENOUGH_BYTES: Final = 8
-"""By so many of a body's first bytes it is told whether it is a stream of events."""
+"""First bytes of a body that are enough to recognize a stream of events."""
 _THOUGHT_KEYS: Final = ("reasoning_content", "reasoning", "thinking")
 
 
 class EventLines:
-    """Decodes server-sent events: bytes as they come in, the data of whole events out."""
+    """Decodes server-sent events: takes bytes and yields the data of complete events."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
@@ -80,33 +80,33 @@ class _Call:
 
 
 class Streamed:
-    """Takes the chunks of a stream in their order. By hand and not by the SDK, whose types trip over small differences."""
+    """Assembles the chunks of a stream. It does not use the SDK, whose types fail on small differences between servers."""
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._said = Said()
+        self._parts = AnswerParts()
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
-        """The call that pieces of an index belong to at present."""
+        """The call to which chunks of an index currently belong."""
         self._texts: list[str] = []
         self._has_choice = False
         self.is_done = False
-        """Whether the server said that nothing follows."""
+        """Whether the server marked the end of the stream."""
         self.characters = 0
-        """Of text, thoughts and tool arguments, so far."""
-        self._began = ""
+        """Characters of text, reasoning and tool arguments so far."""
+        self._beginning_chunks = ""
 
     @property
     def text(self) -> str:
-        """What the answer says so far."""
+        """The text of the answer so far."""
         if len(self._texts) > 1:
             self._texts = ["".join(self._texts)]
         return self._texts[0] if self._texts else ""
 
     def take(self, data: str) -> bool:
-        """Whether the text has grown. Raises AnswerError where a chunk is an error, or cannot be read."""
-        if len(self._began) < SAID_CHARACTERS:
-            self._began += f"{data[:SAID_CHARACTERS]}\n"
+        """Adds a chunk. Returns whether the text has grown. Raises AnswerError if it is an error or malformed."""
+        if len(self._beginning_chunks) < EXCERPT_CHARS:
+            self._beginning_chunks += f"{data[:EXCERPT_CHARS]}\n"
         if data.strip() == _END:
             self.is_done = True
             return False
@@ -119,85 +119,91 @@ class Streamed:
         except ValueError as error:
             raise AnswerError(
                 f"{self._server} streamed what is no chunk of a chat completion, {error}: "
-                f"{data[:SAID_CHARACTERS]}",
-                said=data,
-                usage=self._said.usage,
+                f"{data[:EXCERPT_CHARS]}",
+                excerpt=data,
+                usage=self._parts.usage,
             ) from None
 
     @property
     def beginning(self) -> str:
-        """What the answer says so far, or where it says nothing, the chunks as they came."""
-        return self.text or self._began
+        """The text so far or, if there is none, the beginning of the raw chunks."""
+        return self.text or self._beginning_chunks
 
     def answer(self) -> ChatAnswer:
-        """The whole answer. Raises AnswerError where it broke off, never began, or cannot be used."""
-        said = self._said
+        """Returns the complete answer. Raises AnswerError if it is truncated, empty or unusable."""
+        parts = self._parts
         if not self._has_choice:
             raise AnswerError(
-                f"{self._server} streamed an answer without any choice: {self._began.strip()!r}",
-                said=self._began,
-                usage=said.usage,
+                f"{self._server} streamed an answer without any choice: {self._beginning_chunks.strip()!r}",
+                excerpt=self._beginning_chunks,
+                usage=parts.usage,
             )
-        if said.finish_reason is None and not self.is_done:
+        if parts.finish_reason is None and not self.is_done:
             raise self.cut_off("the stream ended without a finish reason")
-        said.text = self.text
-        said.calls = [
+        parts.text = self.text
+        parts.calls = [
             ToolCall(call.id, call.name, "".join(call.arguments) or "{}") for call in self._calls
         ]
-        return said.answer(self._server, said.refusal or self.beginning)
+        return parts.answer(self._server, parts.refusal or self.beginning)
 
     def cut_off(self, reason: str) -> AnswerError:
-        """The error of a stream that ends too early."""
+        """Returns the error for a stream that ended too early."""
         return AnswerError(
             f"the answer of {self._server} broke off after {self.characters} characters: {reason}",
             kind=FailureKind.CUT_OFF,
-            said=self.beginning,
-            usage=self._said.usage,
+            excerpt=self.beginning,
+            usage=self._parts.usage,
         )
 
     def _take_chunk(self, chunk: Any) -> bool:
-        choice = choice_of(chunk)
+        choice = first_choice(chunk)
         if chunk.get("usage") is not None:
-            self._said.usage = usage_of(chunk["usage"])
+            self._parts.usage = parse_usage(chunk["usage"])
         if choice is None:
             return False
         self._has_choice = True
-        self._said.finish_reason = finish_reason_of(choice) or self._said.finish_reason
+        self._parts.finish_reason = choice_finish_reason(choice) or self._parts.finish_reason
         delta = choice.get("delta", choice.get("message"))
         if delta is None and choice.get("text") is None:
             return False
         if delta == {}:
             return False
-        return self._take_delta(message_of(choice) if delta is None else delta)
+        return self._take_delta(choice_message(choice) if delta is None else delta)
 
     def _take_delta(self, delta: Any) -> bool:
         if not isinstance(delta, dict):
-            raise UnreadableError("its delta is no object")
-        for call in calls_of(delta):
+            raise MalformedAnswerError("its delta is no object")
+        for call in message_calls(delta):
             self._take_call(call)
-        text, refusal = text_of(delta.get("content"))
-        given = delta.get("refusal")
-        self._said.refusal += refusal + (given if isinstance(given, str) else "")
+        text, refusal = content_text(delta.get("content"))
+        own_refusal = delta.get("refusal")
+        self._parts.refusal += refusal + (own_refusal if isinstance(own_refusal, str) else "")
         thoughts = (delta.get(key) for key in _THOUGHT_KEYS)
-        self.characters += len(text) + sum(len(each) for each in thoughts if isinstance(each, str))
+        self.characters += len(text) + sum(
+            len(thought) for thought in thoughts if isinstance(thought, str)
+        )
         if text:
             self._texts.append(text)
         return bool(text)
 
     def _take_call(self, piece: dict[str, Any]) -> None:
-        function = function_of(piece) if piece.get("function") or "name" in piece else {}
-        name, arguments, call_id = name_of(function), arguments_of(function), id_of(piece)
+        function = call_function(piece) if piece.get("function") or "name" in piece else {}
+        name, arguments, call_id = (
+            function_name(function),
+            function_arguments(function),
+            tool_call_id(piece),
+        )
         index = _index(piece)
         call = self._call_at(index)
-        # Some servers send every call whole, all under the same index or under none: there a new id is a new call, and
-        # without an index a new name is too.
+        # Some servers send each call in one chunk, all with the same index or without one. Then a new id starts a new call,
+        # and without an index a new name does too.
         is_other = call is not None and (
             bool(call_id and call.id and call_id != call.id)
             or bool(index is None and not call_id and name and call.name)
         )
         if call is None or is_other:
             if not name and not call_id and not arguments:
-                raise UnreadableError("a tool call has neither a name nor arguments")
+                raise MalformedAnswerError("a tool call has neither a name nor arguments")
             call = _Call()
             self._calls.append(call)
             if index is not None:
@@ -215,7 +221,7 @@ class Streamed:
 
 
 class Received:
-    """A response body as it comes, which may be a stream of events or one object, whichever was asked for."""
+    """Receives a response body, which can be a stream of events or one object, regardless of the request."""
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -228,16 +234,16 @@ class Received:
 
     @property
     def characters(self) -> int:
-        """Of the answer, so far."""
+        """Characters of the answer so far."""
         return self.streamed.characters
 
     @property
     def is_done(self) -> bool:
-        """Whether the server said that nothing follows."""
+        """Whether the server marked the end of the stream."""
         return self.streamed.is_done
 
     def take(self, piece: bytes) -> bool:
-        """Whether the text has grown. Raises AnswerError."""
+        """Adds a piece of the body. Returns whether the text has grown. Raises AnswerError."""
         self.bytes += len(piece)
         if self._whole is not None:
             self._whole.append(piece)
@@ -254,7 +260,7 @@ class Received:
         return any(grown)
 
     def answer(self) -> ChatAnswer:
-        """Raises AnswerError."""
+        """Returns the complete answer. Raises AnswerError."""
         if not self._has_events and self._whole is None:
             self._has_events = self._is_events()
             self._whole = None if self._has_events else [self._head]
@@ -263,39 +269,39 @@ class Received:
                     self.streamed.take(data)
         if self._whole is not None:
             body = b"".join(self._whole)
-            return read_completion(self._server, body.decode("utf-8-sig", "replace"))
+            return parse_completion(self._server, body.decode("utf-8-sig", "replace"))
         for data in self._lines.feed(b"", is_last=True):
             if not _is_whole(data):
                 raise self.cut_off("its last event is incomplete")
             self.streamed.take(data)
         return self.streamed.answer()
 
-    def in_words(self) -> str:
-        """What has come so far."""
+    def progress(self) -> str:
+        """Describes what was received so far."""
         return f"{self.bytes} bytes, {self.characters} characters of an answer"
 
     def explained(self, error: AnswerError) -> AnswerError:
-        """`error`, with what the server had said before it."""
-        if error.said:
+        """Adds what was received so far to `error`."""
+        if error.excerpt:
             return error
         if error.kind is FailureKind.CUT_OFF:
             return self.cut_off(str(error))
-        return error.having_said(self._beginning())
+        return error.with_excerpt(self._beginning())
 
     def cut_off(self, reason: str) -> AnswerError:
-        """The error of a body that ends too early."""
+        """Returns the error for a body that ended too early."""
         if self._whole is None:
             return self.streamed.cut_off(reason)
         return AnswerError(
             f"the answer of {self._server} broke off after {self.bytes} bytes: {reason}",
             kind=FailureKind.CUT_OFF,
-            said=self._beginning(),
+            excerpt=self._beginning(),
         )
 
     def _beginning(self) -> str:
         if self._whole is None:
             return self.streamed.beginning
-        return b"".join(self._whole)[: 4 * SAID_CHARACTERS].decode("utf-8", "replace")
+        return b"".join(self._whole)[: 4 * EXCERPT_CHARS].decode("utf-8", "replace")
 
     def _is_events(self) -> bool:
         head = self._head.removeprefix(codecs.BOM_UTF8).lstrip()

@@ -1,4 +1,4 @@
-"""Structured answers: a pydantic model in, an instance of it out."""
+"""Structured answers: returns a model's answer as an instance of a pydantic class."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,38 +10,39 @@ from pydantic import BaseModel, ValidationError
 from shared.errors import PermanentError
 from shared.llm.messages import ChatAnswer, ChatRequest, Message
 from shared.llm.phase_run import NoAnswerError, PhaseRun
-from shared.llm.repair import Repairs, fitted, read_json
+from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.tools.schemas import portable_schema
 
 T = TypeVar("T", bound=BaseModel)
 
-MOST_WITHOUT_ANSWER: Final = 3
-"""How often a model may refuse, repeat itself or say nothing before its answer counts as unusable."""
+MAX_WITHOUT_ANSWER: Final = 3
+"""Refusals, endless repetitions or empty answers before the answer counts as unusable."""
 
 Read = Callable[[Any, Repairs], T]
-"""Makes an answer of the JSON value that the model gave. Raises ValueError where it can be none, which the model is told."""
+"""Converts the model's JSON value. Raises ValueError if it is invalid; the model receives the message."""
 
 
 class UnusableAnswerError(PermanentError):
-    """The model's answer did not fit, asked twice, or it gave none. `request` is the first one, to ask something else."""
+    """The model gave two invalid answers, or none. `request` is the first request, for a different follow-up."""
 
     def __init__(self, message: str, request: ChatRequest) -> None:
         super().__init__("invalid_answer", message)
         self.request = request
 
 
-async def structured(run: PhaseRun, shape: type[T], *, name: str) -> T:
-    """The model's answer as a `shape`; one that does not fit is sent back once, with what is wrong with it.
+async def request_structured(run: PhaseRun, shape: type[T], *, name: str) -> T:
+    """Starts the run and returns the model's answer as a `shape`.
 
-    `shape` must forbid extra fields and have no defaults, as strict JSON Schemas demand. Raises UnusableAnswerError when
-    the second answer does not fit either, or the model gives none several times.
+    Sends an invalid answer back to the model once, with its errors.
+    `shape` must forbid extra fields and have no defaults, as strict JSON Schemas require. Raises UnusableAnswerError if the
+    second answer is invalid too, or the model repeatedly gives no answer.
     """
     request = await run.begin(response_format=response_format(shape, name))
-    parsed, _ = await structured_answer(run, request, shape, name=name, ends=True)
+    parsed, _ = await request_structured_answer(run, request, shape, name=name, ends=True)
     return parsed
 
 
-async def structured_answer(
+async def request_structured_answer(
     run: PhaseRun,
     request: ChatRequest,
     shape: type[T],
@@ -51,15 +52,15 @@ async def structured_answer(
     read: Read[T] | None = None,
     subject: str | None = None,
 ) -> tuple[T, ChatRequest]:
-    """The same for a request of a run that has begun; and the conversation up to that answer, for what is asked next.
+    """Does the same in a run that has begun. Also returns the conversation including the answer, for the next request.
 
-    What code can repair is repaired and recorded before the answer is judged; `read` does it for shapes with rules of
-    their own. `subject` is what repairs are recorded of, without it `name`. `ends` says whether the run ends with it.
+    Repairs the answer as far as possible and records the repairs before validation; `read` does it for shapes with their
+    own rules. The repairs are recorded for `subject`, by default `name`. `ends` says whether the answer ends the run.
     """
-    reading = read or partial(_fitted, shape)
+    reading = read or partial(_fit, shape)
 
     def fits(answer: ChatAnswer) -> bool:
-        return not isinstance(_parsed(reading, answer, Repairs()), ValueError)
+        return not isinstance(_parse(reading, answer, Repairs()), ValueError)
 
     def is_last(answer: ChatAnswer) -> bool:
         return ends and fits(answer)
@@ -67,24 +68,24 @@ async def structured_answer(
     first = request
     for attempt in range(2):
         try:
-            call_id, answer = await run.answer_to(
-                request, is_last=is_last, most_without_answer=MOST_WITHOUT_ANSWER
+            call_id, answer = await run.request_answer(
+                request, is_last=is_last, most_without_answer=MAX_WITHOUT_ANSWER
             )
         except NoAnswerError as error:
             raise UnusableAnswerError(str(error), first) from error
         repairs = Repairs()
-        parsed = _parsed(reading, answer, repairs)
+        parsed = _parse(reading, answer, repairs)
         if not isinstance(parsed, ValueError):
-            await run.note_repairs(subject or name, repairs, key=str(call_id))
-            return parsed, request.following(_said(answer))
+            await run.record_repairs(subject or name, repairs, key=str(call_id))
+            return parsed, request.following(_assistant_message(answer))
         if attempt == 0:
-            request = _sent_back(request, answer, parsed)
-        fault = _told(parsed)
+            request = _correction_request(request, answer, parsed)
+        fault = _error_lines(parsed)
     raise UnusableAnswerError(f"the model's {name} does not fit, asked twice: {fault}", first)
 
 
 def response_format(shape: type[BaseModel], name: str) -> dict[str, Any]:
-    """That the answer be a `shape`, as the model server is asked for it."""
+    """Returns the `response_format` of a request for a `shape`."""
     return {
         "type": "json_schema",
         "json_schema": {"name": name, "strict": True, "schema": _schema(shape)},
@@ -93,15 +94,15 @@ def response_format(shape: type[BaseModel], name: str) -> dict[str, Any]:
 
 @cache
 def _schema(shape: type[BaseModel]) -> dict[str, Any]:
-    """Made once of each shape, which takes a millisecond: nobody may change it."""
+    """Cached, because it takes a millisecond. Callers must not change it."""
     return portable_schema(shape.model_json_schema(), keep_max_items=True)
 
 
-def _fitted(shape: type[T], value: Any, repairs: Repairs) -> T:
-    return shape.model_validate(fitted(shape, value, repairs, salvage=True))
+def _fit(shape: type[T], value: Any, repairs: Repairs) -> T:
+    return shape.model_validate(fit_to_schema(shape, value, repairs, salvage=True))
 
 
-def _parsed(read: Read[T], answer: ChatAnswer, repairs: Repairs) -> T | ValueError:
+def _parse(read: Read[T], answer: ChatAnswer, repairs: Repairs) -> T | ValueError:
     try:
         value = read_json(answer.text, repairs, is_cut=answer.finish_reason == "length")
         return read(value, repairs)
@@ -109,20 +110,20 @@ def _parsed(read: Read[T], answer: ChatAnswer, repairs: Repairs) -> T | ValueErr
         return error
 
 
-def _sent_back(request: ChatRequest, answer: ChatAnswer, error: ValueError) -> ChatRequest:
-    wanted = (
+def _correction_request(request: ChatRequest, answer: ChatAnswer, error: ValueError) -> ChatRequest:
+    correction = (
         "Your answer does not fit the JSON Schema that was asked for:\n"
-        f"{_told(error)}\nAnswer again with the whole corrected JSON and nothing else."
+        f"{_error_lines(error)}\nAnswer again with the whole corrected JSON and nothing else."
     )
-    again = request.following(_said(answer), {"role": "user", "content": wanted})
-    return replace(again, asks_again=True)
+    again = request.following(_assistant_message(answer), {"role": "user", "content": correction})
+    return replace(again, is_correction=True)
 
 
-def _said(answer: ChatAnswer) -> Message:
+def _assistant_message(answer: ChatAnswer) -> Message:
     return {"role": "assistant", "content": answer.text}
 
 
-def _told(error: ValueError) -> str:
+def _error_lines(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return f"- answer: {error}"
     return "\n".join(

@@ -1,4 +1,4 @@
-"""The tool calls of an answer, as they were meant: also those that a weak model writes into its text, or misspells."""
+"""Normalizes the tool calls of an answer: misspelled names, broken arguments, and calls written as text."""
 
 import json
 import re
@@ -8,72 +8,74 @@ from dataclasses import replace
 from typing import Any, Final
 
 from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
-from shared.llm.repair import Repairs, UnreadableError, fitted, folded, read_json
+from shared.llm.repair import Repairs, UnreadableError, fit_to_schema, normalize_key, read_json
 from shared.tools import Arguments, Json, Tool
 
 MAX_CALLS_IN_TEXT: Final = 50
 _THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
-_MARKS: Final = re.compile(
+_MARKERS: Final = re.compile(
     r"```[a-z_]*|</?tool_calls?>|</?function_calls?>|\[/?TOOL_CALLS\]|<\|python_tag\|>|<\|im_end\|>|\[/?TOOL_REQUEST\]",
     re.IGNORECASE,
 )
-"""What servers and models put around calls that they write as text. Only between calls; within JSON they are text."""
+"""Markers that servers and models put around calls written as text. Ignored only between calls, not within JSON."""
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _USUAL_VERBS: Final = {
     **dict.fromkeys(("add", "create", "insert", "make", "new", "put", "save", "store"), "add"),
     **dict.fromkeys(("query", "search", "find", "lookup", "get"), "query"),
 }
-"""Verbs that mean the same in the name of a tool."""
+"""Synonymous verbs in tool names."""
 _NAMES: Final = ("name", "tool", "toolname", "function")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "toolinput", "input")
 
 
 def understood(answer: ChatAnswer, tools: Iterable[str]) -> ChatAnswer:
-    """`answer` with its calls as they can be made and sent back: known names, arguments that are JSON objects.
+    """Returns `answer` with normalized calls: known tool names, and arguments that are JSON objects.
 
-    An answer without calls whose whole text is calls of `tools`, and nothing else, is an answer with these calls. Where a
-    call stands among other words it stays text: a page that is quoted makes no calls.
+    If an answer has no calls and its whole text consists of calls of `tools`, these become its calls. A call among other
+    text stays text, so that a quoted page cannot make calls.
     """
     names = list(tools)
     calls = answer.tool_calls
     if not calls:
         is_cut = answer.finish_reason == "length"
-        if not (written := _written(answer.text, names, is_cut=is_cut)):
+        if not (text_calls := _parse_text_calls(answer.text, names, is_cut=is_cut)):
             return answer
-        return replace(answer, message=assistant_message(None, written))
-    read = [
-        replace(call, name=tool_name(call.name, names), arguments=_object_text(call.arguments))
+        return replace(answer, message=assistant_message(None, text_calls))
+    normalized = [
+        replace(call, name=tool_name(call.name, names), arguments=_json_object(call.arguments))
         for call in calls
     ]
-    if read == calls:
+    if normalized == calls:
         return answer
-    said = [
-        {**each, "function": {"name": call.name, "arguments": call.arguments}}
-        for each, call in zip(answer.message["tool_calls"], read, strict=True)
+    tool_calls = [
+        {**raw_call, "function": {"name": call.name, "arguments": call.arguments}}
+        for raw_call, call in zip(answer.message["tool_calls"], normalized, strict=True)
     ]
-    return replace(answer, message={**answer.message, "tool_calls": said})
+    return replace(answer, message={**answer.message, "tool_calls": tool_calls})
 
 
-def call_repairs(said: ChatAnswer, read: ChatAnswer) -> list[Repairs]:
-    """What `understood` did, for each call of `read`."""
-    if not said.tool_calls:
-        return [Repairs(["The call was written as text."]) for _ in read.tool_calls]
+def call_repairs(raw_answer: ChatAnswer, answer: ChatAnswer) -> list[Repairs]:
+    """Returns the repairs of `understood` for each call of `answer`."""
+    if not raw_answer.tool_calls:
+        return [Repairs(["The call was written as text."]) for _ in answer.tool_calls]
     return [
-        _repairs(one, other) for one, other in zip(said.tool_calls, read.tool_calls, strict=True)
+        _call_repairs(one, other)
+        for one, other in zip(raw_answer.tool_calls, answer.tool_calls, strict=True)
     ]
 
 
 def tool_name(name: str, known: Sequence[str]) -> str:
-    """The one of `known` that `name` means, whatever its case, its verb (`createGraphNode` for `addGraphNode`) and what
-    stands before it; else `name`.
+    """Returns the tool of `known` that `name` means, otherwise `name`.
+
+    Ignores case, prefixes such as `functions.`, and synonyms of the verb (`createGraphNode` for `addGraphNode`).
     """
     if name in known:
         return name
     last = re.split(r"[./:]", name.strip())[-1]
-    for same in (folded, _with_usual_verb):
-        meant = [each for each in known if same(each) == same(last)]
-        if meant:
-            return meant[0] if len(meant) == 1 else name
+    for same in (normalize_key, _with_usual_verb):
+        matches = [tool for tool in known if same(tool) == same(last)]
+        if matches:
+            return matches[0] if len(matches) == 1 else name
     return name
 
 
@@ -83,28 +85,28 @@ def _with_usual_verb(name: str) -> str:
 
 
 def arguments_of(tool: Tool, text: str, repairs: Repairs) -> Arguments:
-    """Raises pydantic.ValidationError."""
+    """Parses and validates the arguments of a call. Raises pydantic.ValidationError."""
     shape: type[Arguments] = tool.arguments
     try:
-        given = read_json(text or "{}", repairs)
+        value = read_json(text or "{}", repairs)
     except UnreadableError:
         return shape.model_validate_json(text)
-    return shape.model_validate(fitted(shape, given, repairs, salvage=False))
+    return shape.model_validate(fit_to_schema(shape, value, repairs, salvage=False))
 
 
-def _repairs(said: ToolCall, read: ToolCall) -> Repairs:
+def _call_repairs(raw_call: ToolCall, call: ToolCall) -> Repairs:
     repairs = Repairs()
-    if said.name != read.name:
-        repairs.add(f"{said.name!r} was read as {read.name}.")
-    if said.arguments != read.arguments and read.arguments != "{}":
+    if raw_call.name != call.name:
+        repairs.add(f"{raw_call.name!r} was read as {call.name}.")
+    if raw_call.arguments != call.arguments and call.arguments != "{}":
         repairs.add("The arguments were broken JSON and were repaired.")
     return repairs
 
 
-def _object_text(text: str) -> str:
-    """`text` where it is a JSON object, else one that holds what can be read of it.
+def _json_object(text: str) -> str:
+    """Returns `text` if it is a JSON object, otherwise an object with what can be parsed of it.
 
-    Some servers refuse a conversation whose earlier calls are no JSON.
+    Some servers refuse a conversation whose earlier calls have invalid JSON.
     """
     with suppress(ValueError, RecursionError):
         if isinstance(json.loads(text), dict):
@@ -116,51 +118,53 @@ def _object_text(text: str) -> str:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else "{}"
 
 
-def _written(text: str, names: Sequence[str], *, is_cut: bool) -> list[ToolCall]:
-    """The calls that `text` consists of; none where it holds anything else.
+def _parse_text_calls(text: str, names: Sequence[str], *, is_cut: bool) -> list[ToolCall]:
+    """Returns the calls that `text` consists of; none if it contains anything else.
 
-    Where the server cut it off at its limit, the last call may be incomplete, and is left out.
+    If the server truncated it at its token limit, an incomplete last call is dropped.
     """
-    left = _THOUGHTS.sub("", text)
+    rest = _THOUGHTS.sub("", text)
     decoder = json.JSONDecoder(strict=False)
-    found: list[Any] = []
-    while left := _unmarked(left):
-        if left[0] not in "{[":
+    values: list[Any] = []
+    while rest := _strip_markers(rest):
+        if rest[0] not in "{[":
             return []
-        # Some models double the braces, as the templates do that show them how a call is written.
-        doubled = "{" if left.startswith("{{") else ""
-        left = left.removeprefix(doubled)
+        # Some models double the braces, as templates with example calls do.
+        doubled = "{" if rest.startswith("{{") else ""
+        rest = rest.removeprefix(doubled)
         try:
-            value, end = decoder.raw_decode(left)
+            value, end = decoder.raw_decode(rest)
         except (ValueError, RecursionError):
-            if is_cut and found:
+            if is_cut and values:
                 break
             return []
-        found += value if isinstance(value, list) else [value]
-        left = left[end:].lstrip()
+        values += value if isinstance(value, list) else [value]
+        rest = rest[end:].lstrip()
         if doubled:
-            left = left.removeprefix("}")
-        if len(found) > MAX_CALLS_IN_TEXT:
+            rest = rest.removeprefix("}")
+        if len(values) > MAX_CALLS_IN_TEXT:
             return []
-    calls = [_call(each, names) for each in found]
+    calls = [_parse_call(value, names) for value in values]
     return [] if None in calls else [call for call in calls if call is not None]
 
 
-def _unmarked(text: str) -> str:
-    """`text` without the marks and blanks at its beginning."""
+def _strip_markers(text: str) -> str:
+    """Removes markers, separators and blanks at the start of `text`."""
     text = text.strip().removeprefix(",").removeprefix(";").lstrip()
-    while mark := _MARKS.match(text):
+    while mark := _MARKERS.match(text):
         text = text[mark.end() :].lstrip()
     return text
 
 
-def _call(value: Any, names: Sequence[str]) -> ToolCall | None:
+def _parse_call(value: Any, names: Sequence[str]) -> ToolCall | None:
     if not isinstance(value, dict):
         return None
     if isinstance(inner := value.get("function"), dict):
-        value = {key: each for key, each in value.items() if key not in ("function", "type", "id")}
+        value = {
+            key: field for key, field in value.items() if key not in ("function", "type", "id")
+        }
         value = inner if not value else {}
-    by_key: Json = {folded(key): each for key, each in value.items()}
+    by_key: Json = {normalize_key(key): field for key, field in value.items()}
     name = next((by_key.pop(key) for key in _NAMES if key in by_key), None)
     arguments: Any = next((by_key.pop(key) for key in _ARGUMENTS if key in by_key), {})
     others = by_key.keys() - {"type", "id"}
@@ -168,4 +172,4 @@ def _call(value: Any, names: Sequence[str]) -> ToolCall | None:
         return None
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return ToolCall("written", tool_name(name, names), _object_text(arguments))
+    return ToolCall("written", tool_name(name, names), _json_object(arguments))

@@ -1,18 +1,18 @@
-"""A provider that demands tool calls only of servers that know how to: `tool_choice` is not part of every server."""
+"""A provider that omits `tool_choice` for servers that do not support it."""
 
 from dataclasses import replace
 
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.errors import PermanentError
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_REQUEST
-from shared.llm.provider import Hear, Provider
+from shared.llm.provider import OnDelta, Provider
 
 
 class OptionalToolChoice:
-    """Sends a request that the server refuses once more without its `tool_choice`, and remembers whether that helped.
+    """If the server refuses a request, sends it again without `tool_choice`, and remembers whether that helped.
 
-    It remembers for as long as the process lives. What is recorded of the call, and its hash, stay the same.
+    It remembers for the lifetime of the process. The recorded call and its hash do not change.
     """
 
     def __init__(self, provider: Provider) -> None:
@@ -21,9 +21,9 @@ class OptionalToolChoice:
         self.close = provider.close
 
     async def complete(
-        self, request: ChatRequest, in_flight: InFlight, hear: Hear | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
     ) -> ChatAnswer:
-        """As `Provider.complete`."""
+        """See `Provider.complete`."""
         without = replace(request, tool_choice=None)
         if request.tool_choice is None or self._is_refused:
             return await self._provider.complete(without, in_flight, hear)

@@ -1,1 +1,1 @@
-"""Plain-text mail, by SMTP, where the settings name a server. Nothing else imports the client library."""
+"""Notifications: destinations, deliveries, webhooks and mail. The only importer of the SMTP client library."""

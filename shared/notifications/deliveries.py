@@ -1,7 +1,7 @@
-"""Deliveries: made of inbox items, claimed, recorded, tried again.
+"""Deliveries: created from inbox items, claimed, recorded, retried.
 
-Whoever claims one has it until its lease lapses; the epoch refuses what they write later. One that is recorded as
-delivered is never claimed again.
+A worker that claims a delivery has it until its lease expires; after that, the epoch rejects its writes. A delivery
+that is recorded as delivered is never claimed again.
 """
 
 from collections import Counter
@@ -21,12 +21,12 @@ from shared.database.text import error_text
 from shared.enums import DeliveryStatus
 from shared.errors import TransientError
 
-PATIENCE: Final = timedelta(days=3)
-"""For how long what fails is tried again."""
+RETRY_PERIOD: Final = timedelta(days=3)
+"""For how long failed deliveries are retried."""
 
 
 class DeliveryLostError(TransientError):
-    """Somebody else has the delivery, or it is gone; nothing of this worker's may be written any more."""
+    """Another worker has the delivery, or it is gone; this worker must not write anything any more."""
 
     def __init__(self, lease: "DeliveryLease") -> None:
         super().__init__(
@@ -42,22 +42,22 @@ class DeliveryLease:
     inbox_item_id: UUID | None
     epoch: int
     attempts: int
-    """Those that have failed before this one."""
+    """Failed attempts before this one."""
 
 
 async def dispatch(session: AsyncSession, limit: int) -> int:
-    """Makes a delivery of each inbox item that has none yet, for each active destination that is older than the item.
+    """Creates deliveries of new inbox items, for each active destination that is older than the item.
 
-    Returns how many items that were, at most `limit`. Any number may do it side by side.
+    Returns the number of items, at most `limit`. Safe to run concurrently.
     """
-    found = await session.scalars(
+    item_ids = await session.scalars(
         select(InboxItem.id)
         .where(InboxItem.dispatched_at.is_(None))
         .order_by(InboxItem.created_at)
         .limit(limit)
         .with_for_update(skip_locked=True, key_share=True)
     )
-    items = list(found)
+    items = list(item_ids)
     if not items:
         return 0
     pairs = await session.execute(
@@ -65,7 +65,7 @@ async def dispatch(session: AsyncSession, limit: int) -> int:
         .join(Destination, _is_for_item())
         .where(InboxItem.id.in_(items))
     )
-    await _make(session, [(destination, item) for destination, item in pairs])
+    await _insert(session, [(destination, item) for destination, item in pairs])
     await session.execute(
         update(InboxItem)
         .where(InboxItem.id.in_(items))
@@ -84,23 +84,23 @@ def _is_for_item() -> ColumnElement[bool]:
     )
 
 
-async def _make(session: AsyncSession, pairs: Sequence[tuple[UUID, UUID]]) -> None:
+async def _insert(session: AsyncSession, pairs: Sequence[tuple[UUID, UUID]]) -> None:
     if not pairs:
         return
-    made = [
+    values = [
         {
             "id": ids.delivery_id(destination, item),
             "destination_id": destination,
             "inbox_item_id": item,
-            "give_up_at": func.clock_timestamp() + PATIENCE,
+            "give_up_at": func.clock_timestamp() + RETRY_PERIOD,
         }
         for destination, item in pairs
     ]
-    await session.execute(insert(Delivery).values(made).on_conflict_do_nothing())
+    await session.execute(insert(Delivery).values(values).on_conflict_do_nothing())
 
 
-async def make_test(session: AsyncSession, destination_id: UUID) -> UUID:
-    """A delivery of no inbox item, which is tried once; its id."""
+async def create_test(session: AsyncSession, destination_id: UUID) -> UUID:
+    """Creates a delivery without inbox item, which is tried once; returns its id."""
     delivery_id = uuid4()
     await session.execute(
         insert(Delivery).values(
@@ -110,22 +110,22 @@ async def make_test(session: AsyncSession, destination_id: UUID) -> UUID:
     return delivery_id
 
 
-async def ask_for_retry(session: AsyncSession, delivery_id: UUID) -> bool:
-    """Wishes that it be tried again, twice as once; False where it has not failed."""
-    wished = await session.scalar(
+async def request_retry(session: AsyncSession, delivery_id: UUID) -> bool:
+    """Requests a retry; False if the delivery has not failed. Idempotent."""
+    failed_id = await session.scalar(
         update(Delivery)
         .where(Delivery.id == delivery_id, Delivery.status == DeliveryStatus.FAILED)
         .values(retry_requested_at=func.clock_timestamp())
         .returning(Delivery.id)
         .execution_options(synchronize_session=False)
     )
-    return wished is not None
+    return failed_id is not None
 
 
-async def take_up_retries(session: AsyncSession) -> None:
-    """Makes those whose retry was wished pending again, as if they had not been tried yet. A test is still tried once."""
+async def reset_retried(session: AsyncSession) -> None:
+    """Makes deliveries with a retry request pending again, and resets them. A test is still tried once."""
     now = func.clock_timestamp()
-    patience = case((Delivery.inbox_item_id.is_(None), timedelta()), else_=PATIENCE)
+    retry_period = case((Delivery.inbox_item_id.is_(None), timedelta()), else_=RETRY_PERIOD)
     await session.execute(
         update(Delivery)
         .where(Delivery.retry_requested_at.is_not(None), Delivery.status == DeliveryStatus.FAILED)
@@ -133,7 +133,7 @@ async def take_up_retries(session: AsyncSession) -> None:
             status=DeliveryStatus.PENDING,
             attempts=0,
             next_attempt_at=now,
-            give_up_at=now + patience,
+            give_up_at=now + retry_period,
             ended_at=None,
             retry_requested_at=None,
         )
@@ -147,22 +147,25 @@ async def claim(
     *,
     seconds: float,
     limit: int,
-    of_one: int,
-    held: Mapping[UUID, int],
+    per_destination: int,
+    running_by_destination: Mapping[UUID, int],
 ) -> Sequence[DeliveryLease]:
-    """Leases what is due to `worker` for `seconds`, what has waited longest first: at most `limit`, and of each
-    destination so many that the worker has `of_one` of it, who has `held` some by destination already.
+    """Leases due deliveries to `worker` for `seconds`, longest overdue first.
 
-    Nothing where nothing more is due; fewer than are due where one destination has many: ask again then.
+    At most `limit`, and at most `per_destination` of one destination, counting those that the worker has already
+    (`running_by_destination`). Returns none only if nothing more is due; it may return fewer than are due if one
+    destination has many, so call it again.
     """
-    having, chosen = Counter(held), []
-    for delivery_id, destination_id in await _due(session, limit, of_one, held):
-        if having[destination_id] < of_one:
-            having[destination_id] += 1
+    count_by_destination, chosen = Counter(running_by_destination), []
+    for delivery_id, destination_id in await _due(
+        session, limit, per_destination, running_by_destination
+    ):
+        if count_by_destination[destination_id] < per_destination:
+            count_by_destination[destination_id] += 1
             chosen.append(delivery_id)
     if not chosen:
         return []
-    claimed = await session.execute(
+    rows = await session.execute(
         update(Delivery)
         .where(Delivery.id.in_(chosen))
         .values(
@@ -179,31 +182,40 @@ async def claim(
         )
         .execution_options(synchronize_session=False)
     )
-    return [DeliveryLease(*row) for row in claimed]
+    return [DeliveryLease(*row) for row in rows]
 
 
 async def _due(
-    session: AsyncSession, limit: int, of_one: int, held: Mapping[UUID, int]
+    session: AsyncSession,
+    limit: int,
+    per_destination: int,
+    running_by_destination: Mapping[UUID, int],
 ) -> Iterable[tuple[UUID, UUID]]:
-    """Deliveries with their destinations, of whom nobody has `of_one` yet. They are locked until the transaction ends."""
-    full = [destination for destination, number in held.items() if number >= of_one]
-    found = await session.execute(
+    """Due deliveries with their destinations, except destinations at their limit. Locked until the transaction ends."""
+    full_destinations = [
+        destination
+        for destination, number in running_by_destination.items()
+        if number >= per_destination
+    ]
+    rows = await session.execute(
         select(Delivery.id, Delivery.destination_id)
         .where(
             Delivery.status == DeliveryStatus.PENDING,
             Delivery.next_attempt_at <= func.clock_timestamp(),
-            Delivery.destination_id.not_in(full),
+            Delivery.destination_id.not_in(full_destinations),
         )
         .order_by(Delivery.next_attempt_at)
         .limit(limit)
         .with_for_update(skip_locked=True, key_share=True)
     )
-    return [(row.id, row.destination_id) for row in found]
+    return [(row.id, row.destination_id) for row in rows]
 
 
-async def delivered(session: AsyncSession, lease: DeliveryLease, status_code: int | None) -> None:
-    """Raises DeliveryLostError."""
-    await _release(
+async def record_delivered(
+    session: AsyncSession, lease: DeliveryLease, status_code: int | None
+) -> None:
+    """Records a successful delivery. Raises DeliveryLostError."""
+    await _end_attempt(
         session,
         lease,
         status=DeliveryStatus.DELIVERED,
@@ -214,11 +226,11 @@ async def delivered(session: AsyncSession, lease: DeliveryLease, status_code: in
     )
 
 
-async def failed(
+async def record_failed(
     session: AsyncSession, lease: DeliveryLease, error: str, status_code: int | None
 ) -> None:
-    """For good, until a person wishes otherwise. Raises DeliveryLostError."""
-    await _release(
+    """Records a permanent failure; only a user can request a retry. Raises DeliveryLostError."""
+    await _end_attempt(
         session,
         lease,
         status=DeliveryStatus.FAILED,
@@ -229,46 +241,49 @@ async def failed(
     )
 
 
-async def failed_once(
+async def record_failed_attempt(
     session: AsyncSession,
     lease: DeliveryLease,
     error: str,
     status_code: int | None,
     *,
-    rest_seconds: float,
+    delay_seconds: float,
 ) -> DeliveryStatus:
-    """Rests, and is tried again, the last time when its patience ends; failed where that is over.
+    """Records a failed attempt and schedules the next: after `delay_seconds`, for the last time at `give_up_at`, and
+    none after that.
 
-    Raises DeliveryLostError.
+    Returns the new status. Raises DeliveryLostError.
     """
     now = func.clock_timestamp()
-    over = Delivery.give_up_at <= now
-    rested = now + timedelta(seconds=rest_seconds)
-    return await _release(
+    is_last = Delivery.give_up_at <= now
+    next_attempt_at = now + timedelta(seconds=delay_seconds)
+    return await _end_attempt(
         session,
         lease,
-        status=case((over, DeliveryStatus.FAILED), else_=DeliveryStatus.PENDING),
+        status=case((is_last, DeliveryStatus.FAILED), else_=DeliveryStatus.PENDING),
         attempts=Delivery.attempts + 1,
-        next_attempt_at=func.least(rested, Delivery.give_up_at),
+        next_attempt_at=func.least(next_attempt_at, Delivery.give_up_at),
         status_code=status_code,
         error=error_text(error),
-        ended_at=case((over, now)),
+        ended_at=case((is_last, now)),
     )
 
 
-async def give_back(session: AsyncSession, lease: DeliveryLease) -> bool:
-    """Lets it be claimed by anybody at once, as if it had not been; False where it is no longer this worker's."""
-    return await _written(session, lease, next_attempt_at=func.clock_timestamp()) is not None
+async def release(session: AsyncSession, lease: DeliveryLease) -> bool:
+    """Releases the delivery as if it had not been claimed; False if this worker has lost it."""
+    return await _update_leased(session, lease, next_attempt_at=func.clock_timestamp()) is not None
 
 
-async def _release(session: AsyncSession, lease: DeliveryLease, **values: Any) -> DeliveryStatus:
-    status = await _written(session, lease, **values)
+async def _end_attempt(
+    session: AsyncSession, lease: DeliveryLease, **values: Any
+) -> DeliveryStatus:
+    status = await _update_leased(session, lease, **values)
     if status is None:
         raise DeliveryLostError(lease)
     return DeliveryStatus(status)
 
 
-async def _written(session: AsyncSession, lease: DeliveryLease, **values: Any) -> str | None:
+async def _update_leased(session: AsyncSession, lease: DeliveryLease, **values: Any) -> str | None:
     status: str | None = await session.scalar(
         update(Delivery)
         .where(

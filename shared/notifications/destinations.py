@@ -1,4 +1,4 @@
-"""Destinations: made, stopped, deleted; and the secrets that webhooks are signed with."""
+"""Destinations: create, activate, stop, delete; and the signing secrets of webhooks."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -13,17 +13,17 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database.tables import Destination, WebhookSecret
 from shared.enums import DestinationKind
 
-MOST: Final = 20
-"""Of one owner: each may hold up to two of the notifier's slots."""
+MAX_DESTINATIONS: Final = 20
+"""Maximum per owner: each may use two of the notifier's slots."""
 
 
-async def count(session: AsyncSession, owner_id: UUID) -> int:
-    """How many the owner has; nobody else makes one of theirs until this transaction ends."""
+async def lock_and_count(session: AsyncSession, owner_id: UUID) -> int:
+    """Number of destinations of the owner; locks out other inserts for the owner until the transaction ends."""
     await session.execute(
         select(func.pg_advisory_xact_lock(func.hashtextextended(f"destinations:{owner_id}", 0)))
     )
-    found = select(func.count()).select_from(Destination).where(Destination.owner_id == owner_id)
-    return await session.scalar(found) or 0
+    query = select(func.count()).select_from(Destination).where(Destination.owner_id == owner_id)
+    return await session.scalar(query) or 0
 
 
 async def create(
@@ -34,18 +34,18 @@ async def create(
     address: str,
     agent_id: UUID | None,
 ) -> UUID | None:
-    """The id of the new destination; None where the owner has the same one already."""
-    made: UUID | None = await session.scalar(
+    """Returns the id of the new destination; None if the owner has the same one already."""
+    destination_id: UUID | None = await session.scalar(
         insert(Destination)
         .values(id=uuid4(), owner_id=owner_id, kind=kind, address=address, agent_id=agent_id)
         .on_conflict_do_nothing()
         .returning(Destination.id)
     )
-    return made
+    return destination_id
 
 
-async def activate(session: AsyncSession, destination_id: UUID, *, active: bool) -> None:
-    """As a person wishes it. Why it was stopped is then no more."""
+async def set_active(session: AsyncSession, destination_id: UUID, *, active: bool) -> None:
+    """Sets whether it is active, on behalf of a user. Clears the reason why it was stopped."""
     await session.execute(
         update(Destination)
         .where(Destination.id == destination_id)
@@ -64,14 +64,14 @@ async def stop(session: AsyncSession, destination_id: UUID, why: str) -> None:
 
 
 async def delete(session: AsyncSession, destination_id: UUID) -> None:
-    """With its deliveries; one that is being sent may still arrive."""
+    """Deletes it with its deliveries; one that is being sent may still arrive."""
     await session.execute(sql_delete(Destination).where(Destination.id == destination_id))
 
 
-async def give_secret(
+async def rotate_secret(
     session: AsyncSession, destination_id: UUID, secret: str, *, overlap: timedelta
 ) -> None:
-    """Signs with `secret` from now on, and for `overlap` with the ones before it too."""
+    """Signs with `secret` from now on, and for `overlap` with the previous secrets too."""
     now = func.clock_timestamp()
     await session.execute(
         sql_delete(WebhookSecret).where(
@@ -90,13 +90,13 @@ async def give_secret(
 
 
 async def secrets(session: AsyncSession, destination_id: UUID) -> Sequence[str]:
-    """What to sign with now, the newest first."""
+    """The current signing secrets, newest first."""
     in_use = or_(
         WebhookSecret.expires_at.is_(None), WebhookSecret.expires_at > func.clock_timestamp()
     )
-    found = await session.scalars(
+    values = await session.scalars(
         select(WebhookSecret.secret)
         .where(WebhookSecret.destination_id == destination_id, in_use)
         .order_by(WebhookSecret.created_at.desc())
     )
-    return list(found)
+    return list(values)

@@ -1,4 +1,4 @@
-"""Mail: the server, the letter, and failures that can or cannot be retried."""
+"""Mail: the message, the server, and which failures are temporary."""
 
 import asyncio
 import ipaddress
@@ -19,12 +19,13 @@ from pydantic import SecretStr
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError
 
-SUBJECT_CHARACTERS = 200
+MAX_SUBJECT_CHARS = 200
 
 
-def letter(
+def build_message(
     *, sender: Address, to: Address, subject: str, text: str, message_id: str | None
 ) -> EmailMessage:
+    """A plain-text mail."""
     message = EmailMessage(policy=SMTP)
     message["From"] = sender
     message["To"] = to
@@ -33,30 +34,32 @@ def letter(
     message["Message-ID"] = (
         f"<{message_id}@{sender.domain}>" if message_id else make_msgid(domain=sender.domain)
     )
-    message["Auto-Submitted"] = "auto-generated"  # holiday notes do not answer it
+    message["Auto-Submitted"] = "auto-generated"  # prevents automatic replies
     message.set_content(text)
     return message
 
 
-def address(given: str) -> Address:
-    """`name@host`, with or without a name before it. Raises PermanentError where it is no single address."""
+def parse_address(text: str) -> Address:
+    """Parses `name@host`, with an optional display name. Raises PermanentError if it is not a single address."""
     try:
-        ((name, plain),) = getaddresses([given])
-        found = Address(name, addr_spec=plain)
+        ((name, plain),) = getaddresses([text])
+        parsed = Address(name, addr_spec=plain)
     except (MessageError, ValueError, IndexError) as error:
-        raise _no_address(given) from error
-    if not given.isprintable() or not found.username or not found.domain:
-        raise _no_address(given)
-    return found
+        raise _invalid_address(text) from error
+    if not text.isprintable() or not parsed.username or not parsed.domain:
+        raise _invalid_address(text)
+    return parsed
 
 
-def _no_address(given: str) -> PermanentError:
-    return PermanentError("mail_address", f"{given!r} is no mail address: write name@host")
+def _invalid_address(text: str) -> PermanentError:
+    return PermanentError("mail_address", f"{text!r} is not a mail address: write name@host")
 
 
 def _one_line(text: str) -> str:
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
-    return line if len(line) <= SUBJECT_CHARACTERS else f"{line[: SUBJECT_CHARACTERS - 1]}…"
+    line = " ".join(
+        "".join(character if character.isprintable() else " " for character in text).split()
+    )
+    return line if len(line) <= MAX_SUBJECT_CHARS else f"{line[: MAX_SUBJECT_CHARS - 1]}…"
 
 
 SMTP_PORT: Final = 587
@@ -74,9 +77,9 @@ class MailServer:
 
     @classmethod
     def from_url(cls, url: str) -> Self:
-        """Of `smtp://user:password@host:587` or `smtps://…`; user and password are percent-encoded.
+        """Parses `smtp://user:password@host:587` or `smtps://…`; user and password are percent-encoded.
 
-        Raises PermanentError, which does not repeat the URL: it may hold a password.
+        Raises PermanentError, without the URL in its text: it may contain a password.
         """
         try:
             parts = urlsplit(url.strip())
@@ -103,16 +106,16 @@ class MailServer:
 
     @property
     def start_tls(self) -> bool | None:
-        """Whether a plain connection must become TLS; None: where the server offers it.
+        """Whether a plain connection must be upgraded to TLS; None: if the server offers it.
 
-        A password leaves this machine by TLS alone: whoever stood in between could take the offer away.
+        A password is never sent to another machine without TLS: a man in the middle could remove the offer.
         """
         if self.tls_first:
             return False
-        return True if self.user is not None and not self._is_here else None
+        return True if self.user is not None and not self._is_local else None
 
     @property
-    def _is_here(self) -> bool:
+    def _is_local(self) -> bool:
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -120,22 +123,22 @@ class MailServer:
 
 
 ANSWER_SECONDS: Final = 15.0
-"""Of the server, to any one command."""
+"""Timeout of the server's response to one command."""
 SENDING_SECONDS: Final = 30.0
-"""For one whole mail, from connecting to the goodbye: a server that answers each command late holds nobody for longer."""
+"""Timeout of one mail from connect to quit: limits a server that answers each command late."""
 
 LOGIN_CODES: Final = (530, 534, 535, 538)
 
 
-class MailServerAwayError(TransientError):
-    """The mail server gave no answer. The text names the server, so it is for the operator."""
+class MailServerUnavailableError(TransientError):
+    """The mail server did not respond. The text names the server, so it is only for the operator."""
 
 
 class Mailer:
-    """Sends plain-text mails, each by a connection of its own."""
+    """Sends plain-text mail, each over a connection of its own."""
 
     def __init__(self, smtp_url: SecretStr | None, mail_from: str | None) -> None:
-        """Raises PermanentError where the settings for mail cannot be used."""
+        """Raises PermanentError if the mail settings are invalid."""
         self._server: MailServer | None = None
         if smtp_url is None:
             return
@@ -143,31 +146,31 @@ class Mailer:
         if mail_from is None:
             raise PermanentError(
                 "smtp_settings",
-                "VIGIL_SMTP_URL is set and VIGIL_MAIL_FROM is not: name the address that mails come from",
+                "VIGIL_SMTP_URL is set but VIGIL_MAIL_FROM is not: set the address that mail is sent from",
             )
-        self._sender: Address = address(mail_from)
+        self._sender: Address = parse_address(mail_from)
 
     @property
     def enabled(self) -> bool:
-        """Whether there is a server to send by."""
+        """Whether a mail server is configured."""
         return self._server is not None
 
     async def send(
         self, *, to: str, subject: str, text: str, message_id: str | None = None
     ) -> None:
-        """Returns when the server has taken the mail. `message_id` is the part of its Message-ID before the @.
+        """Returns when the server has accepted the mail. `message_id` is the part of its Message-ID before the @.
 
-        Raises TransientError for what may work later. PermanentError says by its code what another try cannot mend:
-        `mail_off` (no server is set), `mail_address` (not one), `mail_refused` (this recipient or text),
-        `smtp_login` and `smtp_settings` (the server refuses Vigil itself, until the settings are changed).
+        Raises TransientError if a retry may work, else PermanentError with a code: `mail_off` (no server is
+        configured), `mail_address` (invalid), `mail_refused` (this recipient or text), `smtp_login` and `smtp_settings`
+        (the server rejects Vigil itself until the settings are changed).
         """
         if self._server is None:
             raise PermanentError(
                 "mail_off", "no mail can be sent: set VIGIL_SMTP_URL and VIGIL_MAIL_FROM"
             )
-        message = letter(
+        message = build_message(
             sender=self._sender,
-            to=address(to),
+            to=parse_address(to),
             subject=subject,
             text=text,
             message_id=message_id,
@@ -185,7 +188,7 @@ class Mailer:
         except (aiosmtplib.SMTPException, OSError, TimeoutError) as error:
             if isinstance(error.__cause__, ssl.SSLCertVerificationError):
                 raise _untrusted(self._server, error.__cause__) from error
-            raise MailServerAwayError(
+            raise MailServerUnavailableError(
                 f"no answer from the mail server at {self._server.host}:{self._server.port}: "
                 f"{error_text(str(error) or repr(error))}"
             ) from error
@@ -202,28 +205,28 @@ async def _send(server: MailServer, message: EmailMessage) -> None:
         timeout=ANSWER_SECONDS,
         local_hostname=socket.gethostname(),
     )
-    taken = False
+    is_accepted = False
     try:
         async with asyncio.timeout(SENDING_SECONDS), client:
             await client.send_message(message)
-            taken = True
+            is_accepted = True
     except TimeoutError:
-        # Where the server has taken the mail, a slow goodbye must not have it sent twice; other failures there pass.
-        if not taken:
+        # If the server has accepted the mail, a timeout of QUIT must not cause a second one.
+        if not is_accepted:
             raise
 
 
 def _refused(error: aiosmtplib.SMTPResponseException) -> PermanentError | TransientError:
-    said = f"the mail server answered {error.code}: {error_text(str(error.message))}"
+    reason = f"the mail server answered {error.code}: {error_text(str(error.message))}"
     if error.code < 500:
-        return TransientError(said)
+        return TransientError(reason)
     if isinstance(error, aiosmtplib.SMTPAuthenticationError) or error.code in LOGIN_CODES:
-        return PermanentError("smtp_login", f"{said}. Check user and password in VIGIL_SMTP_URL")
+        return PermanentError("smtp_login", f"{reason}. Check user and password in VIGIL_SMTP_URL")
     if isinstance(error, aiosmtplib.SMTPSenderRefused):
-        return PermanentError("smtp_settings", f"{said}. Check VIGIL_MAIL_FROM")
+        return PermanentError("smtp_settings", f"{reason}. Check VIGIL_MAIL_FROM")
     if isinstance(error, aiosmtplib.SMTPRecipientRefused | aiosmtplib.SMTPDataError):
-        return PermanentError("mail_refused", said)
-    return PermanentError("smtp_settings", f"{said}. Check VIGIL_SMTP_URL")
+        return PermanentError("mail_refused", reason)
+    return PermanentError("smtp_settings", f"{reason}. Check VIGIL_SMTP_URL")
 
 
 def _untrusted(server: MailServer, error: ssl.SSLCertVerificationError) -> PermanentError:

@@ -1,5 +1,4 @@
-"""What every process is made of: settings, logs, the bus, the actor shell, health.
+"""What every service process is built from: settings, logging, bus, consumer, step runner, health endpoints.
 
-An actor is a name, handlers and their dependencies; everything that must be right around a handler (heartbeat, retry,
-dead letters, publishing, acking, draining) stands here once.
+Heartbeats, retries, dead letters, publishing, acks and draining are implemented here once for all handlers.
 """

@@ -1,7 +1,7 @@
-"""Background tasks that run at intervals and stop promptly.
+"""Background loops: run at intervals, survive errors, and stop promptly.
 
-Before Python 3.12 `asyncio.wait_for` may swallow a cancellation that comes in the instant in which what it waits for is
-there, and the clients of NATS wait by it.
+Before Python 3.12 `asyncio.wait_for` may swallow a cancellation that arrives at the instant when its result does, and
+the NATS client uses it.
 """
 
 import asyncio
@@ -11,21 +11,21 @@ from typing import Any, Final
 from shared.errors import TransientError
 from shared.runtime.logging import logger
 
-AGAIN_SECONDS: Final = 1.0
+CANCEL_RETRY_SECONDS: Final = 1.0
 
 
-def heed_cancellation() -> None:
-    """Raises CancelledError where the present task was cancelled, and something swallowed that."""
+def raise_if_cancelled() -> None:
+    """Raises CancelledError if the current task was cancelled and something swallowed that."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
 
 
-async def end(task: asyncio.Task[Any]) -> None:
-    """Cancels `task` until it has ended; for one that has nothing to do at its end. Raises what broke it."""
+async def cancel_and_wait(task: asyncio.Task[Any]) -> None:
+    """Cancels `task` until it has ended; for tasks without cleanup. Raises the error that ended it."""
     while not task.done():
         task.cancel()
-        await asyncio.wait({task}, timeout=AGAIN_SECONDS)
+        await asyncio.wait({task}, timeout=CANCEL_RETRY_SECONDS)
     if not task.cancelled():
         task.result()
 
@@ -33,15 +33,16 @@ async def end(task: asyncio.Task[Any]) -> None:
 log = logger(__name__)
 
 
-async def whatever_happens(work: Callable[[], Awaitable[None]], again: str) -> None:
-    """Does `work`; its failure is logged and goes no further. A rhythm that stops helps nobody.
+async def log_and_continue(work: Callable[[], Awaitable[None]], retry_message: str) -> None:
+    """Runs `work`, and logs an error instead of raising it, so that a background loop continues.
 
-    For work alone that finds in the state, at its next beat, what could not be done now. `again` says so in the log.
+    Only for work that finds in the database, at its next run, what could not be done now. `again` is the log message
+    for a TransientError.
     """
     try:
         await work()
     except TransientError as error:
-        log.warning(again, error=str(error))
+        log.warning(retry_message, error=str(error))
     except Exception:
         log.exception("unexpected error")
-    heed_cancellation()
+    raise_if_cancelled()

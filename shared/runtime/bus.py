@@ -1,4 +1,4 @@
-"""One process's way onto the bus."""
+"""The connection of a process to NATS."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ from nats.js.errors import APIError
 
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import encode
-from shared.events.credentials import Credentials, is_refusal
+from shared.events.credentials import Credentials, is_rejection
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.logging import logger
@@ -29,7 +29,7 @@ from shared.runtime.logging import logger
 PUBLISH_TIMEOUT_SECONDS = 10.0
 FLUSH_TIMEOUT_SECONDS = 2
 RECONNECT_WAIT_SECONDS = 1
-_COMPARE = "compare VIGIL_NATS_USER and the password with NATS's users.conf"
+_CHECK_CREDENTIALS = "compare VIGIL_NATS_USER and the password with NATS's users.conf"
 _VIOLATION = re.compile(
     r"permissions violation for (?P<verb>publish|subscription) to \"(?P<subject>[^\"]+)\"",
     re.IGNORECASE,
@@ -39,26 +39,26 @@ log = logger(__name__)
 
 
 class Bus:
-    """Publishes events, and lends its broker to the actor's subscriptions."""
+    """Publishes events, and provides the broker for subscriptions."""
 
     def __init__(self, url: str, *, name: str, credentials: Credentials | None = None) -> None:
-        """Without `credentials` none are shown, and `name` names the inbox."""
+        """Without `credentials` the client connects anonymously, and `name` names its inbox."""
         self._credentials = credentials or Credentials(name)
-        self._told_away = False
-        self._refused = False
+        self._logged_outage = False
+        self._is_rejected = False
         self._closing = False
-        self._forbidden: set[str] = set()
+        self._forbidden_subjects: set[str] = set()
         self.broker = NatsBroker(
             url,
             name=f"vigil-{name}",
-            # For ever: a client that gave up would spin, deaf to everything, until somebody notices.
+            # Forever: a client that gave up would run without receiving anything.
             max_reconnect_attempts=-1,
             reconnect_time_wait=RECONNECT_WAIT_SECONDS,
             error_cb=self._on_error,
             disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_reconnect,
-            # Parsing is `delivery`'s, so that what cannot be parsed is kept and not lost.
-            decoder=_undecoded,
+            # The consumer parses, so that an unreadable message becomes a dead letter.
+            decoder=_pass_through,
             apply_types=False,
             logger=None,
             inbox_prefix=self._credentials.inbox_prefix,
@@ -66,20 +66,20 @@ class Bus:
         )
 
     async def connect(self) -> None:
-        """Waits for NATS for as long as it takes. Raises PermanentError where NATS does not let this user in."""
+        """Waits for NATS without limit. Raises PermanentError if NATS rejects this user."""
         try:
             await self.broker.connect()
         except NatsError as error:
-            if not is_refusal(error):
+            if not is_rejection(error):
                 raise
             raise PermanentError(
-                "refused", f"NATS does not let {self._credentials.user} in"
+                "refused", f"NATS rejects the user {self._credentials.user}"
             ) from error
-        self._told_away = self._refused = False
+        self._logged_outage = self._is_rejected = False
 
     @property
     def inbox_prefix(self) -> bytes:
-        """For subscribers, which have to be told it too."""
+        """Subscribers need it separately from the connection."""
         return f"{self._credentials.inbox_prefix}.".encode()
 
     @property
@@ -92,31 +92,28 @@ class Bus:
 
     @property
     def refusal(self) -> str | None:
-        """That NATS lets this user in no more, in words: its credentials were revoked. None where it does, or is away."""
-        told_at_the_end = isinstance(self.client.last_error, AuthorizationError)
-        if not self._refused and not (self.client.is_closed and told_at_the_end):
+        """Why NATS rejects this user now (its credentials were revoked), or None."""
+        was_rejected = isinstance(self.client.last_error, AuthorizationError)
+        if not self._is_rejected and not (self.client.is_closed and was_rejected):
             return None
-        return f"NATS does not let {self._credentials.user} in any more; {_COMPARE}"
+        return f"NATS now rejects the user {self._credentials.user}; {_CHECK_CREDENTIALS}"
 
     @property
     def jetstream(self) -> JetStreamContext:
         return self.client.jetstream(timeout=PUBLISH_TIMEOUT_SECONDS)
 
     async def publish(self, event: Event, *, resend: int = 0) -> None:
-        """Returns when the stream has stored `event`; the same event published again is stored once.
+        """Returns when the stream has stored `event`; publishing the same event again stores it once.
 
-        A `resend` above zero gets an id of its own, which the bus's memory of recent ids does not swallow.
-        Raises TransientError, which uses up no attempt, when NATS does not confirm, and PermanentError when the event
-        is too large for it.
+        A `resend` above zero gets its own message id, so that NATS does not drop it as a duplicate. Raises
+        TransientError, which uses up no attempt, if NATS does not confirm, and PermanentError if the event is too
+        large.
         """
         message_id = f"{event.event_id}:r{resend}" if resend else str(event.event_id)
-        headers = {"traceparent": event.traceparent} if event.traceparent else {}
-        await self.publish_bytes(event.subject, encode(event), message_id=message_id, **headers)
+        await self.publish_bytes(event.subject, encode(event), message_id=message_id)
 
-    async def publish_bytes(
-        self, subject: str, payload: bytes, *, message_id: str, **headers: str
-    ) -> None:
-        """Returns when the stream has stored `payload`, whatever it is. Raises as `publish` does."""
+    async def publish_bytes(self, subject: str, payload: bytes, *, message_id: str) -> None:
+        """Returns when the stream has stored `payload`. Raises as `publish` does."""
         try:
             await self.broker.publish(
                 payload,
@@ -124,7 +121,6 @@ class Bus:
                 headers={
                     "Nats-Msg-Id": message_id,
                     "Content-Type": "application/json",
-                    **headers,
                 },
                 stream=STREAM,
                 timeout=PUBLISH_TIMEOUT_SECONDS,
@@ -134,74 +130,72 @@ class Bus:
                 "event_too_large", f"{subject} is too large for NATS: {error}"
             ) from error
         except (NatsError, APIError, TimeoutError) as error:
-            # NATS says on another way than the answer's that it forbids, so that all there is here is silence.
-            forbidden = subject in self._forbidden
-            why = f"it forbids it to {self._credentials.user}" if forbidden else repr(error)
+            # NATS reports a denied subject asynchronously, so here it looks like a timeout.
+            forbidden = subject in self._forbidden_subjects
+            why = f"{self._credentials.user} may not publish it" if forbidden else repr(error)
             raise TransientError(f"NATS did not store {subject}: {why}", counts=False) from error
 
     async def publish_all(self, events: Iterable[Event]) -> None:
-        """Sent in their order, and waited for together. Raises what the first of them raises that was not stored."""
-        published = (self.publish(event) for event in events)
-        for outcome in await asyncio.gather(*published, return_exceptions=True):
-            if outcome is not None:
-                raise outcome
+        """Publishes in order and waits for all. Raises the error of the first event that was not stored."""
+        tasks = (self.publish(event) for event in events)
+        for error in await asyncio.gather(*tasks, return_exceptions=True):
+            if error is not None:
+                raise error
 
     async def stop_listening(self) -> None:
-        """No further message is taken. First of all at a stop: one that came later would lie there until ack_wait."""
+        """Stops receiving. The first step of a stop: a later message would be blocked until ack_wait."""
         for subscriber in self.broker.subscribers:
             subscriber.running = False
             subscription = getattr(subscriber, "subscription", None)
             if subscription is not None:
-                subscriber.subscription = None  # type: ignore[attr-defined]  # its stop() must not do it again
-                with suppress(NatsError):  # the connection is closed, and with it the subscription
+                subscriber.subscription = None  # type: ignore[attr-defined]  # its stop() must not unsubscribe again
+                with suppress(NatsError):  # the connection and the subscription are closed
                     await subscription.unsubscribe()
 
     async def close(self) -> None:
-        """Sends what is left to send, and ends the connection. May be called without one."""
+        """Flushes and closes the connection. May be called without one."""
         self._closing = True
         await self.stop_listening()
         connection = self.broker.config.connection_state
         if connection:
-            with suppress(
-                NatsError, TimeoutError
-            ):  # the server is away, and with it whoever would hear us
+            with suppress(NatsError, TimeoutError):  # the server is unavailable
                 await self.client.flush(timeout=FLUSH_TIMEOUT_SECONDS)
-            # The broker's own stop drains, which can wait half a minute for subscriptions that nobody reads.
-            with suppress(OSError):  # it broke on the way, and with that is closed too
+            # The broker's own stop drains, which can wait half a minute for subscriptions without a reader.
+            with suppress(OSError):  # the connection broke and is closed too
                 await self.client.close()
         with suppress(ConnectionClosedError):
             await self.broker.stop()
 
     async def _on_error(self, error: Exception) -> None:
-        lost = isinstance(error, StaleConnectionError | OSError)
+        is_disconnect = isinstance(error, StaleConnectionError | OSError)
         if violation := _VIOLATION.search(str(error)):
-            self._say_forbidden(violation["verb"].lower(), violation["subject"])
-        elif is_refusal(error):
-            self._say_refused(error)
-        elif self.is_connected and not lost:
-            log.warning("NATS complains", error=repr(error))  # of a slow consumer
-        # Every failed attempt to reconnect comes by here; saying so once is enough.
-        elif not self._told_away:
-            self._told_away = True
+            self._log_forbidden(violation["verb"].lower(), violation["subject"])
+        elif is_rejection(error):
+            self._log_rejected(error)
+        elif self.is_connected and not is_disconnect:
+            log.warning("NATS reports an error", error=repr(error))  # for example a slow consumer
+        # Called for every failed attempt to reconnect; log only the first.
+        elif not self._logged_outage:
+            self._logged_outage = True
             log.warning("waiting for NATS", error=repr(error))
 
-    def _say_forbidden(self, verb: str, subject: str) -> None:
-        self._forbidden.add(subject)
+    def _log_forbidden(self, verb: str, subject: str) -> None:
+        self._forbidden_subjects.add(subject)
         log.error(
-            f"NATS forbids this to {self._credentials.user}; nothing will come of it",
+            f"NATS denies this to {self._credentials.user}",
             verb=verb,
             subject=subject,
-            do="make users.conf anew with `vigil keys` and reload NATS, where this version may do more than the last",
+            do="if this version needs more permissions than the last, recreate users.conf with `vigil keys` and reload NATS",
         )
 
-    def _say_refused(self, error: Exception) -> None:
-        self._refused = True
-        if not self._told_away:
-            self._told_away = True
+    def _log_rejected(self, error: Exception) -> None:
+        self._is_rejected = True
+        if not self._logged_outage:
+            self._logged_outage = True
             log.error(
-                f"NATS does not let {self._credentials.user} in",
+                f"NATS rejects the user {self._credentials.user}",
                 error=repr(error),
-                do=_COMPARE,
+                do=_CHECK_CREDENTIALS,
             )
 
     async def _on_disconnect(self) -> None:
@@ -209,7 +203,7 @@ class Bus:
             log.warning("disconnected from NATS")
 
     async def _on_reconnect(self) -> None:
-        self._told_away = self._refused = False
+        self._logged_outage = self._is_rejected = False
         log.info("reconnected to NATS")
 
 
@@ -222,5 +216,5 @@ def _security(credentials: Credentials) -> NatsSecurity | None:
     return NatsSecurity(ssl_context=tls, tls_handshake_first=first) if tls else None
 
 
-async def _undecoded(message: NatsMessage) -> Any:
+async def _pass_through(message: NatsMessage) -> Any:
     return message

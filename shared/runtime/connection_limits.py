@@ -1,8 +1,8 @@
-"""Limits what clients can take of an HTTP server: time to send a request, connections, and memory for unread answers.
+"""Limits per client of an HTTP server: time to send a request, connections, and memory for unread responses.
 
 uvicorn has no deadline for a request's head or body, and no limit by address. `protocol_of` adds both to its HTTP/1.1
-protocol. Where a limit is reached, a new connection takes the place of the oldest one that has not sent its request;
-so half-open connections displace each other, and a client that sends a request at once is always served.
+protocol. At a limit, a new connection replaces the oldest one that has not sent its request, so half-open connections
+displace each other, and a client that sends a request at once is always served.
 """
 
 import asyncio
@@ -24,29 +24,29 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from shared.runtime.logging import logger
 
 HEAD_SECONDS: Final = 10.0
-"""From a connection's start, or the first byte of a later request, to the end of the request's head."""
+"""From the start of a connection, or the first byte of a later request, to the end of the request's head."""
 BODY_SECONDS: Final = 10.0
-"""From the end of the head to the end of the body; longer by what has arrived, at `BODY_BYTES_PER_SECOND`."""
+"""From the end of the head to the end of the body; extended by what has arrived, at `BODY_BYTES_PER_SECOND`."""
 BODY_BYTES_PER_SECOND: Final = 1024
 IDLE_SECONDS: Final = 5
 """Between two requests of one connection."""
 UNREAD_SECONDS: Final = 60.0
-"""How long a client may leave an answer unread. Streams of events have a shorter limit of their own."""
+"""How long a client may leave a response unread. Event streams have a shorter limit of their own."""
 CLOSING_SECONDS: Final = 10.0
 """How long a closed connection may take to deliver what was written to it."""
 RETRY_AFTER_SECONDS: Final = 2
 HEALTH: Final = "/health/"
 HEALTH_CONNECTIONS: Final = 32
-"""Beyond the total limit, for health checks alone."""
+"""In addition to the total limit, for health checks only."""
 ACCEPTED_AT_ONCE: Final = 64
-"""By asyncio, before it looks at any of them: more would hold up the requests of others."""
+"""Connections that asyncio accepts in one go; more would delay other requests."""
 WAITING_TO_BE_ACCEPTED: Final = 2048
-"""In the kernel, where they take no file descriptor."""
+"""Backlog in the kernel, which needs no file descriptors."""
 SPARE_FILES: Final = 128
-"""File descriptors that are left for databases, the bus and logs."""
+"""File descriptors for databases, the bus and logs."""
 LOW_FILE_LIMIT: Final = 4096
-MOST_FILES: Final = 65_536
-"""More descriptors than any limit here asks for; some systems allow a billion."""
+MAX_FILES: Final = 65_536
+"""More descriptors than any limit here needs; some systems allow a billion."""
 _SWEEP_SECONDS: Final = 1.0
 _LOG_SECONDS: Final = 10.0
 _NETWORK_BITS: Final = 64
@@ -54,8 +54,8 @@ _NETWORK_BITS: Final = 64
 log = logger(__name__)
 
 
-def counted_as(host: str) -> str:
-    """The address that a client is counted by: IPv4 as it is, of IPv6 the first 64 bits, which one client has whole."""
+def address_group(host: str) -> str:
+    """The address that a client's connections are counted by: for IPv6 its /64 network, which one client usually owns."""
     try:
         address = ip_address(host)
     except ValueError:
@@ -68,15 +68,15 @@ def counted_as(host: str) -> str:
 
 
 def raise_file_limit() -> int:
-    """Raises this process's soft limit of open files to the hard one; returns it. Logs it where it is low."""
+    """Raises this process's soft limit of open files to the hard limit and returns it. Logs a low limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        # macOS names a hard limit that it does not grant; the soft one stays then.
+    new_limit = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft != resource.RLIM_INFINITY and soft < new_limit:
+        # macOS reports a hard limit that it does not grant; then the soft limit stays.
         with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-            soft = wanted
-    files = MOST_FILES if soft == resource.RLIM_INFINITY else soft
+            resource.setrlimit(resource.RLIMIT_NOFILE, (new_limit, hard))
+            soft = new_limit
+    files = MAX_FILES if soft == resource.RLIM_INFINITY else soft
     if files < LOW_FILE_LIMIT:
         log.warning(
             "the limit of open files is low: raise the hard limit (ulimit -Hn) for more connections",
@@ -87,23 +87,23 @@ def raise_file_limit() -> int:
 
 
 def lengthen_queues(sockets: Iterable[Any]) -> None:
-    """Of listening sockets, whose queues asyncio makes as long as the number that it accepts at once."""
-    for each in sockets:
-        with socket.socket(fileno=os.dup(each.fileno())) as listening:
-            listening.listen(WAITING_TO_BE_ACCEPTED)
+    """Raises the backlog of listening sockets, which asyncio sets to the number that it accepts at once."""
+    for listening_socket in sockets:
+        with socket.socket(fileno=os.dup(listening_socket.fileno())) as duplicate:
+            duplicate.listen(WAITING_TO_BE_ACCEPTED)
 
 
 class _State(Enum):
-    """What a connection is doing; in the order in which connections are given up."""
+    """What a connection is doing, in the order in which connections are displaced."""
 
     HEAD = auto()
     """The client has not sent all of a request's head."""
     IDLE = auto()
-    """A request was answered, and no other has begun."""
+    """A request was answered, and no other has started."""
     BODY = auto()
     """The client has not sent all of a request's body."""
     BUSY = auto()
-    """The server works on a request, or sends its answer."""
+    """The server handles a request, or sends its response."""
 
 
 class _Pool:
@@ -111,23 +111,23 @@ class _Pool:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.of_state: dict[_State, OrderedDict[_Connection, None]] = {
+        self.by_state: dict[_State, OrderedDict[_Connection, None]] = {
             state: OrderedDict() for state in _State
         }
 
     def __len__(self) -> int:
-        return sum(map(len, self.of_state.values()))
+        return sum(map(len, self.by_state.values()))
 
     def oldest_waiting(self) -> "_Connection | None":
-        """Which to give up first; None where all are busy."""
-        for state, connections in self.of_state.items():
+        """The connection to displace first; None if all are busy."""
+        for state, connections in self.by_state.items():
             if connections and state is not _State.BUSY:
                 return next(iter(connections))
         return None
 
 
 class ConnectionLimits:
-    """Counts one server's connections, in total and by address, and closes those that are beyond a limit."""
+    """Counts a server's connections, in total and by address, and closes those beyond a limit."""
 
     def __init__(
         self,
@@ -137,14 +137,16 @@ class ConnectionLimits:
         proxies: Iterable[str] = (),
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`proxies` are addresses and networks that the limit by address does not hold for."""
+        """`proxies` are addresses and networks without a limit by address."""
         self.clock = clock
         self._total = _Pool(total)
         self._per_address = per_address
         self._of_address: dict[str, _Pool] = {}
-        named = list(proxies)
-        self._trusts_all = "*" in named
-        self._proxies = [ip_network(each, strict=False) for each in named if each != "*"]
+        proxy_list = list(proxies)
+        self._trusts_all = "*" in proxy_list
+        self._proxies = [
+            ip_network(network, strict=False) for network in proxy_list if network != "*"
+        ]
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed: Counter[str] = Counter()
         self._logged_at = -_LOG_SECONDS
@@ -153,47 +155,47 @@ class ConnectionLimits:
     def within(
         cls, files: int, total: int, per_address: int, proxies: Iterable[str]
     ) -> "ConnectionLimits":
-        """As `total` says, but no more than a process with so many file descriptors can have."""
+        """Limits to `total`, but at most what a process with `files` file descriptors can have."""
         possible = files - 2 * ACCEPTED_AT_ONCE - SPARE_FILES - HEALTH_CONNECTIONS
         return cls(max(1, min(total, possible)), per_address, proxies=proxies)
 
     def open(self, connection: "_Connection") -> None:
-        """Counts a new connection; makes room for it, or refuses it where all others are busy."""
-        address = None if self._is_proxy(connection.host) else counted_as(connection.host)
-        # Only where no half-open connection could give way, new ones are taken for health checks alone.
-        all_busy = len(self._total.of_state[_State.BUSY]) >= self._total.limit
+        """Counts a new connection; displaces another for it, or refuses it if all others are busy."""
+        address = None if self._is_proxy(connection.host) else address_group(connection.host)
+        # If no half-open connection can be displaced, new connections are accepted only for health checks.
+        all_busy = len(self._total.by_state[_State.BUSY]) >= self._total.limit
         limits = [(self._total, self._total.limit + (HEALTH_CONNECTIONS if all_busy else 0))]
         if address in self._of_address:
             limits.insert(0, (self._of_address[address], self._per_address))
         for pool, limit in limits:
             if len(pool) < limit:
                 continue
-            given_up = pool.oldest_waiting()
-            if given_up is None:
+            displaced = pool.oldest_waiting()
+            if displaced is None:
                 self.close(connection, "refused", status=503)
                 return
-            self.close(given_up, "displaced", status=503)
+            self.close(displaced, "displaced", status=503)
         if all_busy:
             connection.answer_health_only()
         connection.pools.append(self._total)
         if address is not None:
-            own = self._of_address.setdefault(address, _Pool(self._per_address))
-            connection.pools.append(own)
+            pool_of_address = self._of_address.setdefault(address, _Pool(self._per_address))
+            connection.pools.append(pool_of_address)
         self.enter(connection, connection.state)
         self._sweep_soon()
 
     def enter(self, connection: "_Connection", state: _State) -> None:
         for pool in connection.pools:
-            pool.of_state[connection.state].pop(connection, None)
-            pool.of_state[state][connection] = None
+            pool.by_state[connection.state].pop(connection, None)
+            pool.by_state[state][connection] = None
         connection.state = state
 
     def forget(self, connection: "_Connection") -> None:
-        """Its place is free. Harmless where it is forgotten already."""
+        """Stops counting a connection. Idempotent."""
         for pool in connection.pools:
-            pool.of_state[connection.state].pop(connection, None)
+            pool.by_state[connection.state].pop(connection, None)
         connection.pools = []
-        address = counted_as(connection.host)
+        address = address_group(connection.host)
         if address in self._of_address and not len(self._of_address[address]):
             del self._of_address[address]
 
@@ -220,7 +222,9 @@ class ConnectionLimits:
     def _sweep(self) -> None:
         self._sweeping = None
         now = self.clock()
-        connections = [each for found in self._total.of_state.values() for each in found]
+        connections = [
+            connection_item for queue in self._total.by_state.values() for connection_item in queue
+        ]
         for connection in connections:
             if (why := connection.overdue(now)) is not None:
                 self.close(connection, why, status=408)
@@ -229,23 +233,25 @@ class ConnectionLimits:
             self._sweep_soon()
 
     def _log(self, now: float) -> None:
-        """One line for all that were closed since the last."""
+        """One line for all connections closed since the last one."""
         if not self._closed or now - self._logged_at < _LOG_SECONDS:
             return
-        most = max(self._of_address, key=lambda each: len(self._of_address[each]), default=None)
+        top_address = max(
+            self._of_address, key=lambda address: len(self._of_address[address]), default=None
+        )
         log.warning(
             "connections were closed by the limits for clients",
             **self._closed,
             open=len(self._total),
-            most_from=most,
-            open_from_there=0 if most is None else len(self._of_address[most]),
+            most_from=top_address,
+            open_from_there=0 if top_address is None else len(self._of_address[top_address]),
         )
         self._closed.clear()
         self._logged_at = now
 
 
 class _Connection(H11Protocol):
-    """uvicorn's connection, with the limits."""
+    """uvicorn's connection, with limits."""
 
     def __init__(self, limits: ConnectionLimits, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
@@ -273,11 +279,11 @@ class _Connection(H11Protocol):
             return
         self._body_bytes += len(data)
         super().data_received(data)
-        self._look()
+        self._update_state()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look()
+        self._update_state()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -310,15 +316,15 @@ class _Connection(H11Protocol):
                 return None
 
     def end(self, status: int) -> None:
-        """Closes the connection at once; says why where no answer has begun."""
-        if not self.transport.is_closing() and self._may_be_told(status):
-            self.transport.write(_ANSWERS[status])
+        """Closes the connection at once, with an error response if none has started."""
+        if not self.transport.is_closing() and self._may_respond(status):
+            self.transport.write(_RESPONSES[status])
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
 
-    def _look(self) -> None:
+    def _update_state(self) -> None:
         state = self._state_now()
         if state is not self.state and self.pools:
             self._since, self._body_bytes = self.limits.clock(), 0
@@ -331,23 +337,23 @@ class _Connection(H11Protocol):
             return _State.BUSY
         return _State.HEAD if self.cycle is None or self.conn.trailing_data[0] else _State.IDLE
 
-    def _may_be_told(self, status: int) -> bool:
+    def _may_respond(self, status: int) -> bool:
         if self.state is _State.HEAD:
-            # A browser opens connections ahead, and expects no answer on one where it has asked nothing.
+            # Browsers open connections in advance, and expect no response on an unused one.
             return status != 408 or bool(self.conn.trailing_data[0])
         return self.state is _State.BODY and not self.cycle.response_started
 
     def _overdue_body(self, now: float) -> str | None:
         answered = self.cycle.response_complete
         if not answered and (self.flow.read_paused or self.cycle.waiting_for_100_continue):
-            # The application has not asked for it yet.
+            # The application has not read it yet.
             self._since, self._body_bytes = now, 0
         more = 0.0 if answered else self._body_bytes / BODY_BYTES_PER_SECOND
         return "slow_body" if now - self._since > BODY_SECONDS + more else None
 
 
 def protocol_of(limits: ConnectionLimits) -> type[asyncio.Protocol]:
-    """What uvicorn is to use as its HTTP protocol."""
+    """The HTTP protocol class for uvicorn."""
 
     class Connection(_Connection):
         def __init__(self, **of_uvicorn: Any) -> None:
@@ -356,7 +362,7 @@ def protocol_of(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     return Connection
 
 
-def _answer(status: str, *headers: str, text: str) -> bytes:
+def _response(status: str, *headers: str, text: str) -> bytes:
     lines = [
         f"HTTP/1.1 {status}",
         "Content-Type: text/plain; charset=utf-8",
@@ -368,10 +374,10 @@ def _answer(status: str, *headers: str, text: str) -> bytes:
 
 
 _RETRY_AFTER: Final = ("Retry-After", str(RETRY_AFTER_SECONDS))
-_TOO_MANY: Final = "Too many connections are open: try again in a few seconds.\n"
-_ANSWERS: Final = {
-    408: _answer("408 Request Timeout", text="The request took too long to arrive.\n"),
-    503: _answer("503 Service Unavailable", ": ".join(_RETRY_AFTER), text=_TOO_MANY),
+_TOO_MANY_TEXT: Final = "Too many connections are open: try again in a few seconds.\n"
+_RESPONSES: Final = {
+    408: _response("408 Request Timeout", text="The request took too long to arrive.\n"),
+    503: _response("503 Service Unavailable", ": ".join(_RETRY_AFTER), text=_TOO_MANY_TEXT),
 }
 
 
@@ -385,7 +391,7 @@ def _health_only(app: ASGIApp) -> ASGIApp:
         if scope["path"].startswith(HEALTH):
             await app(scope, receive, send)
             return
-        body = _TOO_MANY.encode()
+        body = _TOO_MANY_TEXT.encode()
         length = (b"content-length", str(len(body)).encode())
         await send({"type": "http.response.start", "status": 503, "headers": [*headers, length]})
         await send({"type": "http.response.body", "body": body})

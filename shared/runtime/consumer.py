@@ -1,4 +1,4 @@
-"""The consumer: connects, handles messages in several slots, and stops without losing any."""
+"""The message consumer: connects, handles messages concurrently, and stops without losing any."""
 
 import asyncio
 from collections import Counter
@@ -19,16 +19,16 @@ from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import decode
 from shared.events.envelope import Event
-from shared.events.stream_admin import fault, wanted
+from shared.events.stream_admin import consumer_config, find_consumer_fault
 from shared.events.topology import CONSUMERS, STREAM
-from shared.failpoints import CrashPoint, reach
-from shared.runtime.background import heed_cancellation
+from shared.failpoints import Failpoint, failpoint
+from shared.runtime.background import raise_if_cancelled
 from shared.runtime.bus import Bus
-from shared.runtime.logging import about, logger
+from shared.runtime.logging import log_context, logger
 from shared.workflow import dead_letters
 
-Handler = Callable[[Event], Awaitable[Sequence[Event]]]
-"""Commits what `Event` asks for, and returns the events that follow from the committed state."""
+EventHandler = Callable[[Event], Awaitable[Sequence[Event]]]
+"""Commits what the event requires, and returns the events that follow from the committed state."""
 
 HEARTBEATS_PER_ACK_WAIT = 4
 HAND_OVER_SECONDS = 5.0
@@ -37,126 +37,129 @@ MAX_FAILURES = 50
 
 Deliveries are not counted: the request of a step that waits for a provider may be delivered hundreds of times.
 """
-FIRST_DELAY_SECONDS = 0.5
-LONGEST_DELAY_SECONDS = 60.0
-LONGEST_DELAY_WHILE_AWAY_SECONDS = 5.0
-"""What is merely away (Postgres, NATS, another worker's lease) is looked for more often than what fails."""
+MIN_DELAY_SECONDS = 0.5
+MAX_DELAY_SECONDS = 60.0
+MAX_DELAY_WHILE_UNAVAILABLE_SECONDS = 5.0
+"""What is only unavailable (PostgreSQL, NATS, another worker's lease) is retried more often than errors."""
 
 
-class Delivery:
-    """Receives one message at a time, in as many slots as call it."""
+class MessageHandler:
+    """Handles one message at a time per slot."""
 
     def __init__(
-        self, actor: str, handler: Handler, bus: Bus, database: Database, ack_wait_seconds: float
+        self,
+        actor: str,
+        handler: EventHandler,
+        bus: Bus,
+        database: Database,
+        ack_wait_seconds: float,
     ) -> None:
         self._actor = actor
         self._handler = handler
         self._bus = bus
         self._database = database
-        self._beat_seconds = ack_wait_seconds / HEARTBEATS_PER_ACK_WAIT
+        self._heartbeat_seconds = ack_wait_seconds / HEARTBEATS_PER_ACK_WAIT
         self._running: set[asyncio.Task[object]] = set()
         self._failures: Counter[int] = Counter()
         """Unexpected errors by the message's number in the stream, of those that failed last."""
 
     async def receive(self, message: NatsMessage) -> None:
-        """Handles, publishes what follows, and returns for the ack. Raises NackMessage to see the message again."""
+        """Handles a message and publishes what follows; returning acks it. Raises NackMessage for redelivery."""
         task = asyncio.current_task()
         assert task is not None
         self._running.add(task)
-        reach(CrashPoint.MESSAGE_RECEIVED)
+        failpoint(Failpoint.MESSAGE_RECEIVED)
         try:
             async with self._heartbeat(message):
                 await self._handle(message)
         except TransientError as error:
             raise NackMessage(delay=_delay_seconds(message, error)) from error
         except Exception as error:
-            # Not even a dead letter could be kept. Without a delay the message would be back at once, and again.
+            # Not even a dead letter could be stored. Without a delay the message would be redelivered at once.
             log.exception("unexpected error")
-            again = TransientError(repr(error))
-            raise NackMessage(delay=_delay_seconds(message, again)) from error
+            wrapped_error = TransientError(repr(error))
+            raise NackMessage(delay=_delay_seconds(message, wrapped_error)) from error
         except asyncio.CancelledError:
-            # Another replica has it at once instead of after ack_wait.
+            # Another replica gets it at once instead of after ack_wait.
             await asyncio.shield(message.nack())
             raise
         finally:
             self._running.discard(task)
 
     async def drain(self, seconds: float) -> None:
-        """Lets running handlers finish for `seconds`, then hands over what is left."""
-        reach(CrashPoint.DRAINING)
+        """Lets running handlers finish for `seconds`, then hands the rest over."""
+        failpoint(Failpoint.DRAINING)
         if self._running:
             await asyncio.wait(self._running, timeout=seconds)
-        left = set(self._running)
-        for task in left:
+        unfinished = set(self._running)
+        for task in unfinished:
             task.cancel()
-        if left:
+        if unfinished:
             log.info(
                 "handed over unfinished work",
-                messages=len(left),
+                messages=len(unfinished),
                 after_seconds=seconds,
                 setting="VIGIL_DRAIN_SECONDS",
             )
-            # Where Postgres answers nothing, not even that is possible; leases and ack_wait do it then.
-            await asyncio.wait(left, timeout=HAND_OVER_SECONDS)
+            # If PostgreSQL does not respond, even that fails; then the leases and ack_wait expire.
+            await asyncio.wait(unfinished, timeout=HAND_OVER_SECONDS)
 
     async def _handle(self, message: NatsMessage) -> None:
         try:
             event = decode(message.raw_message.data)
         except PermanentError as error:
-            await self._bury(message, error)
+            await self._dead_letter(message, error)
             return
-        with about(event):
+        with log_context(event):
             try:
-                following = await self._handler(event)
-                reach(CrashPoint.STATE_COMMITTED)
-                await self._bus.publish_all(following)
-                reach(CrashPoint.EVENTS_PUBLISHED)
-                self._failures.pop(_place(message), None)
+                events = await self._handler(event)
+                failpoint(Failpoint.STATE_COMMITTED)
+                await self._bus.publish_all(events)
+                failpoint(Failpoint.EVENTS_PUBLISHED)
+                self._failures.pop(_stream_sequence(message), None)
             except TransientError as error:
-                log.warning(
-                    "will try again", error=str(error), retry_in_seconds=error.retry_in_seconds
-                )
+                log.warning("will retry", error=str(error), retry_in_seconds=error.retry_in_seconds)
                 raise
             except PermanentError as error:
-                await self._bury(message, error)
+                await self._dead_letter(message, error)
             except Exception as error:
                 log.exception("unexpected error")
-                self._failures[_place(message)] += 1
-                if self._failures[_place(message)] >= MAX_FAILURES:
-                    await self._bury(message, PermanentError("unexpected", repr(error)))
-                    del self._failures[_place(message)]
+                self._failures[_stream_sequence(message)] += 1
+                if self._failures[_stream_sequence(message)] >= MAX_FAILURES:
+                    await self._dead_letter(message, PermanentError("unexpected", repr(error)))
+                    del self._failures[_stream_sequence(message)]
                     return
                 raise TransientError(repr(error)) from error
 
-    async def _bury(self, message: NatsMessage, error: PermanentError) -> None:
-        said = error_text(str(error))
+    async def _dead_letter(self, message: NatsMessage, error: PermanentError) -> None:
+        message_text = error_text(str(error))
         async with self._database.transaction() as session:
-            await dead_letters.keep(
+            await dead_letters.store(
                 session,
                 actor=self._actor,
                 subject=message.raw_message.subject,
                 payload=message.raw_message.data,
                 code=error.code,
-                error=said,
+                error=message_text,
                 attempts=_deliveries(message),
             )
-        log.error("kept as a dead letter", code=error.code, error=said)
+        log.error("stored as a dead letter", code=error.code, error=message_text)
 
     @asynccontextmanager
     async def _heartbeat(self, message: NatsMessage) -> AsyncIterator[None]:
-        async def beat() -> None:
+        async def send_heartbeats() -> None:
             while True:
-                await asyncio.sleep(self._beat_seconds)
+                await asyncio.sleep(self._heartbeat_seconds)
                 await message.in_progress()
 
-        beating = asyncio.create_task(beat())
+        heartbeat = asyncio.create_task(send_heartbeats())
         try:
             yield
         finally:
-            beating.cancel()
+            heartbeat.cancel()
 
 
-def _place(message: NatsMessage) -> int:
+def _stream_sequence(message: NatsMessage) -> int:
     return int(message.raw_message.metadata.sequence.stream)
 
 
@@ -165,15 +168,15 @@ def _deliveries(message: NatsMessage) -> int:
 
 
 def _delay_seconds(message: NatsMessage, error: TransientError) -> float:
-    longest = LONGEST_DELAY_SECONDS if error.counts else LONGEST_DELAY_WHILE_AWAY_SECONDS
-    growing = FIRST_DELAY_SECONDS * 2.0 ** min(_deliveries(message) - 1, 10)
-    return max(min(growing, longest), error.retry_in_seconds or 0.0)
+    max_seconds = MAX_DELAY_SECONDS if error.counts else MAX_DELAY_WHILE_UNAVAILABLE_SECONDS
+    backoff_seconds = MIN_DELAY_SECONDS * 2.0 ** min(_deliveries(message) - 1, 10)
+    return max(min(backoff_seconds, max_seconds), error.retry_in_seconds or 0.0)
 
 
 PULL_SECONDS = 5.0
-"""How long a pull may wait on the server. One that a restart of NATS has swallowed is deaf for the rest of its time."""
-LOOK_AGAIN_SECONDS = 0.5
-SAY_AGAIN_SECONDS = 30.0
+"""How long a pull may wait on the server. A pull that a restart of NATS dropped receives nothing for the rest of it."""
+RETRY_SECONDS = 0.5
+LOG_INTERVAL_SECONDS = 30.0
 WATCH_SECONDS = 5.0
 
 log = logger(__name__)
@@ -185,17 +188,17 @@ Fetch = Callable[..., Awaitable[list[Msg]]]
 
 
 class ConsumerLostError(RuntimeError):
-    """The consumer or the connection went away under the actor, which must start anew to get it back."""
+    """The consumer or the connection is gone; only a restart of the process restores it."""
 
 
-class Actor:
-    """One service of the bus. `handlers` says what it does with each kind of event that it hears."""
+class MessageConsumer:
+    """One service on the bus. `handlers` maps each event type that it subscribes to to its handler."""
 
     def __init__(
         self,
         name: str,
         *,
-        handlers: Mapping[type[Event], Handler],
+        handlers: Mapping[type[Event], EventHandler],
         bus: Bus,
         database: Database,
         slots: int,
@@ -208,12 +211,14 @@ class Actor:
         self.database = database
         self._handlers = dict(handlers)
         self._consumer = CONSUMERS[name]
-        assert set(self._handlers) == set(self._consumer.hears), f"{name} must handle what it hears"
+        assert set(self._handlers) == set(self._consumer.hears), (
+            f"{name} must handle every event it subscribes to"
+        )
         self._slots = slots
         self._drain_seconds = drain_seconds
         self._background = background
         self._closing = closing
-        self._delivery = Delivery(
+        self._message_handler = MessageHandler(
             name, self._dispatch, bus, database, self._consumer.ack_wait_seconds
         )
         self._consuming = False
@@ -221,37 +226,37 @@ class Actor:
     async def run(self) -> None:
         """Works until cancelled; then drains, closes its connections and returns.
 
-        Raises ConsumerLostError when its consumer is gone, or its way to it: the process should end and be started
-        again, which reads its credentials anew, and waits.
+        Raises ConsumerLostError if its consumer or connection is gone: the process should end and be restarted, which
+        reads its credentials again.
         """
         try:
             await self._wait_until("PostgreSQL", self._postgres_fault)
             await self.bus.connect()
             await self._wait_until("the bus", self._consumer_fault)
             await self._consume()
-            heed_cancellation()
+            raise_if_cancelled()
             async with asyncio.TaskGroup() as group:
-                for background in self._background:
-                    group.create_task(background())
+                for task in self._background:
+                    group.create_task(task())
                 group.create_task(self._watch())
-        except ExceptionGroup as broken:
-            first = broken.exceptions[0]
+        except ExceptionGroup as errors:
+            first = errors.exceptions[0]
             raise first from first.__cause__
         finally:
             await asyncio.shield(self._stop())
 
     async def fault(self) -> str | None:
-        """Why this actor is not ready, in words, or None."""
+        """Why this service is not ready, or None."""
         if not self._consuming:
             return "still starting, or stopping"
         return await self._postgres_fault() or await self._consumer_fault()
 
     async def _consume(self) -> None:
         for slot in range(self._slots):
-            # A subscriber for each slot, pulling one message at a time: more workers on one subscriber prefetch,
-            # and what lies prefetched in a busy process is out of the other replicas' reach.
+            # A subscriber per slot, pulling one message at a time: several workers on one subscriber prefetch,
+            # and prefetched messages of a busy process are not available to other replicas.
             subscribe = self.bus.broker.subscriber(
-                config=wanted(self._consumer),
+                config=consumer_config(self._consumer),
                 stream=JStream(STREAM, declare=False),
                 durable=self.name,
                 pull_sub=PullSub(batch_size=1, timeout=PULL_SECONDS),
@@ -262,19 +267,19 @@ class Actor:
             subscribe(self._receive)
         await self.bus.broker.start()
         for subscriber in self.bus.broker.subscribers:
-            pull = subscriber.subscription  # type: ignore[attr-defined]  # every one of ours pulls
-            pull.fetch = _unhurried(pull.fetch)
+            pull = subscriber.subscription  # type: ignore[attr-defined]  # all our subscribers pull
+            pull.fetch = _paced(pull.fetch)
         self._consuming = True
         log.info("ready", slots=self._slots)
 
     async def _receive(self, message: NatsMessage) -> None:
-        await self._delivery.receive(message)
+        await self._message_handler.receive(message)
 
     async def _dispatch(self, event: Event) -> Sequence[Event]:
         if type(event) not in self._handlers:
             raise PermanentError(
                 "misplaced_event",
-                f"{event.type} stands on a subject that is not its own; look for who publishes it",
+                f"{event.type} was published on a wrong subject; find out what publishes it",
             )
         return await self._handlers[type(event)](event)
 
@@ -287,31 +292,31 @@ class Actor:
                 raise ConsumerLostError(
                     f"NATS closed the connection: {self.bus.client.last_error!r}"
                 )
-            fault_found = await self._consumer_fault()
-            heed_cancellation()
-            if fault_found is not None and "is not on stream" in fault_found:
-                raise ConsumerLostError(fault_found)
+            consumer_fault = await self._consumer_fault()
+            raise_if_cancelled()
+            if consumer_fault is not None and "is not on stream" in consumer_fault:
+                raise ConsumerLostError(consumer_fault)
 
     async def _stop(self) -> None:
         self._consuming = False
         await self.bus.stop_listening()
-        await self._delivery.drain(self._drain_seconds)
+        await self._message_handler.drain(self._drain_seconds)
         await self.bus.close()
         await self.database.close()
         for close in self._closing:
             await close()
         log.info("stopped")
 
-    async def _wait_until(self, what: str, find_fault: Callable[[], Awaitable[str | None]]) -> None:
-        said: str | None = None
-        waited = 0.0
-        while (found := await find_fault()) is not None:
-            heed_cancellation()
-            if found != said or waited >= SAY_AGAIN_SECONDS:
-                log.warning(f"waiting for {what}", reason=found)
-                said, waited = found, 0.0
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            waited += LOOK_AGAIN_SECONDS
+    async def _wait_until(self, name: str, find_fault: Callable[[], Awaitable[str | None]]) -> None:
+        logged_fault: str | None = None
+        seconds_since_log = 0.0
+        while (current_fault := await find_fault()) is not None:
+            raise_if_cancelled()
+            if current_fault != logged_fault or seconds_since_log >= LOG_INTERVAL_SECONDS:
+                log.warning(f"waiting for {name}", reason=current_fault)
+                logged_fault, seconds_since_log = current_fault, 0.0
+            await asyncio.sleep(RETRY_SECONDS)
+            seconds_since_log += RETRY_SECONDS
 
     async def _postgres_fault(self) -> str | None:
         try:
@@ -324,19 +329,19 @@ class Actor:
         if not self.bus.client.is_connected:
             return self.bus.refusal or "NATS: not connected"
         try:
-            return await fault(self.bus.jetstream, self._consumer)
+            return await find_consumer_fault(self.bus.jetstream, self._consumer)
         except (NatsError, TimeoutError) as error:
             return f"NATS: {error!r}"
 
 
-def _unhurried(fetch: Fetch) -> Fetch:
-    """`fetch` that waits where nobody is there to answer: FastStream asks again at once, which would be a spin."""
+def _paced(fetch: Fetch) -> Fetch:
+    """`fetch` with a pause if NATS is unavailable: FastStream retries at once, which would be a busy loop."""
 
-    async def fetch_or_wait(**wanted: Any) -> list[Msg]:
+    async def fetch_or_wait(**options: Any) -> list[Msg]:
         try:
-            return await fetch(**wanted)
+            return await fetch(**options)
         except (ConnectionClosedError, ServiceUnavailableError):
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
             raise
 
     return fetch_or_wait

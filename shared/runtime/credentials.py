@@ -1,16 +1,16 @@
-"""Credentials of a process for NATS and PostgreSQL. Apart from the bus, so that commands load less."""
+"""Credentials of a process for NATS and PostgreSQL. Separate from the bus, so that commands load less."""
 
 import ssl
 from urllib.parse import urlsplit
 
-from shared.database.engine import role_in, with_login
-from shared.database.grants import role_of
+from shared.database.engine import role_in_url, with_login
+from shared.database.grants import role_name
 from shared.events.credentials import Credentials
 from shared.runtime.settings import Settings
 
 
-def credentials_of(settings: Settings, name: str) -> Credentials:
-    """For NATS. Raises OSError or ssl.SSLError where a certificate cannot be read."""
+def build_nats_credentials(settings: Settings, name: str) -> Credentials:
+    """NATS credentials. Raises OSError or ssl.SSLError if a certificate cannot be read."""
     password = settings.nats_password
     first = urlsplit(settings.nats_url).scheme == "tls"
     return Credentials(
@@ -28,11 +28,11 @@ def _tls(settings: Settings) -> ssl.SSLContext:
     return context
 
 
-def database_url_of(settings: Settings, name: str) -> str:
-    """For any client of Postgres; holds the password, so it is not for showing."""
+def build_database_url(settings: Settings, name: str) -> str:
+    """For any PostgreSQL client. Contains the password: do not log it."""
     role, password = settings.database_user, settings.database_password
-    if role is None and password is not None and role_in(settings.database_url) is None:
-        role = role_of(name)
+    if role is None and password is not None and role_in_url(settings.database_url) is None:
+        role = role_name(name)
     if role is None and password is None:
         return settings.database_url
     return with_login(

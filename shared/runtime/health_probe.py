@@ -1,4 +1,6 @@
-"""`python -m shared.runtime.health_probe`: whether the process that listens at VIGIL_PORT is ready. For health checks."""
+"""`python -m shared.runtime.health_probe`: checks whether the process at VIGIL_PORT is ready. For container health
+checks.
+"""
 
 import os
 import socket
@@ -6,28 +8,32 @@ import sys
 from typing import Final
 
 PATH: Final = "/health/ready"
-PATIENCE_SECONDS: Final = 4.0
-"""A little more than a process takes at the most to say that it is not ready."""
+TIMEOUT_SECONDS: Final = 4.0
+"""A little longer than a process may take to report that it is not ready."""
 
 
 def fault(port: int, path: str = PATH) -> str | None:
-    """Why it is not ready, in words, or None. Over a bare socket: an HTTP client takes longer to import than to ask."""
+    """Why the process is not ready, or None. Uses a plain socket: an HTTP client takes longer to import than to ask."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT_SECONDS) as connection:
             connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-            answer = connection.makefile("r", errors="replace", newline="\r\n").read()
+            response = connection.makefile("r", errors="replace", newline="\r\n").read()
     except OSError as error:
         return f"nothing answers at port {port}: {error!r}"
-    status, _, rest = answer.partition("\r\n")
-    return None if status.split()[1:2] == ["200"] else rest.rpartition("\r\n")[2] or "no answer"
+    status, _, headers_and_body = response.partition("\r\n")
+    return (
+        None
+        if status.split()[1:2] == ["200"]
+        else headers_and_body.rpartition("\r\n")[2] or "no answer"
+    )
 
 
 def main() -> int:
-    """0 where it is ready, 1 where it is not; a path other than /health/ready may be given."""
-    found = fault(int(os.environ["VIGIL_PORT"]), *sys.argv[1:2])
-    if found is not None:
-        print(found)
-    return int(found is not None)
+    """Exit status 0 if ready, 1 if not. Takes another path than /health/ready as its argument."""
+    reason = fault(int(os.environ["VIGIL_PORT"]), *sys.argv[1:2])
+    if reason is not None:
+        print(reason)
+    return int(reason is not None)
 
 
 if __name__ == "__main__":

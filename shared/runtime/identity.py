@@ -1,4 +1,4 @@
-"""Who is who: the services, each with a uid, a NATS user and a Postgres role of its own where it needs one."""
+"""Service accounts: each service's uid, and whether it has a NATS user and a PostgreSQL role."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ MIGRATE: Final = "migrate"
 
 @dataclass(frozen=True)
 class Service:
-    """`uid` is the one that its container runs as, in every image and for good: volumes outlive images."""
+    """`uid` is that of its container, fixed forever in every image: volumes outlive images."""
 
     name: str
     uid: int
@@ -41,9 +41,9 @@ SERVICES: Final = (
 )
 
 KEYS_GROUP: Final = 10000
-"""gid of whoever may read all keys: `migrate`, which gives the roles their passwords."""
+"""gid that may read all keys: that of `migrate`, which sets the passwords of the roles."""
 
 NATS_PASSWORD_FILE: Final = "vigil_nats_password"
 DATABASE_PASSWORD_FILE: Final = "vigil_database_password"
 TOKEN_FILE: Final = "vigil_token"
-"""Among the operator's keys: by which the installation's own commands come in at its api."""
+"""One of the operator's keys: the token that the installation's own commands use at its API."""

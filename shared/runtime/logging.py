@@ -1,4 +1,4 @@
-"""Structured logs: one line, one event, with the agent, iteration and step it belongs to."""
+"""Structured logs: one line per event, with the agent, iteration and step that it belongs to."""
 
 import logging
 import sys
@@ -10,12 +10,12 @@ import structlog
 from shared.events.envelope import Event
 from shared.events.models import IterationEvent, StepEvent
 
-# Of a process that configures nothing: a command, whose standard output is its answer and may be read by a program.
+# For commands, which do not configure logging: their standard output may be read by a program.
 structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
 def configure(*, actor: str, log_format: str, level: str) -> None:
-    """Sends this process's logs, the libraries' included, to standard output."""
+    """Sends this process's logs, including those of libraries, to standard output."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -43,7 +43,7 @@ def configure(*, actor: str, log_format: str, level: str) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
-    # Their request lines would say each call twice.
+    # Their request lines would duplicate our own.
     for chatty in ("httpx", "httpx2", "openai", "uvicorn.access", "nats"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     structlog.contextvars.bind_contextvars(actor=actor)
@@ -55,15 +55,15 @@ def logger(name: str) -> structlog.stdlib.BoundLogger:
 
 
 @contextmanager
-def about(event: Event) -> Iterator[None]:
-    """Every line logged within carries the ids of what `event` is about."""
-    told = {
+def log_context(event: Event) -> Iterator[None]:
+    """Adds the ids of `event` to every line logged in this block."""
+    fields = {
         "about": event.subject,
         "agent_id": str(event.agent_id),
     }
     if isinstance(event, IterationEvent):
-        told["iteration_id"] = str(event.iteration_id)
+        fields["iteration_id"] = str(event.iteration_id)
     if isinstance(event, StepEvent):
-        told["step_id"] = str(event.step_id)
-    with structlog.contextvars.bound_contextvars(**told):
+        fields["step_id"] = str(event.step_id)
+    with structlog.contextvars.bound_contextvars(**fields):
         yield

@@ -1,4 +1,4 @@
-"""Runs one service as a process: logs, signals, health over HTTP, and its end."""
+"""Runs one service as a process: logging, signals, health endpoints, shutdown."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.runtime import connection_limits, logging
-from shared.runtime.settings import Settings, UnusableSettingError, settings_of_environment
+from shared.runtime.settings import InvalidSettingError, Settings, load_settings
 
 READY_CHECK_SECONDS = 3.0
 
@@ -34,24 +34,24 @@ class Service(Protocol):
         """Works until cancelled, then drains."""
 
     async def fault(self) -> str | None:
-        """Why the service is not ready, in words, or None."""
+        """Why the service is not ready, or None."""
 
 
 def run(name: str, build: Callable[[Settings], Service]) -> None:
-    """Runs the service that `build` makes until SIGTERM or SIGINT, which end it with 0; exits with 1 when it broke."""
+    """Runs the service that `build` creates until SIGTERM or SIGINT (exit status 0); exits with 1 if it failed."""
     settings = begin(name)
     serve(health_app(build(settings)), settings)
 
 
 def begin(name: str) -> Settings:
-    """Makes this process the one of that name: its title, its signals, its logs; returns its settings.
+    """Sets up this process: title, signals, logging. Returns its settings.
 
-    Ends it with status 2 where a setting cannot be used: another start would not help.
+    Exits with status 2 if a setting is invalid: a restart would not help.
     """
     ignore_sigpipe()
     try:
-        settings = settings_of_environment()
-    except UnusableSettingError as error:
+        settings = load_settings()
+    except InvalidSettingError as error:
         print(f"vigil {name}: {error}", file=sys.stderr)
         sys.exit(2)
     setproctitle.setproctitle(f"vigil {name}")
@@ -60,15 +60,15 @@ def begin(name: str) -> Settings:
 
 
 def ignore_sigpipe() -> None:
-    """Turns a write to a closed connection into BrokenPipeError; by the signal's default action it ends the process.
+    """Turns a write to a closed connection into BrokenPipeError; by default the signal ends the process.
 
-    Python does so at its start, but a parent can set the default action again in a child that it forks.
+    Python does this at start, but a parent can restore the default action in a child that it forks.
     """
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
 
 def health_app(service: Service) -> Starlette:
-    """`/health/live` says that the process runs, `/health/ready` that its work can be done."""
+    """`/health/live` reports that the process runs, `/health/ready` that it can work."""
     return Starlette(
         routes=[Route("/health/live", _live), Route("/health/ready", ready_check(service.fault))],
         lifespan=lifespan_of(service),
@@ -79,13 +79,13 @@ def ready_check(
     find_fault: Callable[[], Awaitable[str | None]],
 ) -> Callable[[Request], Awaitable[Response]]:
     async def ready(_: Request) -> Response:
-        looking = asyncio.ensure_future(find_fault())
-        # Not a timeout around it: ending a query of a server that answers nothing takes long too.
-        found, _pending = await asyncio.wait({looking}, timeout=READY_CHECK_SECONDS)
-        if not found:
-            looking.cancel()
-        silence = f"no word from PostgreSQL or NATS within {READY_CHECK_SECONDS:g} s"
-        fault = looking.result() if found else silence
+        check = asyncio.ensure_future(find_fault())
+        # Not asyncio.timeout: cancelling a query of a server that does not respond takes long too.
+        done, _pending = await asyncio.wait({check}, timeout=READY_CHECK_SECONDS)
+        if not done:
+            check.cancel()
+        timeout = f"no response from PostgreSQL or NATS within {READY_CHECK_SECONDS:g} s"
+        fault = check.result() if done else timeout
         if fault is None:
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "not ready", "reason": fault}, status_code=503)
@@ -96,22 +96,22 @@ def ready_check(
 def lifespan_of(
     service: Service,
 ) -> Callable[[object], AbstractAsyncContextManager[None]]:
-    """The service works from the server's start to its end; when it breaks, the process ends."""
+    """Runs the service from the server's start to its end; if the service fails, the process ends."""
 
     @asynccontextmanager
     async def lifespan(_: object) -> AsyncIterator[None]:
-        working = asyncio.create_task(service.run(), name=service.name)
-        working.add_done_callback(_end_process_if_broken)
+        task = asyncio.create_task(service.run(), name=service.name)
+        task.add_done_callback(_end_process_if_broken)
         yield
-        working.cancel()
+        task.cancel()
         with suppress(asyncio.CancelledError):
-            await working
+            await task
 
     return lifespan
 
 
 def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None = None) -> None:
-    """Until SIGTERM or SIGINT. `at_stop` is called when it comes, before answers that go on are waited for."""
+    """Serves `app` until SIGTERM or SIGINT. `at_stop` is called then, before running responses are awaited."""
     files = connection_limits.raise_file_limit()
     limits = connection_limits.ConnectionLimits.within(
         files, settings.connections, settings.connections_per_address, settings.proxies
@@ -131,9 +131,9 @@ def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None
         timeout_graceful_shutdown=2,
     )
     server = _Server(config, at_stop)
-    # Once it has stopped, the server raises the signal that stopped it again.
+    # After its shutdown, uvicorn raises the signal again that stopped it.
     for stop in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(stop, _leave)
+        signal.signal(stop, _exit)
     try:
         server.run()
     except SystemExit:
@@ -143,7 +143,7 @@ def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None
 
 
 class _Server(uvicorn.Server):
-    """Says that it stops while it still waits for its answers to end; the application's own end comes after that."""
+    """Calls `at_stop` before uvicorn waits for open responses; the application's shutdown comes only after that."""
 
     def __init__(self, config: uvicorn.Config, at_stop: Callable[[], None] | None) -> None:
         super().__init__(config)
@@ -164,12 +164,12 @@ async def _live(_: Request) -> Response:
     return JSONResponse({"status": "alive"})
 
 
-def _leave(_: int, __: FrameType | None) -> None:
+def _exit(_: int, __: FrameType | None) -> None:
     raise SystemExit(0)
 
 
 def _end_process_if_broken(task: asyncio.Task[None]) -> None:
     if task.cancelled() or task.exception() is None:
         return
-    log.error("service broke; its process ends", error=repr(task.exception()))
+    log.error("service failed; its process ends", error=repr(task.exception()))
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,9 +1,9 @@
-"""The model and the search service, as the settings name them."""
+"""Creates the clients of the model and the search service from the settings."""
 
 from shared.database.engine import Database
 from shared.enums import Phase
 from shared.errors import VigilError
-from shared.graph.retrieval import Meaning
+from shared.graph.retrieval import EmbeddingSearch
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.phase_run import Model
@@ -14,30 +14,35 @@ from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
 
-# Sent where no key is set: local servers want none, and the others answer clearly.
+# Sent if no key is set: local servers need none, and the others return a clear error.
 NO_KEY = "no-key-set"
 
 
-def prices_of(settings: Settings) -> Prices:
-    """What calls cost; nothing where the sandbox answers. Raises PermanentError where the list cannot be read."""
-    listed = read_prices(settings.prices_file or SHIPPED)
-    free = listed.of_sandbox(model=settings.model_is_sandbox, search=settings.search_is_sandbox)
-    return free.overridden(settings.prices)
+def load_prices(settings: Settings) -> Prices:
+    """Prices of calls; zero for the sandbox. Raises PermanentError if the price file cannot be read."""
+    prices = read_prices(settings.prices_file or SHIPPED)
+    with_sandbox = prices.for_sandbox(
+        model=settings.model_is_sandbox, search=settings.search_is_sandbox
+    )
+    return with_sandbox.overridden(settings.prices)
 
 
-def say_who_answers(settings: Settings, of: str) -> None:
-    """Here and not where the settings are read: only who asks the model or the web is to speak of them."""
-    if of in settings.sandboxed:
-        log.info("no key is set: the sandbox answers", instead_of=of)
+def log_sandbox_use(settings: Settings, provider: str) -> None:
+    """Logs that the sandbox is used instead of the model or the search service.
+
+    Called here and not where the settings are read, so that only services that use a provider log it.
+    """
+    if provider in settings.sandboxed_providers:
+        log.info("no key is set: the sandbox answers", instead_of=provider)
 
 
 log = logger(__name__)
 
 
-def model_of(settings: Settings, database: Database, provider: Provider | None = None) -> Model:
-    """Of the `provider` that is given, or else of the one that the settings name."""
+def create_model(settings: Settings, database: Database, provider: Provider | None = None) -> Model:
+    """The model client, with `provider` if given, otherwise with the one of the settings."""
     if provider is None:
-        say_who_answers(settings, "model")
+        log_sandbox_use(settings, "model")
     key = settings.openai_api_key
     server = ModelServer(
         api_key=key.get_secret_value() if key else NO_KEY,
@@ -54,7 +59,7 @@ def model_of(settings: Settings, database: Database, provider: Provider | None =
     return Model(
         provider or _provider(settings, server),
         database,
-        prices_of(settings),
+        load_prices(settings),
         settings.model,
         dict.fromkeys(Phase, settings.most_output_tokens) | settings.most_output_tokens_of_phase,
         Embedder(server, _tell_unembedded) if settings.embedding_model else None,
@@ -62,15 +67,15 @@ def model_of(settings: Settings, database: Database, provider: Provider | None =
     )
 
 
-def meaning_of(settings: Settings) -> Meaning | None:
-    """None where nothing is searched by meaning."""
+def embedding_search_settings(settings: Settings) -> EmbeddingSearch | None:
+    """Settings of the embedding search; None if it is off."""
     if settings.embedding_model is None:
         return None
-    return Meaning(settings.embedding_model, settings.embedding_likeness)
+    return EmbeddingSearch(settings.embedding_model, settings.embedding_likeness)
 
 
 def _tell_unembedded(error: VigilError) -> None:
-    log.warning("no vectors for now: what is searched is searched by words alone", error=str(error))
+    log.warning("embeddings are unavailable: searching by words only", error=str(error))
 
 
 def _provider(settings: Settings, server: ModelServer) -> Provider:
@@ -81,8 +86,8 @@ def _provider(settings: Settings, server: ModelServer) -> Provider:
             return OptionalToolChoice(BackgroundProvider(server))
 
 
-def search_of(settings: Settings) -> SearchClient:
-    say_who_answers(settings, "search")
+def create_search_client(settings: Settings) -> SearchClient:
+    log_sandbox_use(settings, "search")
     key = settings.tavily_api_key
     return SearchClient(
         api_key=key.get_secret_value() if key else NO_KEY,

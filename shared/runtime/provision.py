@@ -1,4 +1,4 @@
-"""The one-shot that the others wait for: tables, roles, the owner, stream and consumers."""
+"""One-time setup that the services wait for: tables, roles, the owner, the stream and its consumers."""
 
 import asyncio
 from pathlib import Path
@@ -12,9 +12,8 @@ from shared.database import migrate, roles
 from shared.errors import PermanentError
 from shared.events.permissions import OPERATOR
 from shared.events.stream_admin import provision as provision_bus
-from shared.graph.backfill import take_names
-from shared.runtime.connections import bus_of, database_of
-from shared.runtime.credentials import database_url_of
+from shared.runtime.connections import create_bus, create_database
+from shared.runtime.credentials import build_database_url
 from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES, TOKEN_FILE
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
@@ -23,32 +22,31 @@ log = logger(__name__)
 
 
 async def provision(settings: Settings) -> UUID:
-    """Idempotent; brings an older installation up to date. Returns the owner's id.
+    """Idempotent. Returns the owner's id.
 
-    Raises PermanentError where keys are asked for and missing or unusable, or Postgres does not let roles be made.
+    Raises PermanentError if keys are needed and missing or invalid, or PostgreSQL refuses to create roles.
     """
-    url = database_url_of(settings, MIGRATE)
-    lacking = await asyncio.to_thread(migrate.upgrade, url)
-    if lacking is not None:
-        log.warning("migrated, but not all could be made", lacking=lacking)
+    url = build_database_url(settings, MIGRATE)
+    problem = await asyncio.to_thread(migrate.upgrade, url)
+    if problem is not None:
+        log.warning("migrated, but something could not be created", problem=problem)
     if settings.keys_dir is not None:
         await asyncio.to_thread(_make_roles, url, settings.keys_dir)
     token = _owner_token(settings)
     await provision_stream(settings)
-    database = database_of(settings, MIGRATE, pool_size=1)
+    database = create_database(settings, MIGRATE, pool_size=1)
     try:
-        await take_names(database)
         async with database.transaction() as session:
             owner_id = await credentials.ensure_owner(session, settings.owner)
             if token is not None:
-                await credentials.keep_own(session, owner_id, token)
+                await credentials.store_own_token(session, owner_id, token)
             return owner_id
     finally:
         await database.close()
 
 
 async def provision_stream(settings: Settings) -> None:
-    bus = bus_of(settings, MIGRATE)
+    bus = create_bus(settings, MIGRATE)
     await bus.connect()
     try:
         await provision_bus(
@@ -72,12 +70,12 @@ def _make_roles(url: str, keys: Path) -> None:
     except psycopg.errors.InsufficientPrivilege as error:
         raise PermanentError(
             "roles_refused",
-            f"PostgreSQL does not let this role make others: {error}. It must own the database and have CREATEROLE",
+            f"PostgreSQL does not allow this role to create others: {error}. It must own the database and have CREATEROLE",
         ) from error
 
 
 def _owner_token(settings: Settings) -> str | None:
-    """By which the installation's own commands come in: as it is set, or lies among the operator's keys."""
+    """The token of the installation's own commands: from the settings, or from the operator's keys."""
     if settings.owner_token is not None:
         token, where = settings.owner_token.get_secret_value().strip(), "VIGIL_OWNER_TOKEN"
     elif settings.keys_dir is not None:
@@ -88,7 +86,7 @@ def _owner_token(settings: Settings) -> str | None:
     if not is_token(token):
         raise PermanentError(
             "no_key",
-            f"{where} holds no token of Vigil: delete it, and run `vigil keys` for another",
+            f"{where} contains no token of Vigil: delete it, and run `vigil keys` to create one",
         )
     return token
 

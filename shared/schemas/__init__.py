@@ -1,1 +1,1 @@
-"""What the API answers with, as pydantic models: the API makes them, the CLI and the window read them."""
+"""Response models of the API, as pydantic models: the API creates them, the CLI and the web pages read them."""

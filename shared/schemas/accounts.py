@@ -1,4 +1,4 @@
-"""What people get to see of who may come in. No shape holds a secret but the two that hand it out, once."""
+"""Schemas of users and credentials. Only the two that create a secret contain it, once."""
 
 from datetime import datetime
 from uuid import UUID
@@ -13,24 +13,24 @@ class UserView(View):
     email: str | None
     operator: bool
     disabled_at: datetime | None
-    """Since when it may not come in; None: it may."""
+    """Since when the user is disabled; None: enabled."""
     signed_in_at: datetime | None
-    """When a browser of its last signed in."""
+    """When a browser last signed in."""
     created_at: datetime
 
 
 class CredentialView(View):
-    """What was shown with a request."""
+    """The credential of a request."""
 
     kind: CredentialKind
     id: UUID
     scopes: list[AccessScope]
     expires_at: datetime | None
-    """None: never."""
+    """None: never expires."""
 
 
 class MeView(View):
-    """Who asks, and by what."""
+    """The user and the credential of the request."""
 
     user: UserView
     credential: CredentialView
@@ -42,30 +42,30 @@ class TokenView(View):
     scopes: list[AccessScope]
     created_at: datetime
     expires_at: datetime | None
-    """None: never."""
+    """None: never expires."""
     last_used_at: datetime | None
-    """To the minute."""
+    """Rounded to the minute."""
 
 
 class NewTokenView(TokenView):
     token: str
-    """Shown this once: only its digest is kept."""
+    """Shown only once: only its digest is stored."""
 
 
 class SessionView(View):
     id: UUID
     browser: str
-    """What it calls itself."""
+    """Name of the browser."""
     created_at: datetime
     last_used_at: datetime
-    """To the minute."""
+    """Rounded to the minute."""
     ends_at: datetime
-    """At the latest; a week without use ends it too."""
+    """The latest end; a week without use ends the session too."""
     current: bool
-    """Whether it is the one that asks."""
+    """Whether it is the session of this request."""
 
 
 class SignInLinkView(View):
     url: str
-    """Opened in a browser, it signs that in; once."""
+    """Opening it in a browser signs in, once."""
     expires_at: datetime

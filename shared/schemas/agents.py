@@ -1,4 +1,4 @@
-"""What people get to see of how an agent is made, as frozen models."""
+"""Schemas of prompts, configurations and types."""
 
 from datetime import datetime
 from typing import Literal
@@ -16,23 +16,23 @@ PromptedPhase = Literal[
     "advice_generation",
     "conversation",
 ]
-"""The phases that have a system prompt of the agent's."""
+"""The phases that have a system prompt per agent."""
 
 
 class PromptView(View):
-    """The system prompt of one phase, as it was from `version` on; in a history, until the phase's next."""
+    """The system prompt of one phase, from `version` on until the phase's next version."""
 
     phase: PromptedPhase
     version: int
-    """0 where it was written before there was a history."""
+    """0 if it was written before the history was recorded."""
     made_by: str | None
-    """`configuration` or `owner`; None where it was written before there was a history."""
+    """`configuration` or `owner`; None if it was written before the history was recorded."""
     created_at: datetime | None
     prompt: str
 
 
 class PromptsView(View):
-    """The prompts that the agent has now; none until it is configured."""
+    """The agent's current prompts; empty until it is configured."""
 
     version: int
     items: list[PromptView]
@@ -40,10 +40,10 @@ class PromptsView(View):
 
 class ConfigurationDetails(ConfigurationView):
     mission: str
-    """What the prompts and types were to be made of."""
+    """The mission that the prompts and types are derived from."""
     keep: list[PromptedPhase]
     interaction: InteractionView | None
-    """What was said to the model, and what it answered; None before the first word."""
+    """The phase run; None before the model's first response."""
     running_calls: list[RunningCall] = Field(default_factory=list)
 
 

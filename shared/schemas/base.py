@@ -1,4 +1,4 @@
-"""Base classes of schemas, pages, and the schemas that several groups use."""
+"""The base class of schemas, pages, and the schemas that several resource groups use."""
 
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -15,20 +15,20 @@ class View(BaseModel):
 
 
 class CommitmentView(View):
-    """All of it is None in what was concluded before it was asked for, and in notices."""
+    """Forecast terms of a conclusion. All are None in notices and in conclusions without forecast terms."""
 
     confidence: float | None = None
     """0 to 1."""
     horizon: date | None = None
-    """The last day on which it holds."""
+    """The last day on which the conclusion holds."""
     invalidation: str | None = None
     """What would prove it wrong."""
     expired: bool = False
-    """Its horizon has passed."""
+    """Whether its horizon has passed."""
 
 
 class IterationView(View):
-    """One turn of an agent's loop."""
+    """One cycle of an agent."""
 
     id: UUID
     agent_id: UUID
@@ -42,7 +42,7 @@ class IterationView(View):
 
 
 class Trouble(View):
-    """A step that failed and is tried again, or waits for a provider."""
+    """A step that failed and is retried, or waits for a provider."""
 
     iteration_number: int
     step: str
@@ -51,7 +51,7 @@ class Trouble(View):
     error: str
     retry_at: datetime | None
     waiting_since: datetime | None = None
-    """Since when it waits for a provider that is away or limits requests, which uses up no attempts."""
+    """Since when it waits for a provider that is unavailable or rate-limited, which uses up no attempts."""
 
 
 class RunningCall(View):
@@ -63,18 +63,18 @@ class RunningCall(View):
     model: str | None
     sent_at: datetime
     received_chars: int | None
-    """Characters of the answer so far; None before the first, or where the server does not stream."""
+    """Characters received so far; None before the first, or without streaming."""
     progressed_at: datetime | None
-    """When that number was written."""
+    """When `received_chars` was written."""
 
 
 class ConfigurationView(View):
-    """The last time that an agent was to be made of its mission."""
+    """The last configuration of an agent."""
 
     step_id: UUID
     status: str
     error: str | None
-    """The last one; one that is pending or running with an error is being tried again."""
+    """The last error; if the step is pending or running, it is being retried."""
     attempts: int
     retry_at: datetime | None
     waiting_since: datetime | None = None
@@ -88,14 +88,14 @@ class AgentView(View):
     name: str
     mission: str
     status: str
-    """`configuring` until it has its prompts and types, then `ready`; or `failed`, which `fault` explains."""
+    """`configuring` until it has its prompts and types, then `ready`; or `failed`, see `fault`."""
     fault: str | None
     interval_seconds: int
     feedback_rounds: int = 0
-    """How often an iteration may look for what its Analyzers lacked, and ask them again."""
+    """How many further rounds an iteration may run for data that Analyzers lacked."""
     active: bool
     models: dict[str, str]
-    """Phase to model, for the phases that do not use the installation's."""
+    """Phase to model, for phases that do not use the default of the installation."""
     next_run_at: datetime
     run_requested_at: datetime | None
     resting_until: datetime | None
@@ -103,9 +103,9 @@ class AgentView(View):
     iterations_started: int
     created_at: datetime
     updated_at: datetime
-    """When what people decide of it was changed last; its work changes nothing here."""
+    """When a user last changed its settings; its own work does not count."""
     budget_usd_per_day: float | None = None
-    """What it may spend in a day (UTC); None is no cap."""
+    """Daily cap in USD (UTC); None: no cap."""
     budget_calls_per_day: int | None = None
     last_iteration: IterationView | None
     trouble: list[Trouble]
@@ -113,12 +113,12 @@ class AgentView(View):
 
 class AgentDetails(AgentView):
     prompts: dict[str, str]
-    """Phase to system prompt; none until it is configured."""
+    """Phase to system prompt; empty until it is configured."""
     prompts_version: int
     configuration: ConfigurationView | None
-    """None for an agent that is older than configurations."""
+    """None for an agent from before configurations were recorded."""
     running_calls: list[RunningCall] = Field(default_factory=list)
-    """The longest under way first."""
+    """Oldest first."""
 
 
 class StepView(View):
@@ -129,7 +129,7 @@ class StepView(View):
     input: Json
     result: Json | None
     error: str | None
-    """The last one; a step that is pending or running with an error is being tried again."""
+    """The last error; if the step is pending or running, it is being retried."""
     attempts: int
     resends: int
     retry_at: datetime | None
@@ -140,7 +140,7 @@ class StepView(View):
 
 
 class ToolCall(View):
-    """A tool that the model asked for. `arguments` is as it wrote them: JSON, or what should have been."""
+    """A tool call of the model. `arguments` is as the model wrote it, which may be invalid JSON."""
 
     id: str | None
     name: str
@@ -148,7 +148,7 @@ class ToolCall(View):
 
 
 class AnswerEvent(View):
-    """What the model said: text, tool calls, or both. `message` is None where the ledger has expired."""
+    """A response of the model: text, tool calls, or both. `message` is None if the call ledger has expired."""
 
     type: Literal["answer"] = "answer"
     call_id: UUID
@@ -161,7 +161,7 @@ class AnswerEvent(View):
 
 
 class ToolResultEvent(View):
-    """What a tool gave back. `result` is None where the ledger has expired."""
+    """The result of a tool. `result` is None if the call ledger has expired."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_call_id: str | None = None
@@ -170,13 +170,13 @@ class ToolResultEvent(View):
 
 
 class RepairEvent(View):
-    """What code corrected of an answer, so that it could be used."""
+    """Repairs of a response by code."""
 
     type: Literal["repair"] = "repair"
     subject: str
-    """What was corrected: `configuration`, `types`, `plan`, or the name of a tool."""
+    """What was repaired: `configuration`, `types`, `plan`, or the name of a tool."""
     repairs: list[str]
-    """What was done, a sentence each."""
+    """One sentence per repair."""
 
 
 InteractionEvent = Annotated[
@@ -185,7 +185,7 @@ InteractionEvent = Annotated[
 
 
 class FailedSending(View):
-    """One sending of a call that brought no usable answer. `said` is the beginning of what the server sent."""
+    """An attempt of a call without a usable response. `said` is the beginning of what the server sent."""
 
     at: datetime
     kind: str
@@ -195,11 +195,11 @@ class FailedSending(View):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
-    """None where the server did not say what it took: then the most that it can cost counts as spent."""
+    """None if the server reported no usage: then the maximum cost counts as spent."""
 
 
 class InteractionView(View):
-    """One run of a phase, as far as it has come."""
+    """One phase run, as far as it has progressed."""
 
     id: UUID
     step_id: UUID | None
@@ -209,13 +209,13 @@ class InteractionView(View):
     request: Json
     events: list[InteractionEvent]
     failures: list[FailedSending] = Field(default_factory=list)
-    """Of its calls to the model, the oldest first."""
+    """Failed attempts of its model calls, oldest first."""
     created_at: datetime
     completed_at: datetime | None
 
 
 class CallTotals(View):
-    """Answered calls. `cost_usd` sums those whose cost is known, `unpriced_calls` counts the model's others."""
+    """Totals of answered calls. `cost_usd` sums known costs; `unpriced_calls` counts model calls without one."""
 
     llm_calls: int = 0
     search_calls: int = 0
@@ -248,12 +248,12 @@ class IterationDetails(IterationView):
     plan: Json | None
     deadline_at: datetime
     steps: list[StepView]
-    """In the order of the loop: observe, queries, insights, advise."""
+    """In the order of the stages: observe, queries, insights, advise."""
     interactions: list[InteractionView]
     """In the order of the phases, and of the steps within a phase."""
     calls: CallTotals
     running_calls: list[RunningCall] = Field(default_factory=list)
-    """The longest under way first."""
+    """Oldest first."""
 
 
 class InboxItemView(CommitmentView):
@@ -273,7 +273,7 @@ class InboxItemView(CommitmentView):
 
 
 class CountsView(View):
-    """`nodes` counts them all, analyses and advice too. `has_more`: of some type there are more than were counted."""
+    """`nodes` includes analyses and advice. `has_more`: some types have more elements than were counted."""
 
     nodes: int
     edges: int
@@ -302,7 +302,7 @@ class NodeView(View):
     created_at: datetime
     updated_at: datetime
     unsupported_since: datetime | None = None
-    """Since when every page that speaks of it is retracted."""
+    """Since when all of its sources are retracted."""
 
 
 class EdgeView(View):
@@ -319,7 +319,7 @@ class EdgeView(View):
 
 
 class GraphView(View):
-    """The newest nodes and edges, and how many there are in all."""
+    """The newest nodes and edges, and the totals."""
 
     counts: CountsView
     node_types: list[NodeTypeView]
@@ -329,7 +329,7 @@ class GraphView(View):
 
 
 class CitationView(View):
-    """A node or edge that a conclusion stands on. `name` is None where it does not exist (any more)."""
+    """A node or edge that a conclusion cites. `name` is None if it does not exist (any more)."""
 
     kind: Literal["node", "edge"]
     id: UUID
@@ -349,17 +349,17 @@ class ConclusionView(CommitmentView):
     iteration_id: UUID | None
     citations: list[CitationView]
     doubted_since: datetime | None = None
-    """Since when a page is retracted that it rests on."""
+    """Since when a source that it depends on is retracted."""
 
 
 class AboutView(View):
-    """The installation, as it is told to whoever asks."""
+    """The installation, as shown without authentication."""
 
     version: str
 
 
 class OutsideView(View):
-    """Who answers outside. Addresses are None for the makers' own."""
+    """The configured providers. Addresses are None for the providers' own."""
 
     model: str
     model_server: str | None
@@ -367,7 +367,7 @@ class OutsideView(View):
     search_server: str | None
     search_key_set: bool
     embedding_model: str | None = None
-    """None where nothing is searched by meaning."""
+    """None if embedding search is off."""
 
 
 PAGE_SIZE: Final = 50
@@ -377,7 +377,7 @@ T = TypeVar("T")
 
 
 class Page(View, Generic[T]):
-    """Some of a list in its order. `next`, given as `cursor`, asks for what follows; None is the end of the list."""
+    """One page of a list. Pass `next` as `cursor` to get the next page; None at the end of the list."""
 
     items: list[T]
     next: str | None
@@ -385,7 +385,7 @@ class Page(View, Generic[T]):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which page: the first, or the one after `cursor`."""
+    """Which page to load: the first, or the one after `cursor`."""
 
     limit: int = PAGE_SIZE
     cursor: str | None = None

@@ -1,4 +1,4 @@
-"""What people get to see of investigation requests, as a frozen model."""
+"""Schemas of investigation requests."""
 
 from datetime import datetime
 from uuid import UUID
@@ -13,13 +13,13 @@ class InvestigationRequestView(View):
     iteration_id: UUID | None
     iteration_number: int
     step_id: UUID | None
-    """The insight that could not be analyzed without it."""
+    """The insight step that lacked it."""
     objective: str
     reasoning: str
     search_hints: list[str]
     created_at: datetime
     answered_at: datetime | None
     answered_by: UUID | None
-    """The query that was made of it and found something."""
+    """The query step that answered it and wrote something."""
     dropped_at: datetime | None
-    """Nobody could answer it for so long that it is no longer asked for."""
+    """When it was dropped because it had been open for too long."""

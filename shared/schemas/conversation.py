@@ -1,4 +1,4 @@
-"""What people get to see of a conversation, as frozen models."""
+"""Schemas of conversations and memories."""
 
 from datetime import datetime
 from typing import Final, Literal
@@ -12,58 +12,58 @@ ENDED: Final = ("complete", "failed")
 
 
 class LookView(View):
-    """What the agent looked at for its answer: a tool, and what it was asked about."""
+    """A lookup by the agent for its answer: the tool, and its subject."""
 
     tool: str
     about: str
 
 
 class MessageView(View):
-    """Something said. Of an answer under way, `content` is as far as it has come.
+    """A message. The `content` of an unfinished answer is the text so far.
 
-    An answer is `waiting` while earlier ones of this conversation are still to be made, `pending` until a worker takes
-    it (again), then `writing`. Questions and advice are complete.
+    An answer is `waiting` while earlier ones of the conversation are unfinished, `pending` until a worker claims it
+    (again), then `writing`. Questions and advice are complete.
     """
 
     id: UUID
     kind: MessageKind
     role: Literal["user", "agent"]
     turn: int | None
-    """A question and its answer have the same; None for advice."""
+    """The same for a question and its answer; None for advice."""
     status: MessageStatus
     content: str
     looked: list[LookView]
     citations: list[CitationView]
-    """Of a complete answer. One without a name does not exist: the model made it up."""
+    """Of a complete answer. A citation without a name does not exist: the model made it up."""
     error: str | None
-    """Why it failed, or why it is being tried again."""
+    """Why it failed, or why it is being retried."""
     node_id: UUID | None
-    """The AgentAdvice that this tells."""
+    """The AgentAdvice of the message."""
     created_at: datetime
     completed_at: datetime | None
 
 
 class TurnView(View):
-    """What was just asked, and the answer that is to come."""
+    """A new question, and the answer to come."""
 
     question: MessageView
     answer: MessageView
 
 
 class MemoryView(View):
-    """A wish or a fact that the owner told."""
+    """A preference or fact that the owner told the agent."""
 
     id: UUID
     kind: Literal["wish", "fact"]
     content: str
     message_id: UUID | None
-    """The message that said so; None where it was told directly."""
+    """The message that it came from; None if it was entered directly."""
     created_at: datetime
     forgotten_at: datetime | None
 
 
 class TextPiece(View):
-    """More of the answer: it belongs at `offset` (in characters, as Unicode counts them) of `draft`."""
+    """More text of the answer, at `offset` (in Unicode characters) of `draft`."""
 
     draft: int
     offset: int
@@ -71,6 +71,6 @@ class TextPiece(View):
 
 
 class Restart(View):
-    """The answer begins anew: what was sent of it before is void."""
+    """The answer is restarted: the text of earlier drafts is void."""
 
     draft: int

@@ -1,4 +1,4 @@
-"""What people get to see of money: budgets, and where it went."""
+"""Schemas of budgets and costs."""
 
 from datetime import date, datetime
 from typing import Literal
@@ -10,9 +10,9 @@ CostsBy = Literal["day", "agent", "phase", "model"]
 
 
 class AllowanceView(View):
-    """Caps of a day, None where there is none, and what stands against them today (UTC).
+    """Daily caps, None if there is none, and today's use (UTC).
 
-    What is reserved is the most that calls under way can cost. `left` is None without a cap.
+    Reserved amounts are the maximum cost of calls in progress. `left_…` is None without a cap.
     """
 
     day: date
@@ -27,7 +27,7 @@ class AllowanceView(View):
 
 
 class BudgetView(View):
-    """An agent's own budget, and until when it rests because one was used up: this, or the installation's."""
+    """An agent's budget, and until when the agent is suspended because its own or the installation's is used up."""
 
     agent_id: UUID
     agent_name: str
@@ -36,8 +36,8 @@ class BudgetView(View):
 
 
 class CostTotals(View):
-    """Of calls that were sent. `cost_usd` is what their answers cost, `presumed_usd` the most that sendings can have
-    cost of which no answer came: both count against budgets.
+    """Totals of sent calls. `cost_usd` is the cost of their responses, `presumed_usd` the maximum cost of attempts
+    without a response: both count against budgets.
     """
 
     calls: int
@@ -49,25 +49,27 @@ class CostTotals(View):
 
 
 class CostGroup(CostTotals):
-    """`key` is a day, an agent's name, a phase, or a model; for the search service `search`."""
+    """`key` is a day, an agent's name, a phase, or a model (`search` for the search service)."""
 
     key: str
     agent_id: UUID | None
-    """Where the groups are agents."""
+    """Set if the groups are agents."""
 
 
 class CostsView(View):
-    """Of calls begun from the day `since` to the day `until` (UTC), both included. Deleted agents' are not among them."""
+    """Costs of calls started from the day `since` to the day `until` (UTC, both included). Deleted agents are not
+    included.
+    """
 
     since: date
     until: date
     by: CostsBy
     totals: CostTotals
     groups: list[CostGroup]
-    """By their keys."""
+    """Sorted by key."""
     next: str | None
-    """Given as `cursor`, asks for the groups that follow."""
+    """Pass it as `cursor` to get the next groups."""
     allowance: AllowanceView | None
-    """Today's, of the agent that was asked for, or of the installation. That one is told to operators alone: what all
-    spend without one's own is what the others do.
+    """Today's allowance of the requested agent or, for operators only, of the installation: it would reveal what other
+    users spend.
     """

@@ -10,30 +10,30 @@ from shared.schemas.provenance import CitingView, EvidenceView
 
 
 class NodeDetails(NodeView):
-    """A node with who made it, the newest conclusions that cite it, and the first pages of its edges and evidence."""
+    """A node with its origin, the newest conclusions that cite it, and the first pages of its edges and evidence."""
 
     iteration_id: UUID | None
     step_id: UUID | None
     names: list[str]
-    """What else it is called, in other spellings too."""
+    """Its other names and spellings."""
     cited_by: list[CitingView]
     edges: Page[EdgeView]
     evidence: Page[EvidenceView]
-    """What is true latest first; none of conclusions, which cite."""
+    """Newest `as_of` first; empty for conclusions, which cite instead."""
 
 
 class EdgeDetails(EdgeView):
     iteration_id: UUID | None
     step_id: UUID | None
     cited_by: list[CitingView]
-    """The newest conclusions that do."""
+    """The newest conclusions that cite it."""
     evidence: Page[EvidenceView]
 
 
 class NeighbourhoodView(View):
-    """What lies within so many edges of a node, the node itself first, and the edges among all of that.
+    """The nodes within `depth` edges of a node, itself first, and the edges among them.
 
-    `cut` says that there is more: the edges touched last were followed first.
+    `cut`: there are more; recently updated edges were followed first.
     """
 
     depth: int
@@ -48,9 +48,9 @@ class TypeDetails(View):
     properties_schema: Json
     """JSON Schema of the properties; empty allows any."""
     created_by: str
-    """`system`, or the phase that made it."""
+    """`system`, or the phase that created it."""
     justification: str | None = None
-    """Why no type that there was fitted; None where nobody was asked."""
+    """Why no existing type fits; None if none was required."""
     created_at: datetime
     example_properties: Json
 
@@ -61,7 +61,7 @@ class NodeTypeDetails(TypeDetails):
 
 class EdgeTypeDetails(TypeDetails):
     source_types: list[str]
-    """Node types that an edge may start from; empty means any."""
+    """Node types that an edge may start from; empty allows any."""
     target_types: list[str]
 
 
@@ -81,7 +81,7 @@ class DrawnEdge(NamedTuple):
 
 @dataclass(frozen=True)
 class DrawingView:
-    """Nodes, and edges among them; `cut` says that there is more of what was asked for."""
+    """Nodes and the edges among them; `cut`: there is more than requested."""
 
     nodes: list[DrawnNode]
     edges: list[DrawnEdge]
@@ -95,13 +95,13 @@ class NodeRef(View):
 
 
 class MergeView(View):
-    """One node that went into another, and how much of it moved there."""
+    """A node that was merged into another, and how much was moved."""
 
     id: UUID
     type: str
     kept_id: UUID
     kept_name: str | None
-    """None where it has gone into a third since."""
+    """None if it has been merged into a third node since."""
     gone_id: UUID
     gone_name: str
     reason: str
@@ -109,13 +109,13 @@ class MergeView(View):
     evidence: int
     edges: int
     dropped_edges: int
-    """That joined the two, and would join the one with itself."""
+    """Edges between the two, which would connect the node to itself."""
     made_at: datetime
     undone_at: datetime | None
 
 
 class DoubleView(View):
-    """Two nodes of one type that are called alike; `likeness` is 1 where their names are the same but for spelling."""
+    """Two nodes of one type with similar names; `likeness` is 1 if the names differ only in spelling."""
 
     node: NodeRef
     other: NodeRef

@@ -1,4 +1,4 @@
-"""Schemas of iterations: lists, progress, work."""
+"""Schemas of iterations: lists, progress, phase runs."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -18,34 +18,34 @@ from shared.schemas.base import (
 
 
 class PhaseRunView(View):
-    """One run of a phase, without anything that was said in it."""
+    """A phase run without its contents."""
 
     step_id: UUID | None
     phase: str
     model: str
     answers: int
-    """How often the model has answered in it."""
+    """Number of responses of the model."""
     created_at: datetime
     completed_at: datetime | None
 
 
 class ProgressView(View):
-    """An iteration as far as it has come."""
+    """The progress of an iteration."""
 
     iteration: IterationView
     now: datetime
-    """By the database's clock, which all of its times are of."""
+    """The database's time; all times here are by the same clock."""
     steps: list[StepView]
-    """In the order of the loop."""
+    """In the order of the stages."""
     runs: list[PhaseRunView]
-    """As they began."""
+    """In the order of their start."""
     calls: CallTotals
     running_calls: list[RunningCall] = Field(default_factory=list)
-    """The longest under way first."""
+    """Oldest first."""
 
 
 class InteractionHead(View):
-    """One run of a phase, without what was said in it."""
+    """A phase run without its contents."""
 
     id: UUID
     agent_id: UUID
@@ -59,14 +59,14 @@ class InteractionHead(View):
 
 
 class InteractionDetails(InteractionHead):
-    """With what the model was told first; its events are a list of their own."""
+    """With the request; its events are a separate list."""
 
     system_prompt: str
     request: Json
 
 
 class CallView(View):
-    """One call of the model or the search service. `request` is a summary for people."""
+    """One call of the model or the search service. `request` is a summary for display."""
 
     id: UUID
     iteration_id: UUID | None
@@ -79,20 +79,20 @@ class CallView(View):
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
-    """None where the price is not known, or the call is unanswered."""
+    """None if the price is not known, or the call is unanswered."""
     failures: list[FailedSending] = Field(default_factory=list)
-    """Sendings that brought no usable answer, the oldest first."""
+    """Attempts without a usable response, oldest first."""
     started_at: datetime
     answered_at: datetime | None
 
 
 class Marked(View):
     marked: int
-    """How many items of the inbox were unread before."""
+    """Number of inbox items that were unread before."""
 
 
 class Gained(View):
-    """What was written first in an iteration, and is there still; `nodes` counts those that are no conclusions."""
+    """What an iteration created and still exists; `nodes` does not include conclusions."""
 
     nodes: int = 0
     edges: int = 0
@@ -101,7 +101,7 @@ class Gained(View):
 
 
 class Spent(View):
-    """`cost_usd` is what answers cost, `presumed_usd` the most that sendings can have cost of which no answer came."""
+    """`cost_usd` is the cost of responses, `presumed_usd` the maximum cost of attempts without a response."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -109,11 +109,11 @@ class Spent(View):
     cost_usd: float = 0.0
     presumed_usd: float = 0.0
     unpriced: int = 0
-    """Calls of the model whose cost is not known: unanswered, or the server told no tokens."""
+    """Model calls without a known cost: unanswered, or the server reported no usage."""
 
 
 class IterationSums(View):
-    """`failed` counts the steps that did."""
+    """`failed` counts failed steps."""
 
     queries: int = 0
     insights: int = 0
@@ -123,7 +123,7 @@ class IterationSums(View):
 
 
 class Written(View):
-    """A node or edge that a step wrote first; an edge's name is both its ends'."""
+    """A node or edge that a step created; an edge's name contains the names of both ends."""
 
     kind: Literal["node", "edge"]
     id: UUID
@@ -140,42 +140,42 @@ class IterationOutline(IterationView):
     plan: Json | None
     deadline_at: datetime
     steps: list[StepView]
-    """Round by round, in the order of the loop."""
+    """By round, then in the order of the stages."""
     runs: list[PhaseRun]
-    """In the order in which they began."""
+    """In the order of their start."""
     sums: IterationSums
     written: list[Written]
-    """The first of it; `sums` counts it all."""
+    """The first elements; `sums` counts all."""
 
 
 class ToolUse(View):
-    """A tool that the model asked for, and what it gave back. `arguments` is as the model wrote them."""
+    """A tool call and its result. `arguments` is as the model wrote it."""
 
     name: str
     arguments: str
     has_ended: bool
     result: Json | None
-    """None where it has not ended, or the ledger has expired."""
+    """None if it has not ended, or the call ledger has expired."""
     spent: Spent | None
-    """Of a tool that is paid for."""
+    """For a paid tool."""
 
 
 class Saying(View):
-    """One answer of the model, with the tools that it used."""
+    """One response of the model, with its tool calls."""
 
     is_kept: bool
-    """False where the ledger has expired: what was said is not known any more."""
+    """False if the call ledger has expired, so the response is not known any more."""
     text: str | None
     tool_uses: list[ToolUse]
     failures: list[FailedSending] = Field(default_factory=list)
-    """Sendings of the same request that brought no usable answer, the oldest first."""
+    """Attempts of the same request without a usable response, oldest first."""
     spent: Spent
     started_at: datetime | None
     answered_at: datetime | None
 
 
 class Superseded(View):
-    """A property of which a page of the iteration tells otherwise than those before. Values are JSON."""
+    """A property whose value from earlier sources is superseded by one of this iteration. Values are JSON."""
 
     kind: Literal["node", "edge"]
     id: UUID

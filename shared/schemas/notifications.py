@@ -1,4 +1,4 @@
-"""What people get to see of destinations and deliveries, as frozen models."""
+"""Schemas of destinations and deliveries."""
 
 from datetime import datetime
 from uuid import UUID
@@ -7,18 +7,18 @@ from shared.schemas.base import View
 
 
 class DeliveryView(View):
-    """One inbox item on its way to one destination, or a test of it."""
+    """The delivery of one inbox item to one destination, or a test."""
 
     id: UUID
-    """The receiver sees it: as `webhook-id`, or in the mail's `Message-ID`."""
+    """Sent to the receiver: as `webhook-id`, or in the mail's `Message-ID`."""
     destination_id: UUID
     inbox_item_id: UUID | None
-    """None is a test."""
+    """None: a test."""
     title: str | None
     status: str
     attempts: int
     next_attempt_at: datetime | None
-    """While it is pending and nobody is at it."""
+    """While it is pending and not being delivered."""
     give_up_at: datetime
     status_code: int | None
     error: str | None
@@ -33,11 +33,11 @@ class DestinationView(View):
     kind: str
     address: str
     agent_id: UUID | None
-    """None is all of the owner's agents."""
+    """None: all agents of the owner."""
     agent_name: str | None
     active: bool
     stopped_because: str | None
-    """Why the notifier stopped it; None where a person did."""
+    """Why the notifier deactivated it; None if a user did."""
     created_at: datetime
     last_delivery: DeliveryView | None
 
@@ -48,13 +48,13 @@ class DestinationDetails(DestinationView):
 
 
 class NewSecret(View):
-    """The only time that a secret is told."""
+    """A signing secret, shown only once."""
 
     secret: str
     previous_signs_until: datetime | None
-    """Until then deliveries are signed with the secrets before it too."""
+    """Until when deliveries are also signed with the previous secrets."""
 
 
 class CreatedDestination(DestinationView):
     secret: str | None
-    """Of a webhook: what its deliveries are signed with. It is told here once."""
+    """The signing secret of a webhook, shown only once."""

@@ -9,7 +9,7 @@ from shared.schemas.base import View
 
 
 class LetterStepView(View):
-    """The step that a dead letter is about."""
+    """The step of a dead letter."""
 
     id: UUID
     kind: str
@@ -23,7 +23,7 @@ class LetterStepView(View):
 
 
 class DeadLetterView(View):
-    """A message that could not be handled; of a step that failed for good, the message that asked for it."""
+    """A message that could not be handled, or the request of a step that failed for good."""
 
     id: UUID
     actor: str
@@ -33,9 +33,9 @@ class DeadLetterView(View):
     attempts: int
     created_at: datetime
     kept_at: datetime
-    """When it failed last."""
+    """When it last failed."""
     retry_requested_at: datetime | None
-    """None where no retry is on its way."""
+    """None if no retry is pending."""
     refusal: str | None
     """Why it cannot be retried now, and what to do instead."""
     step: LetterStepView | None
@@ -45,9 +45,9 @@ class DeadLetterDetails(DeadLetterView):
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     payload: bytes
-    """In JSON: base64, with the letters that stand in addresses."""
+    """In JSON: URL-safe base64."""
     text: str | None
-    """The payload, where it is text."""
+    """The payload, if it is text."""
 
 
 class ExportedFile(View):
@@ -61,7 +61,7 @@ class ImportedCounts(View):
     edge_types: int
     sources: int
     nodes: int
-    """Conclusions too."""
+    """Including conclusions."""
     edges: int
     evidence: int
 

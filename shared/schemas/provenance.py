@@ -8,16 +8,16 @@ from shared.schemas.base import Json, View
 
 
 class SourceView(View):
-    """A page as it was when it was fetched; what changed since is another one of the same address."""
+    """A web page as it was when it was fetched; a changed page is another source with the same URL."""
 
     id: UUID
     url: str
     title: str | None
     published: datetime | None
-    """As the page or the search says."""
+    """As the page or the search reports it."""
     fetched_at: datetime
     sha256: str
-    """Of the text in UTF-8, in hex."""
+    """Of the text in UTF-8, in hexadecimal."""
     retracted_at: datetime | None
     retracted_because: str | None
 
@@ -26,20 +26,20 @@ class SourceDetails(SourceView):
     step_id: UUID | None
     """The step that fetched it first."""
     text: str
-    """What was read of the page."""
+    """The extracted text of the page."""
 
 
 class ClaimView(View):
-    """What a quote says of one property."""
+    """The value of one property according to a quote."""
 
     property: str
     value: Any
     holds: bool
-    """False where another claim supersedes it, or its page is retracted."""
+    """False if another claim supersedes it, or its source is retracted."""
 
 
 class EvidenceView(View):
-    """A quote, letter by letter as it stands in the page, and what it bears out of a node or edge."""
+    """A verbatim quote of a source, and what it supports of a node or edge."""
 
     id: UUID
     source_id: UUID
@@ -50,20 +50,20 @@ class EvidenceView(View):
     retracted_at: datetime | None
     first_byte: int
     end_byte: int
-    """Where in the source's text, in bytes of UTF-8; the last one is not part of it."""
+    """End of the span (exclusive). Offsets are in bytes of the source's text in UTF-8."""
     quote: str
     claims: list[ClaimView]
-    """None where it says only that the thing is."""
+    """Empty if it supports only that the element exists."""
     valid_from: datetime | None
     valid_to: datetime | None
-    """The first moment when it is true no more."""
+    """The first moment when it is no longer true."""
     as_of: datetime
-    """By which newer supersedes older."""
+    """Newer evidence supersedes older by this time."""
     learned_at: datetime
 
 
 class MarkView(View):
-    """A quote within a page, and the node or edge that rests on it."""
+    """A quote in a source, and the node or edge that it supports."""
 
     evidence_id: UUID
     first_byte: int
@@ -73,18 +73,18 @@ class MarkView(View):
     type: str
     name: str
     claims: Json
-    """Values by property; none where it says only that the thing is."""
+    """Values by property; empty if it supports only that the element exists."""
 
 
 class MarksView(View):
-    """In the order of the text. `cut` says that more rests on the page than is told."""
+    """In the order of the text. `cut`: there are more quotes than are listed."""
 
     items: list[MarkView]
     cut: bool
 
 
 class CitingView(View):
-    """A conclusion that cites something, by its type and name."""
+    """A conclusion that cites something."""
 
     id: UUID
     type: str
@@ -92,44 +92,44 @@ class CitingView(View):
 
 
 class DoubtView(View):
-    """That a conclusion rests on something which is not what it was held to be, because a page was retracted."""
+    """A conclusion depends on an element that changed because a source was retracted."""
 
     since: datetime
     source_id: UUID
     url: str
     because: str
-    """Why the page was retracted."""
+    """Why the source was retracted."""
 
 
 class RetractionView(View):
-    """That an address, or one version of what stood there, is not believed; or was not, until it was restored."""
+    """A URL, or one version of its page, that is not trusted, or was not until it was restored."""
 
     id: UUID
     url: str
     source_id: UUID | None
-    """The one version that it is about; None where it is all that there were."""
+    """The one version that is retracted; None if all versions at the URL are."""
     because: str
     created_at: datetime
     restored_at: datetime | None
     is_pending: bool
-    """Whether what rests on it is still being gone through."""
+    """Whether dependent elements are still being processed."""
     left: int
-    """Quotes of its sources whose nodes and edges are still to be gone through."""
+    """Quotes of its sources whose nodes and edges are still to be processed."""
     sources: int
     analyses: int
-    """Those that are in doubt because of it, as far as it has been gone through."""
+    """Conclusions in doubt because of it, as far as it has been processed."""
     advice: int
 
 
 class BreakView(View):
-    """What is wrong with one link, by a fixed word and in a sentence."""
+    """What is wrong with one link: a fixed code and a sentence."""
 
     broken: str
     told: str
 
 
 class LinkView(View):
-    """One link of a chain. It `holds` where nothing is wrong with it, nor with anything that it rests on."""
+    """One link of a provenance chain. It `holds` if nothing is wrong with it or with anything it depends on."""
 
     id: UUID
     holds: bool
@@ -142,9 +142,9 @@ class ConclusionLink(LinkView):
     name: str
     summary: str
     rests_on: list[UUID]
-    """The nodes and edges that it cites, as they are called now; conclusions are nodes too."""
+    """The nodes and edges that it cites, by their current ids; conclusions are nodes too."""
     doubts: list[DoubtView]
-    """What it rests on may be proved, and yet not be what it was when this was concluded: one for each retracted page."""
+    """One per retracted source: what it depends on may be proved, but not be the same as when it was concluded."""
 
 
 class ThingLink(LinkView):
@@ -152,22 +152,22 @@ class ThingLink(LinkView):
     """`node` or `edge`."""
     type: str
     name: str
-    """An edge's is that of both its ends."""
+    """An edge's name contains the names of both ends."""
     properties: Json
     rests_on: list[UUID]
-    """Its evidence; an edge's ends too."""
+    """Its evidence; for an edge also its ends."""
 
 
 class EvidenceLink(LinkView):
     thing_id: UUID
     source_id: UUID
     quote: str
-    """What stands at the span now."""
+    """The current text of the span."""
     first_byte: int
     end_byte: int
     claims: Json
     stands: list[str]
-    """The properties whose values hold because of it; of the others it says what newer or other pages supersede."""
+    """The properties whose current values come from it; the others are superseded."""
     valid_from: datetime | None
     valid_to: datetime | None
     as_of: datetime
@@ -183,20 +183,20 @@ class SourceLink(LinkView):
 
 
 class VerificationView(View):
-    """One conclusion down to the pages that it rests on, each link once."""
+    """The provenance chains of one conclusion down to its sources, each link once."""
 
     id: UUID
     agent_id: UUID
     holds: bool
     conclusions: list[ConclusionLink]
-    """The one that was asked about first."""
+    """The requested one first."""
     things: list[ThingLink]
     evidence: list[EvidenceLink]
     sources: list[SourceLink]
 
 
 class CheckedView(View):
-    """How many of each were looked at; conclusions are nodes."""
+    """Numbers of checked elements; conclusions are nodes."""
 
     sources: int = 0
     evidence: int = 0
@@ -205,7 +205,7 @@ class CheckedView(View):
 
 
 class FoundBreak(BreakView):
-    """A break, and where it is."""
+    """A broken link and its element."""
 
     link: str
     """`source`, `evidence`, `node`, `edge`, `analysis` or `advice`."""
@@ -214,7 +214,7 @@ class FoundBreak(BreakView):
 
 
 class FoundDoubt(DoubtView):
-    """A conclusion in doubt, which breaks nothing."""
+    """A conclusion in doubt, which is not a broken link."""
 
     link: str
     """`analysis` or `advice`."""
@@ -223,7 +223,7 @@ class FoundDoubt(DoubtView):
 
 
 class VerificationPage(View):
-    """Some of an agent's graph, looked at. `next`, given as `cursor`, asks for what follows; None: that was all."""
+    """A checked part of an agent's graph. Pass `next` as `cursor` to check the next part; None at the end."""
 
     checked: CheckedView
     breaks: list[FoundBreak]

@@ -1,7 +1,7 @@
-"""What a phase can be handed: a tool is a name, a description, typed arguments, and what it does.
+"""Tools that a model can call: a name, a description, typed arguments and a function.
 
-The model sees names and arguments in camelCase; nothing else of the product. `shared.graph` and `shared.web_search` make
-the tools, services hand them to a phase, and the loop in `shared.llm` runs them.
+The model sees names and arguments in camelCase. `shared.graph` and `shared.web_search` define the tools, the services
+choose those of a phase, and the tool loop in `shared.llm` runs them.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,13 +18,13 @@ from shared.errors import VigilError
 from shared.tools.schemas import portable_schema
 
 Json = dict[str, Any]
-UNDERSTOOD: Final = "understood"
-"""In what a tool gives: how it read arguments that could have been meant otherwise, a sentence each."""
+INTERPRETATIONS_KEY: Final = "understood"
+"""Key in a tool's result: how it interpreted ambiguous arguments, one sentence each."""
 Keep = Callable[[AsyncSession, Json], Awaitable[None]]
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments; what is not known is refused, so that the model learns of its mistake."""
+    """Base class of tool arguments. Unknown arguments are refused, so that the model learns of its mistake."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
@@ -35,14 +35,14 @@ A = TypeVar("A", bound=Arguments)
 
 
 class ToolRefusalError(VigilError):
-    """The call is refused; the message goes to the model and says what is wrong and how to mend it."""
+    """The tool refuses the call. The model receives the message, which says what is wrong and how to correct it."""
 
 
 @dataclass(frozen=True)
 class StateTool(Generic[A]):
-    """Reads or writes the state. Its effect and its recorded result are one transaction.
+    """A tool that reads or writes the database. Its effect and its result are committed in one transaction.
 
-    `run` receives that transaction's session, commits nothing itself, and raises ToolRefusalError to refuse.
+    `run` receives the session of that transaction, does not commit, and raises ToolRefusalError to refuse.
     """
 
     name: str
@@ -50,15 +50,15 @@ class StateTool(Generic[A]):
     arguments: type[A]
     run: Callable[[AsyncSession, A], Awaitable[Json]]
     meant: Callable[[A], EmbeddingRequest | None] = lambda _: None
-    """What `run` looks up in the ledger, if it is there: the loop sees to that before the transaction, where it can."""
+    """The embedding that `run` reads from the ledger. The loop requests it before the transaction, if it can."""
 
 
 @dataclass(frozen=True)
 class PaidTool(Generic[A]):
-    """Asks an outside service that costs money. Goes through the call ledger, so that no answer is paid for twice.
+    """A tool that calls a paid external service. It uses the call ledger, so that no answer is paid for twice.
 
-    For short calls: what a crash kept from the ledger is asked, and paid for, again.
-    `call` raises TransientError or PermanentError where the service fails, ToolRefusalError where the arguments do.
+    For short calls: after a crash before the answer is recorded, the call is sent and paid for again.
+    `call` raises TransientError or PermanentError if the service fails, ToolRefusalError if the arguments are invalid.
     """
 
     name: str
@@ -66,16 +66,16 @@ class PaidTool(Generic[A]):
     arguments: type[A]
     call: Callable[[A], Awaitable[Json]]
     operation: str = ""
-    """What its price is listed under; one that is not listed costs what the list's fallback says."""
+    """The key of its price in the price list. If it is not listed, the fallback price applies."""
     keep: Keep | None = None
-    """Keeps what of an answer is to outlast it, in the transaction that records the answer. May run more than once."""
+    """Stores parts of an answer in the transaction that records the answer. May run more than once."""
 
 
 @dataclass(frozen=True)
 class OrderedTool(Generic[A]):
-    """A paid tool whose service takes its time: it is ordered, and its result collected by the reference that `order` gives.
+    """A paid tool for long calls: `order` starts the call and returns a reference, and `collect` polls for the result.
 
-    Both raise what `PaidTool.call` does, and `collect` CallLostError where nothing is to be had by that reference.
+    Both raise the errors of `PaidTool.call`. `collect` also raises CallLostError if the reference is unknown.
     """
 
     name: str
@@ -88,16 +88,16 @@ class OrderedTool(Generic[A]):
 
 Tool = StateTool[Any] | PaidTool[Any] | OrderedTool[Any]
 
-Guard = Callable[[str, Arguments, Sequence[Json]], str | None]
-"""Why a phase may not use a tool with these arguments, for the model; None where it may.
+ToolPolicy = Callable[[str, Arguments, Sequence[Json]], str | None]
+"""Returns why a phase may not call a tool with these arguments, as a message for the model; None if it may.
 
-It is given the phase's first message and what its tools gave before the answer that asks for this, refusals left out:
-from these alone it decides, so that a run that is resumed decides the same.
+Its arguments are the phase's first message, the tool's arguments, and the earlier results of the phase's tools without
+refusals. It must decide from these alone, so that a resumed run decides the same.
 """
 
 
 def declaration(tool: Tool) -> Json:
-    """`tool` as chat completions want it declared."""
+    """Returns the declaration of `tool` for chat completions."""
     parameters = _parameters(tool.arguments)  # type: ignore[arg-type]  # classes are hashable
     return {
         "type": "function",
@@ -111,7 +111,7 @@ def declaration(tool: Tool) -> Json:
 
 @cache
 def _parameters(arguments: type[Arguments]) -> Json:
-    """Takes a millisecond, and is the same for every step."""
+    """Cached, because it takes a millisecond and is the same for every step."""
     schema = portable_schema(arguments.model_json_schema(by_alias=True))
     schema.pop("description", None)
     return {"required": [], **schema}

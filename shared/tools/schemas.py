@@ -1,4 +1,4 @@
-"""JSON Schemas in the part of the language that every model server takes."""
+"""Portable JSON Schemas: only keywords that all model servers support."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -11,14 +11,14 @@ PORTABLE_KEYWORDS: Final = frozenset(
         "anyOf", "$ref", "$defs",
     }
 )  # fmt: skip
-"""What OpenAI's strict mode, llama.cpp's grammars, vLLM and Ollama all take. llama.cpp refuses a whole request for one
-`maxLength` of 2000, and OpenAI's strict mode an unknown keyword."""
+"""Supported by OpenAI's strict mode, llama.cpp's grammars, vLLM and Ollama. Others fail: llama.cpp refuses a request with a
+`maxLength` of 2000, and OpenAI's strict mode refuses unknown keywords."""
 
 MAX_ITEMS: Final = "maxItems"
-"""Stops a model that repeats itself in a list. The servers that make grammars of schemas take it; some others refuse it, so
-it can be left out: see `without_max_items`."""
-MOST_ITEMS: Final = 100
-"""More would make grammars large: llama.cpp writes out every repetition."""
+"""Stops a model that repeats itself in a list. Servers that turn schemas into grammars support it. Some others refuse it;
+`without_max_items` removes it."""
+MAX_PORTABLE_ITEMS: Final = 100
+"""A larger limit makes grammars large, because llama.cpp expands every repetition."""
 
 _DEFINITION: Final = "#/$defs/"
 _FORMATS: Final = {
@@ -29,63 +29,71 @@ _FORMATS: Final = {
 
 
 def portable_schema(schema: Mapping[str, Any], *, keep_max_items: bool = False) -> Json:
-    """`schema`, as pydantic makes it, in PORTABLE_KEYWORDS alone, and in `maxItems` with `keep_max_items`.
+    """Converts a pydantic schema to PORTABLE_KEYWORDS, and `maxItems` with `keep_max_items`.
 
-    Limits that are left out stand in the descriptions instead: code checks them, and the model is to know them. Definitions
-    are written where they are used, but for those that contain themselves.
+    Removed limits move to the descriptions: code checks them, and the model should know them. Definitions are inlined,
+    except recursive ones.
     """
     definitions = schema.get("$defs", {})
     recursive = {name for name in definitions if _reaches(name, name, definitions)}
-    made = _portable(schema, definitions, recursive)
-    kept = {name: _portable(definitions[name], definitions, recursive) for name in recursive}
-    whole = {**made, "$defs": dict(sorted(kept.items()))} if kept else made
-    return whole if keep_max_items else without_max_items(whole)
+    converted: Json = _portable(schema, definitions, recursive)
+    kept_definitions = {
+        name: _portable(definitions[name], definitions, recursive) for name in recursive
+    }
+    if kept_definitions:
+        converted["$defs"] = dict(sorted(kept_definitions.items()))
+    if keep_max_items:
+        return converted
+    portable: Json = without_max_items(converted)
+    return portable
 
 
 def without_max_items(value: Any) -> Any:
-    """A schema, or what contains schemas, without that keyword."""
+    """Removes `maxItems` from a schema, or from a value that contains schemas."""
     if isinstance(value, Mapping):
         return {
-            name: without_max_items(each)
-            for name, each in value.items()
-            if name != MAX_ITEMS or not isinstance(each, int)
+            name: without_max_items(inner)
+            for name, inner in value.items()
+            if name != MAX_ITEMS or not isinstance(inner, int)
         }
-    return [without_max_items(each) for each in value] if isinstance(value, list) else value
+    return [without_max_items(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _portable(schema: Any, definitions: Mapping[str, Any], recursive: set[str]) -> Any:
     if not isinstance(schema, Mapping):
         return schema
 
-    def made(inner: Any) -> Any:
+    def convert(inner: Any) -> Any:
         return _portable(inner, definitions, recursive)
 
-    given = _resolved(schema, definitions, recursive)
-    kept = {
+    resolved = _resolved(schema, definitions, recursive)
+    portable = {
         name: value
-        for name, value in given.items()
+        for name, value in resolved.items()
         if name in PORTABLE_KEYWORDS and name not in ("$defs", "description")
     }
-    if given.get(MAX_ITEMS, MOST_ITEMS + 1) <= MOST_ITEMS:
-        kept[MAX_ITEMS] = given[MAX_ITEMS]
-    if "const" in given:
-        kept["enum"] = [given["const"]]
-    if "properties" in given:
-        kept["properties"] = {name: made(each) for name, each in given["properties"].items()}
+    if resolved.get(MAX_ITEMS, MAX_PORTABLE_ITEMS + 1) <= MAX_PORTABLE_ITEMS:
+        portable[MAX_ITEMS] = resolved[MAX_ITEMS]
+    if "const" in resolved:
+        portable["enum"] = [resolved["const"]]
+    if "properties" in resolved:
+        portable["properties"] = {
+            name: convert(inner) for name, inner in resolved["properties"].items()
+        }
     for name in ("items", "additionalProperties"):
-        if name in given:
-            kept[name] = made(given[name])
-    if alternatives := given.get("anyOf", given.get("oneOf")):
-        kept["anyOf"] = [made(each) for each in alternatives]
-    if description := _description(given):
-        kept["description"] = description
-    return kept
+        if name in resolved:
+            portable[name] = convert(resolved[name])
+    if alternatives := resolved.get("anyOf", resolved.get("oneOf")):
+        portable["anyOf"] = [convert(alternative) for alternative in alternatives]
+    if description := _description(resolved):
+        portable["description"] = description
+    return portable
 
 
 def _resolved(
     schema: Mapping[str, Any], definitions: Mapping[str, Any], recursive: set[str]
 ) -> Mapping[str, Any]:
-    """`schema` with what it refers to in place of the reference; what stands beside the reference comes first."""
+    """Replaces the reference in `schema` by its definition. Keywords beside the reference take precedence."""
     if len(schema.get("allOf", ())) == 1:
         beside = {name: value for name, value in schema.items() if name != "allOf"}
         return _resolved({**schema["allOf"][0], **beside}, definitions, recursive)
@@ -97,31 +105,35 @@ def _resolved(
 
 
 def _description(schema: Mapping[str, Any]) -> str:
-    """What the schema says of itself, and the limits that are no part of the portable language."""
-    told = [str(schema["description"]).strip()] if schema.get("description") else []
-    told += [
+    """Returns the schema's description, with the limits that portable schemas cannot express."""
+    sentences = [str(schema["description"]).strip()] if schema.get("description") else []
+    sentences += [
         *_range(schema, "minLength", "maxLength", " characters"),
         *_range(schema, "minItems", "maxItems", " entries"),
         *_range(schema, "minimum", "maximum", ""),
     ]
     if "exclusiveMinimum" in schema:
-        told.append(f"More than {schema['exclusiveMinimum']:g}.")
+        sentences.append(f"More than {schema['exclusiveMinimum']:g}.")
     if "exclusiveMaximum" in schema:
-        told.append(f"Less than {schema['exclusiveMaximum']:g}.")
+        sentences.append(f"Less than {schema['exclusiveMaximum']:g}.")
     if "pattern" in schema:
-        told.append(f"It matches the regular expression {schema['pattern']}")
+        sentences.append(f"It matches the regular expression {schema['pattern']}")
     if "format" in schema:
-        told.append(_FORMATS.get(schema["format"], f"Format: {schema['format']}."))
+        sentences.append(_FORMATS.get(schema["format"], f"Format: {schema['format']}."))
     if schema.get("default") not in (None, [], {}, ""):
-        told.append(f"Default: {schema['default']}.")
+        sentences.append(f"Default: {schema['default']}.")
     return " ".join(
-        each if is_last or each.endswith((".", "!", "?", ":")) else f"{each}."
-        for is_last, each in ((place == len(told) - 1, each) for place, each in enumerate(told))
+        sentence if is_last or sentence.endswith((".", "!", "?", ":")) else f"{sentence}."
+        for is_last, sentence in (
+            (place == len(sentences) - 1, sentence) for place, sentence in enumerate(sentences)
+        )
     )
 
 
-def _range(schema: Mapping[str, Any], least: str, most: str, unit: str) -> Iterator[str]:
-    match schema.get(least), schema.get(most):
+def _range(
+    schema: Mapping[str, Any], min_keyword: str, max_keyword: str, unit: str
+) -> Iterator[str]:
+    match schema.get(min_keyword), schema.get(max_keyword):
         case None, None:
             return
         case None, high:
@@ -133,27 +145,27 @@ def _range(schema: Mapping[str, Any], least: str, most: str, unit: str) -> Itera
 
 
 def _references(schema: Any) -> set[str]:
-    """The names of the definitions that `schema` refers to itself."""
+    """Returns the names of the definitions that `schema` refers to directly."""
     if isinstance(schema, Mapping):
-        found = set().union(*map(_references, schema.values()))
+        names = set().union(*map(_references, schema.values()))
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            found.add(reference.removeprefix(_DEFINITION))
-        return found
+            names.add(reference.removeprefix(_DEFINITION))
+        return names
     if isinstance(schema, list):
         return set().union(*map(_references, schema))
     return set()
 
 
 def _reaches(name: str, target: str, definitions: Mapping[str, Any]) -> bool:
-    """Whether the definition of `name` contains that of `target`, however deep."""
-    seen: set[str] = set()
-    left = [name]
-    while left:
-        for reached in _references(definitions.get(left.pop(), {})):
-            if reached == target:
+    """Whether the definition of `name` refers to that of `target`, directly or indirectly."""
+    visited: set[str] = set()
+    pending = [name]
+    while pending:
+        for reference in _references(definitions.get(pending.pop(), {})):
+            if reference == target:
                 return True
-            if reached not in seen:
-                seen.add(reached)
-                left.append(reached)
+            if reference not in visited:
+                visited.add(reference)
+                pending.append(reference)
     return False

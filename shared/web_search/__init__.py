@@ -1,1 +1,1 @@
-"""The web, through Tavily. Nothing else imports its client. Results are cached nowhere but in the call ledger."""
+"""Web search through Tavily. Only this package imports its client. Results are cached only in the call ledger."""

@@ -39,35 +39,37 @@ class TavilyResearch(Arguments):
 EXCERPT_CHARACTERS = 300
 
 
-class Found(BaseModel):
-    """What of a search result a phase may see that is not to read pages: where it stands, and a glimpse of it."""
+class SearchHit(BaseModel):
+    """A search result without the page: title, URL and a short excerpt, for phases that must not read pages."""
 
     title: str = ""
     url: str
     published_date: str | None = None
     content: str = ""
 
-    def told(self) -> Json:
-        glimpse = " ".join(self.content.split())
+    def as_json(self) -> Json:
+        excerpt = " ".join(self.content.split())
         return {
             "title": " ".join(self.title.split())[:EXCERPT_CHARACTERS],
             "url": self.url[:EXCERPT_CHARACTERS],
             "publishedDate": self.published_date,
-            "excerpt": glimpse[:EXCERPT_CHARACTERS],
+            "excerpt": excerpt[:EXCERPT_CHARACTERS],
         }
 
 
 def conversation_search(client: SearchClient) -> PaidTool[TavilySearch]:
-    """The search of a conversation: it shows no page, and what it shows has passed a schema (promise G8)."""
+    """Returns the search tool of conversations. It returns no pages, and its results are validated (promise G8)."""
 
-    async def search(wanted: TavilySearch) -> Json:
-        found = await client.search(
-            wanted.query,
-            max_results=wanted.max_results,
-            topic=wanted.topic,
-            time_range=wanted.time_range,
+    async def search(arguments: TavilySearch) -> Json:
+        response = await client.search(
+            arguments.query,
+            max_results=arguments.max_results,
+            topic=arguments.topic,
+            time_range=arguments.time_range,
         )
-        return {"results": [Found.model_validate(each).told() for each in found["results"]]}
+        return {
+            "results": [SearchHit.model_validate(item).as_json() for item in response["results"]]
+        }
 
     return PaidTool(
         "tavilySearch",
@@ -78,21 +80,21 @@ def conversation_search(client: SearchClient) -> PaidTool[TavilySearch]:
 
 
 def knowledge_acquisition(client: SearchClient, keep: Keep | None = None) -> list[Tool]:
-    """Everything this phase may use, and nothing that can write. `keep` keeps the pages that an answer brings."""
+    """Returns the tools of knowledge acquisition, none of which can write. `keep` stores the pages of an answer."""
 
-    async def search(wanted: TavilySearch) -> Json:
+    async def search(arguments: TavilySearch) -> Json:
         return await client.search(
-            wanted.query,
-            max_results=wanted.max_results,
-            topic=wanted.topic,
-            time_range=wanted.time_range,
+            arguments.query,
+            max_results=arguments.max_results,
+            topic=arguments.topic,
+            time_range=arguments.time_range,
         )
 
-    async def extract(wanted: TavilyExtract) -> Json:
-        return await client.extract(wanted.urls)
+    async def extract(arguments: TavilyExtract) -> Json:
+        return await client.extract(arguments.urls)
 
-    async def order_research(wanted: TavilyResearch) -> str:
-        return await client.order_research(wanted.input)
+    async def order_research(arguments: TavilyResearch) -> str:
+        return await client.order_research(arguments.input)
 
     return [
         PaidTool(
@@ -124,41 +126,43 @@ def knowledge_acquisition(client: SearchClient, keep: Keep | None = None) -> lis
 
 
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\]\[{}|\\^]+", re.IGNORECASE)
-_ENDS_A_SENTENCE: Final = ".,;:!?)"
+_TRAILING_PUNCTUATION: Final = ".,;:!?)"
 _PORTS: Final = {"http": 80, "https": 443}
-_MOST_TOLD: Final = 5
+_MAX_LISTED: Final = 5
 
 
-def refuse_unnamed(wanted: TavilyExtract, given: str, earlier: Sequence[Json]) -> str | None:
-    """Why these pages may not be read, for the model; None where they may.
+def refuse_unnamed(arguments: TavilyExtract, message: str, earlier: Sequence[Json]) -> str | None:
+    """Returns why these pages may not be read, as a message for the model; None if they may.
 
-    `given` is what the step was told in words, `earlier` what its tools gave before the model asked for this.
+    Only URLs that occur in the step's first message or in earlier tool results may be read.
     """
-    told = [*_in_text(given), *_in_results(earlier)]
-    named = {_page(url) for url in (*told, *(url.partition("#")[0] for url in told))} - {""}
-    unnamed = [url for url in wanted.urls if _page(url) not in named]
+    urls = [*_urls_in_text(message), *_urls_in_results(earlier)]
+    known = {_canonical_url(url) for url in (*urls, *(url.partition("#")[0] for url in urls))} - {
+        ""
+    }
+    unnamed = [url for url in arguments.urls if _canonical_url(url) not in known]
     if not unnamed:
         return None
     return (
-        f"urls: {', '.join(unnamed[:_MOST_TOLD])}: neither a search or research of yours nor the query names this. Read "
+        f"urls: {', '.join(unnamed[:_MAX_LISTED])}: neither a search or research of yours nor the query names this. Read "
         "only pages that they found, by the addresses that they gave; search for what you miss."
     )
 
 
-def _in_text(text: str) -> Iterator[str]:
+def _urls_in_text(text: str) -> Iterator[str]:
     for url in _URL.findall(text):
-        yield url.rstrip(_ENDS_A_SENTENCE)
+        yield url.rstrip(_TRAILING_PUNCTUATION)
 
 
-def _in_results(results: Iterable[Json]) -> Iterator[str]:
+def _urls_in_results(results: Iterable[Json]) -> Iterator[str]:
     for result in results:
-        for listed in ("results", "sources"):
-            for found in result.get(listed) or ():
-                yield str(found.get("url", ""))
+        for key in ("results", "sources"):
+            for item in result.get(key) or ():
+                yield str(item.get("url", ""))
 
 
-def _page(url: str) -> str:
-    """What is the same for all spellings of a page's address; '' for what is none."""
+def _canonical_url(url: str) -> str:
+    """Returns a canonical form of a page's URL; '' if it is not one."""
     if not url.isprintable() or " " in url:
         return ""
     try:

@@ -1,1 +1,1 @@
-"""Iterations and their steps: leases, joins, dead letters, and the events that follow from what is stored."""
+"""Iterations, steps and their leases, investigation requests, dead letters."""

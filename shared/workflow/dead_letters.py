@@ -1,7 +1,8 @@
-"""Dead letters: kept with their reason until they are retried or discarded.
+"""Dead letters: stored with their reason until they are retried or discarded.
 
-To retry is a wish first: the api writes it, the scheduler publishes, and only then is the letter gone. The wish is open
-while the letter has not been kept again since: who publishes twice, or late, retries nothing that was not asked for.
+A retry is a request first: the API records it, the scheduler republishes the message, and only then is the dead letter
+deleted. A request is open until the dead letter is stored again, so publishing twice or late retries nothing that was
+not requested.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.topology import CONSUMERS
 
 
-async def keep(
+async def store(
     session: AsyncSession,
     *,
     actor: str,
@@ -32,9 +33,9 @@ async def keep(
     attempts: int,
     step_id: UUID | None = None,
 ) -> None:
-    """Keeps one dead letter for each message, however often it is delivered."""
+    """Stores a dead letter, one per message, however often it is delivered."""
     reason = {"code": code, "error": error_text(error), "attempts": attempts}
-    letter = {
+    values = {
         "id": ids.dead_letter_id(subject, payload),
         "actor": actor,
         "subject": subject,
@@ -44,60 +45,69 @@ async def keep(
     }
     await session.execute(
         insert(DeadLetter)
-        .values(letter)
+        .values(values)
         .on_conflict_do_update(
             index_elements=[DeadLetter.id],
-            # Said again rather than taken from `excluded`, which asks for the right to read these columns.
+            # Repeated instead of taken from `excluded`, which would require the privilege to read these columns.
             set_={**reason, "kept_at": func.clock_timestamp()},
         )
     )
 
 
-async def ask_for_retry(session: AsyncSession, letter: DeadLetter) -> None:
-    """Wishes the letter published again, and the failed step that it is about tried again; twice is as once."""
+async def request_retry(session: AsyncSession, letter: DeadLetter) -> None:
+    """Requests that the message is republished, and the failed step that it belongs to retried. Idempotent."""
     now = func.clock_timestamp()
-    # The step first, as where an agent is deleted: the other order could deadlock with it.
+    # The step first, in the same order as deleting an agent: otherwise they could deadlock.
     if letter.step_id is not None:
         await session.execute(_failed(letter.step_id).values(retry_requested_at=now))
     await session.execute(
         update(DeadLetter)
-        .where(DeadLetter.id == letter.id, ~wished())
+        .where(DeadLetter.id == letter.id, ~is_retry_requested())
         .values(retry_requested_at=now)
         .execution_options(synchronize_session=False)
     )
 
 
 async def discard(session: AsyncSession, letter: DeadLetter) -> None:
-    """Deletes the letter. A retry that nobody has taken up yet is off; the step that failed stays failed."""
+    """Deletes the dead letter. An open retry request is cancelled; the failed step stays failed."""
     if letter.step_id is not None:
         await session.execute(_failed(letter.step_id).values(retry_requested_at=None))
     await session.execute(delete(DeadLetter).where(DeadLetter.id == letter.id))
 
 
-async def wanted(session: AsyncSession, limit: int) -> Sequence[UUID]:
-    """Letters that are to be published again, the longest wished first."""
-    found = await session.scalars(
-        select(DeadLetter.id).where(wished()).order_by(DeadLetter.retry_requested_at).limit(limit)
+async def list_retry_requests(session: AsyncSession, limit: int) -> Sequence[UUID]:
+    """Ids of dead letters with an open retry request, oldest request first."""
+    letter_ids = await session.scalars(
+        select(DeadLetter.id)
+        .where(is_retry_requested())
+        .order_by(DeadLetter.retry_requested_at)
+        .limit(limit)
     )
-    return list(found)
+    return list(letter_ids)
 
 
-async def find_wanted(session: AsyncSession, letter_id: UUID) -> DeadLetter | None:
-    """None where it is gone, or its retry is no longer wished."""
-    return await session.scalar(select(DeadLetter).where(DeadLetter.id == letter_id, wished()))
+async def get_retry_request(session: AsyncSession, letter_id: UUID) -> DeadLetter | None:
+    """The dead letter, or None if it is gone or has no open retry request."""
+    return await session.scalar(
+        select(DeadLetter).where(DeadLetter.id == letter_id, is_retry_requested())
+    )
 
 
-async def published(session: AsyncSession, letter_id: UUID, wished_at: datetime) -> None:
-    """Deletes the letter that was wished at that time, unless its message has failed again or was wished anew."""
+async def delete_republished(
+    session: AsyncSession, letter_id: UUID, retry_requested_at: datetime
+) -> None:
+    """Deletes the dead letter of the request made at `retry_requested_at`, unless it failed or was requested again."""
     await session.execute(
         delete(DeadLetter).where(
-            DeadLetter.id == letter_id, DeadLetter.retry_requested_at == wished_at, wished()
+            DeadLetter.id == letter_id,
+            DeadLetter.retry_requested_at == retry_requested_at,
+            is_retry_requested(),
         )
     )
 
 
-def wished() -> ColumnElement[bool]:
-    """Whether a letter's retry is wished and has not been answered by another failure."""
+def is_retry_requested() -> ColumnElement[bool]:
+    """Whether a retry was requested and the message has not failed again since."""
     return func.coalesce(DeadLetter.retry_requested_at > DeadLetter.kept_at, False)
 
 
@@ -109,13 +119,13 @@ def _failed(step_id: UUID) -> Update:
     )
 
 
-ANSWERED: Final = frozenset({"empty_answer", "invalid_answer"})
-"""Codes of steps that failed on what the model answered, which the ledger keeps and a retry would be given again."""
+MODEL_RESPONSE_CODES: Final = frozenset({"empty_answer", "invalid_answer"})
+"""Error codes that depend on a stored response of the model: a retry would read the same response again."""
 
 
 @dataclass(frozen=True)
 class FailedStep:
-    """What a letter is about, where it is about a step of an iteration."""
+    """The step of an iteration that a dead letter belongs to."""
 
     kind: StepKind
     iteration_number: int
@@ -123,20 +133,20 @@ class FailedStep:
     agent_name: str
 
 
-def refusal(actor: str, subject: str, code: str, step: FailedStep | None) -> str | None:
-    """Why a letter cannot be retried now, and what to do instead; None where it can."""
+def retry_refusal(actor: str, subject: str, code: str, step: FailedStep | None) -> str | None:
+    """Why a dead letter cannot be retried now, and what to do instead; None if it can."""
     if step is None:
-        # Else whoever can keep a letter could have others told what they hear from nobody else.
-        heard = actor in CONSUMERS and subject in CONSUMERS[actor].subjects
-        return None if heard else f"no {actor} of this version hears {subject}: discard it"
+        # Otherwise a service that can store dead letters could have events published that it may not publish.
+        is_consumed = actor in CONSUMERS and subject in CONSUMERS[actor].subjects
+        return None if is_consumed else f"no {actor} of this version consumes {subject}: discard it"
     iteration = f"iteration {step.iteration_number} of {step.agent_name}"
     run_again = f"run the agent again with `vigil run {_quoted(step.agent_name)}`"
     if step.kind is StepKind.OBSERVE:
-        return f"{iteration} has ended without a plan, and one made now would come too late: {run_again}"
+        return f"{iteration} has ended without a plan, and a plan made now would be too late: {run_again}"
     if step.iteration_status is IterationStatus.RUNNING:
-        return f"{iteration} still runs, and goes on without this step: retry it when the iteration has ended"
-    if code in ANSWERED:
-        return f"the model's answer is kept with the step, and would be read again: {run_again}"
+        return f"{iteration} is still running, and continues without this step: retry it when the iteration has ended"
+    if code in MODEL_RESPONSE_CODES:
+        return f"the model's response is stored with the step, and would be used again: {run_again}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Investigation requests: made by Analyzers, open until a query answers them or they have grown old."""
+"""Investigation requests: created by Analyzers, open until a query answers them or they expire."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import Asked, Direct, Row
+from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables import InvestigationRequest, Iteration
 
 OPEN_FOR_ITERATIONS: Final = 10
-"""A request that nobody answered for so long is dropped: either it cannot be answered or it does not matter."""
-MOST_OPEN_SHOWN: Final = 20
+"""Requests that are open for longer are dropped: they cannot be answered, or do not matter."""
+MAX_OPEN_SHOWN: Final = 20
 _REQUESTS: Final = cast(Table, InvestigationRequest.__table__)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is lacking, as a query has it."""
+class MissingData:
+    """Missing data, in the form of a query."""
 
     objective: str
     reasoning: str
@@ -30,8 +30,8 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Open:
-    """A request that waits for an answer."""
+class OpenRequest:
+    """An open request."""
 
     id: UUID
     iteration_number: int
@@ -39,11 +39,13 @@ class Open:
     created_at: datetime
 
 
-async def make(
-    session: AsyncSession, agent_id: UUID, iteration_id: UUID, step_id: UUID, wanted: Wanted
+async def create_request(
+    session: AsyncSession, agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
 ) -> UUID:
-    """The request's id, which follows from the step and the objective: the same one made twice is one."""
-    objective = " ".join(wanted.objective.split())
+    """Inserts a request and returns its id, which is derived from the step and the objective: repeating it has no
+    effect.
+    """
+    objective = " ".join(missing.objective.split())
     request_id = ids.investigation_request_id(step_id, objective.casefold())
     number = select(Iteration.number).where(Iteration.id == iteration_id).scalar_subquery()
     await session.execute(
@@ -55,52 +57,54 @@ async def make(
             iteration_number=number,
             step_id=step_id,
             objective=objective,
-            reasoning=wanted.reasoning,
-            search_hints=list(wanted.search_hints),
+            reasoning=missing.reasoning,
+            search_hints=list(missing.search_hints),
         )
         .on_conflict_do_nothing()
     )
     return request_id
 
 
-async def count_of_step(session: AsyncSession, step_id: UUID) -> int:
+async def count_requests(session: AsyncSession, step_id: UUID) -> int:
     of_step = select(func.count()).where(InvestigationRequest.step_id == step_id)
     return await session.scalar(of_step) or 0
 
 
-async def of_iteration(session: AsyncSession, iteration_id: UUID) -> Sequence[InvestigationRequest]:
-    """All that this iteration's Analyzers lacked, in the order in which they said so."""
-    found = await session.scalars(
+async def list_requests(
+    session: AsyncSession, iteration_id: UUID
+) -> Sequence[InvestigationRequest]:
+    """All requests of this iteration's Analyzers, in order of creation."""
+    requests = await session.scalars(
         select(InvestigationRequest)
         .where(InvestigationRequest.iteration_id == iteration_id)
         .order_by(InvestigationRequest.created_at, InvestigationRequest.id)
     )
-    return found.all()
+    return requests.all()
 
 
-def open_of(agent_id: UUID) -> Asked[Sequence[Open]]:
-    """Those that wait for an answer, the newest first; of several with the same objective the newest alone."""
-    return Asked(_OPEN, {"of_agent": agent_id}, _newest)
+def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:
+    """Open requests, newest first; only the newest of several with the same objective."""
+    return BoundQuery(_OPEN, {"of_agent": agent_id}, _newest)
 
 
-def _newest(rows: Iterable[Row]) -> Sequence[Open]:
-    by_objective: dict[str, Open] = {}
+def _newest(rows: Iterable[Row]) -> Sequence[OpenRequest]:
+    by_objective: dict[str, OpenRequest] = {}
     for row in rows:
-        by_objective.setdefault(row.objective.casefold(), Open(*row))
-    return list(by_objective.values())[:MOST_OPEN_SHOWN]
+        by_objective.setdefault(row.objective.casefold(), OpenRequest(*row))
+    return list(by_objective.values())[:MAX_OPEN_SHOWN]
 
 
-async def answer(
+async def mark_answered(
     session: AsyncSession, agent_id: UUID, request_ids: Collection[UUID], *, by: UUID
 ) -> None:
-    """Notes that the query `by` answered them, and with them every open one of the same objective.
+    """Records that the query step `by` answered the requests, and all open ones with the same objective.
 
-    Rows are locked in the order of their ids: two queries may answer the same.
+    Rows are locked in id order, since two queries may answer the same requests.
     """
     same = select(func.lower(InvestigationRequest.objective)).where(
         InvestigationRequest.agent_id == agent_id, InvestigationRequest.id.in_(request_ids)
     )
-    answered = (
+    open_ids = (
         select(InvestigationRequest.id)
         .where(_is_open(agent_id), func.lower(InvestigationRequest.objective).in_(same))
         .order_by(InvestigationRequest.id)
@@ -108,18 +112,18 @@ async def answer(
     )
     await session.execute(
         update(InvestigationRequest)
-        .where(InvestigationRequest.id.in_(list(await session.scalars(answered))))
+        .where(InvestigationRequest.id.in_(list(await session.scalars(open_ids))))
         .values(answered_at=func.clock_timestamp(), answered_by=by)
         .execution_options(synchronize_session=False)
     )
 
 
-async def drop_old(session: AsyncSession, agent_id: UUID, number: int) -> None:
-    """Drops what has been open since OPEN_FOR_ITERATIONS before iteration `number`.
+async def drop_expired(session: AsyncSession, agent_id: UUID, number: int) -> None:
+    """Drops requests that were opened OPEN_FOR_ITERATIONS or more before iteration `number`.
 
-    Rows are locked in the order of their ids, as they are where queries answer them.
+    Rows are locked in id order, as in `answer`.
     """
-    await _DROP.run(session, {"of_agent": agent_id, "last": number - OPEN_FOR_ITERATIONS})
+    await _DROP_OLD.run(session, {"of_agent": agent_id, "last": number - OPEN_FOR_ITERATIONS})
 
 
 def _is_open(agent_id: ColumnElement[UUID] | UUID) -> ColumnElement[bool]:
@@ -131,10 +135,10 @@ def _is_open(agent_id: ColumnElement[UUID] | UUID) -> ColumnElement[bool]:
 
 
 _OF_AGENT: Final = bindparam("of_agent", type_=Uuid)
-_NUMBER: Final = (
+_NEWEST_NUMBER: Final = (
     select(func.max(Iteration.number)).where(Iteration.agent_id == _OF_AGENT).scalar_subquery()
 )
-_OPEN: Final = Direct(
+_OPEN: Final = CompiledStatement(
     select(
         InvestigationRequest.id,
         InvestigationRequest.iteration_number,
@@ -142,21 +146,22 @@ _OPEN: Final = Direct(
         InvestigationRequest.created_at,
     )
     .where(
-        _is_open(_OF_AGENT), InvestigationRequest.iteration_number > _NUMBER - OPEN_FOR_ITERATIONS
+        _is_open(_OF_AGENT),
+        InvestigationRequest.iteration_number > _NEWEST_NUMBER - OPEN_FOR_ITERATIONS,
     )
     .order_by(InvestigationRequest.created_at.desc(), InvestigationRequest.id)
-    # Some may ask for the same.
-    .limit(2 * MOST_OPEN_SHOWN)
+    # Twice as many, since some may have the same objective.
+    .limit(2 * MAX_OPEN_SHOWN)
 )
-_OLD: Final = (
+_OLD_REQUESTS: Final = (
     select(InvestigationRequest.id)
     .where(_is_open(_OF_AGENT), InvestigationRequest.iteration_number <= bindparam("last"))
     .order_by(InvestigationRequest.id)
     .with_for_update()
     .cte("old")
 )
-_DROP: Final = Direct(
+_DROP_OLD: Final = CompiledStatement(
     update(_REQUESTS)
-    .where(_REQUESTS.c.id.in_(select(_OLD.c.id)))
+    .where(_REQUESTS.c.id.in_(select(_OLD_REQUESTS.c.id)))
     .values(dropped_at=func.clock_timestamp())
 )

@@ -1,4 +1,4 @@
-"""Iterations and their joins: started, planned, moved from stage to stage, ended."""
+"""Iterations: start, plan, stage transitions, end, and the rows that the aggregator joins."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,13 +11,13 @@ from sqlalchemy import ARRAY, Table, Uuid, any_, bindparam, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import Asked, Direct
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 
 
 class IterationRow(NamedTuple):
-    """What a join needs of an iteration."""
+    """The columns of an iteration that the join needs."""
 
     id: UUID
     agent_id: UUID
@@ -32,7 +32,7 @@ class IterationRow(NamedTuple):
 
 
 class StepRow(NamedTuple):
-    """What a join needs of a step."""
+    """The columns of a step that the join needs."""
 
     id: UUID
     iteration_id: UUID
@@ -45,30 +45,30 @@ class StepRow(NamedTuple):
     first_requested_at: datetime | None
 
 
-class Work(NamedTuple):
-    """An iteration's steps, by kind and index, at the time that the database's clock shows, and what its agent allows."""
+class IterationSteps(NamedTuple):
+    """An iteration's steps by kind and index, the database's time, and settings of its agent."""
 
     steps: list[StepRow]
     feedback_rounds: int
-    rests: bool
+    is_suspended: bool
     now: datetime
 
 
 _STEPS: Final = cast(Table, Step.__table__)
 _AGENTS: Final = cast(Table, Agent.__table__)
-_STEP: Final = [_STEPS.c[name] for name in StepRow._fields]
-_THESE: Final = _STEPS.c.id == any_(bindparam("step_ids", type_=ARRAY(Uuid())))
+_STEP_COLUMNS: Final = [_STEPS.c[name] for name in StepRow._fields]
+_IS_LISTED: Final = _STEPS.c.id == any_(bindparam("step_ids", type_=ARRAY(Uuid())))
 
 _ITERATIONS: Final = cast(Table, Iteration.__table__)
-_LOCKED: Final = Direct(
+_LOCK: Final = CompiledStatement(
     select(*(_ITERATIONS.c[name] for name in IterationRow._fields))
     .where(_ITERATIONS.c.id == bindparam("of_iteration"))
-    # Not the key, which every row that refers to the iteration holds while it is written.
+    # Not the key, which is share-locked by inserts of rows that reference the iteration.
     .with_for_update(key_share=True)
 )
-_WORK: Final = Direct(
+_LOAD_STEPS: Final = CompiledStatement(
     select(
-        *_STEP,
+        *_STEP_COLUMNS,
         _AGENTS.c.feedback_rounds,
         func.coalesce(_AGENTS.c.resting_until > func.statement_timestamp(), False).label("rests"),
         func.clock_timestamp().label("now"),
@@ -77,25 +77,25 @@ _WORK: Final = Direct(
     .where(_AGENTS.c.id == bindparam("of_agent"))
     .order_by(_STEPS.c.kind, _STEPS.c.index)
 )
-_ASK: Final = Direct(
+_REQUEST: Final = CompiledStatement(
     update(_STEPS)
-    .where(_THESE, _STEPS.c.status == StepStatus.PLANNED)
+    .where(_IS_LISTED, _STEPS.c.status == StepStatus.PLANNED)
     .values(
         status=StepStatus.PENDING,
         requested_at=func.clock_timestamp(),
         first_requested_at=func.clock_timestamp(),
     )
-    .returning(*_STEP)
+    .returning(*_STEP_COLUMNS)
 )
-_ADD: Final = Direct(
+_ADD: Final = CompiledStatement(
     insert(_STEPS)
     .values(status=StepStatus.PENDING, requested_at=bindparam("now"))
-    .returning(*_STEP),
+    .returning(*_STEP_COLUMNS),
     columns=["id", "iteration_id", "agent_id", "kind", "index", "input", "first_requested_at"],
 )
-_ABANDON: Final = Direct(
+_ABANDON: Final = CompiledStatement(
     update(_STEPS)
-    .where(_THESE)
+    .where(_IS_LISTED)
     .values(
         status=StepStatus.FAILED,
         error=bindparam("why"),
@@ -104,13 +104,13 @@ _ABANDON: Final = Direct(
         lease_until=None,
         ended_at=func.clock_timestamp(),
     )
-    .returning(*_STEP)
+    .returning(*_STEP_COLUMNS)
 )
-_MOVE: Final = Direct(
+_SET_STAGE: Final = CompiledStatement(
     update(_ITERATIONS).where(_ITERATIONS.c.id == bindparam("of_iteration")),
     columns=["stage", "stage_changed_at"],
 )
-_END: Final = Direct(
+_END: Final = CompiledStatement(
     update(_ITERATIONS)
     .where(_ITERATIONS.c.id == bindparam("of_iteration"))
     .values(ended_at=func.clock_timestamp())
@@ -119,81 +119,81 @@ _END: Final = Direct(
 )
 
 
-async def locked(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
-    """The iteration, its row locked until the transaction ends: what makes a join see every part."""
-    found = await _LOCKED.row(session, {"of_iteration": iteration_id})
-    return None if found is None else IterationRow(*found)
+async def lock_iteration(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
+    """Locks the iteration's row until the transaction ends, so that joins are serialized. None if it is gone."""
+    row = await _LOCK.row(session, {"of_iteration": iteration_id})
+    return None if row is None else IterationRow(*row)
 
 
-async def work(session: AsyncSession, iteration: IterationRow) -> Work:
-    """Call it with the iteration locked.
+async def load_steps(session: AsyncSession, iteration: IterationRow) -> IterationSteps:
+    """Loads what the join needs. Call it with the iteration locked.
 
-    It is a statement of its own because one that waits for the lock sees all else as it was before it waited.
+    It is a separate statement, because a statement that waits for a lock sees all other rows as before the wait.
     """
-    given = {"of_iteration": iteration.id, "of_agent": iteration.agent_id}
-    rows = await _WORK.rows(session, given)
+    params = {"of_iteration": iteration.id, "of_agent": iteration.agent_id}
+    rows = await _LOAD_STEPS.rows(session, params)
     first = rows[0]
-    found = [_step(row) for row in rows if row.id is not None]
-    return Work(found, first.feedback_rounds, first.rests, first.now)
+    step_rows = [_step(row) for row in rows if row.id is not None]
+    return IterationSteps(step_rows, first.feedback_rounds, first.rests, first.now)
 
 
-async def ask_for(session: AsyncSession, step_ids: Sequence[UUID]) -> list[StepRow]:
-    """Planned steps become pending. Call before the request is published, in the transaction that decided it."""
-    return _steps(await _ASK.rows(session, {"step_ids": list(step_ids)}))
+async def request_steps(session: AsyncSession, step_ids: Sequence[UUID]) -> list[StepRow]:
+    """Makes planned steps pending. Call it before their requests are published, in the transaction that decided it."""
+    return _steps(await _REQUEST.rows(session, {"step_ids": list(step_ids)}))
 
 
-async def add(
+async def add_step(
     session: AsyncSession,
     iteration: IterationRow,
     kind: StepKind,
     index: int,
-    given: dict[str, Any],
+    step_input: dict[str, Any],
     now: datetime,
 ) -> StepRow:
-    """A step that was not planned, asked for at `now`."""
+    """Inserts a step that was not planned, requested at `now`."""
     values = {
         "id": ids.step_id(iteration.id, kind, index),
         "iteration_id": iteration.id,
         "agent_id": iteration.agent_id,
         "kind": kind,
         "index": index,
-        "input": given,
+        "input": step_input,
         "first_requested_at": now,
         "now": now,
     }
     return _step(await _ADD.row(session, values))
 
 
-async def abandon(session: AsyncSession, step_ids: Sequence[UUID], why: str) -> list[StepRow]:
-    """Fails the steps and takes their leases away: the new epoch refuses whoever still works on them."""
-    given = {"step_ids": list(step_ids), "why": why}
-    return _steps(await _ABANDON.rows(session, given))
+async def abandon_steps(session: AsyncSession, step_ids: Sequence[UUID], why: str) -> list[StepRow]:
+    """Fails the steps and revokes their leases: the new epoch rejects a worker that still has one."""
+    params = {"step_ids": list(step_ids), "why": why}
+    return _steps(await _ABANDON.rows(session, params))
 
 
-async def move(
+async def set_stage(
     session: AsyncSession, iteration: IterationRow, stage: Stage, now: datetime
 ) -> IterationRow:
-    changed: dict[str, Any] = {"stage": stage, "stage_changed_at": now}
-    await _MOVE.run(session, {"of_iteration": iteration.id, **changed})
-    return iteration._replace(**changed)
+    changes: dict[str, Any] = {"stage": stage, "stage_changed_at": now}
+    await _SET_STAGE.run(session, {"of_iteration": iteration.id, **changes})
+    return iteration._replace(**changes)
 
 
-async def end(
+async def end_iteration(
     session: AsyncSession,
     iteration: IterationRow,
     status: IterationStatus,
     errors: Sequence[str],
     now: datetime,
 ) -> IterationRow:
-    """Its end is later than that of every step that was abandoned for it."""
-    changed: dict[str, Any] = {
+    """Ends the iteration. Its end is later than that of every step that was abandoned for it."""
+    changes: dict[str, Any] = {
         "stage": Stage.ENDED,
         "stage_changed_at": now,
         "status": status,
         "errors": list(errors),
     }
-    ended_at = await _END.value(session, {"of_iteration": iteration.id, **changed})
-    return iteration._replace(**changed, ended_at=ended_at)
+    ended_at = await _END.value(session, {"of_iteration": iteration.id, **changes})
+    return iteration._replace(**changes, ended_at=ended_at)
 
 
 def _steps(rows: Iterable[Any]) -> list[StepRow]:
@@ -204,11 +204,11 @@ def _step(row: Any) -> StepRow:
     return StepRow(*row[: len(StepRow._fields)])
 
 
-CLOCK: Final[Asked[datetime]] = Asked(
-    Direct("select clock_timestamp()"), {}, lambda rows: rows[0][0]
+CLOCK: Final[BoundQuery[datetime]] = BoundQuery(
+    CompiledStatement("select clock_timestamp()"), {}, lambda rows: rows[0][0]
 )
 """The database's time (UTC), the only clock that all processes share."""
-_STALLED: Final = Direct(f"""
+_STALLED: Final = CompiledStatement(f"""
 with due as (
   select id, greatest(started_at, stage_changed_at) as at from iterations
   where status = '{IterationStatus.RUNNING}' and deadline_at < statement_timestamp()
@@ -240,9 +240,10 @@ put_off as (
 )
 select id from seen where id not in (select id from put_off)
 """)
-"""Only iterations whose deadline has passed are looked at: to keep a time of progress in the row would be another write
-with every step and call."""
-_PLAN: Final = Direct(f"""
+"""Only iterations whose deadline has passed are checked: storing the time of progress would add a write to every step
+and call.
+"""
+_PLAN: Final = CompiledStatement(f"""
 with planned as (
   update iterations
   set observer_plan = coalesce(cast(:plan as jsonb), observer_plan),
@@ -261,7 +262,7 @@ cross join jsonb_to_recordset(cast(:steps as jsonb)) as step
 cross join lateral (select case step.status when '{StepStatus.PENDING}' then now end as at) as asked
 on conflict do nothing
 """)
-_ENDS_HEARD: Final = Direct(
+_NOTE_ENDS: Final = CompiledStatement(
     update(_ITERATIONS)
     .where(
         _ITERATIONS.c.id == any_(bindparam("iteration_ids", type_=ARRAY(Uuid()))),
@@ -273,16 +274,16 @@ _ENDS_HEARD: Final = Direct(
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedIteration:
     iteration: Iteration
     observe: Step
 
 
-async def start(
+async def start_iteration(
     session: AsyncSession, agent: Agent, *, why: str, deadline_seconds: float
-) -> Started:
-    """Begins the agent's next iteration with its observe step. The caller holds the agent's row lock."""
-    now = await clock(session)
+) -> StartedIteration:
+    """Starts the agent's next iteration with its observe step. The caller holds the agent's row lock."""
+    now = await database_time(session)
     agent.iterations_started += 1
     iteration = Iteration(
         id=ids.iteration_id(agent.id, agent.iterations_started),
@@ -295,16 +296,16 @@ async def start(
         stage_changed_at=now,
         deadline_at=now + timedelta(seconds=deadline_seconds),
     )
-    observe = new_step(iteration, StepKind.OBSERVE, 0, **asked_for(now))
+    observe = new_step(iteration, StepKind.OBSERVE, 0, **requested_columns(now))
     session.add(iteration)
     await session.flush()
     session.add(observe)
     await session.flush()
-    return Started(iteration, observe)
+    return StartedIteration(iteration, observe)
 
 
-def asked_for(now: datetime) -> dict[str, Any]:
-    """Columns of a step that is asked for at `now`."""
+def requested_columns(now: datetime) -> dict[str, Any]:
+    """Columns of a step that is requested at `now`."""
     return {"status": StepStatus.PENDING, "requested_at": now, "first_requested_at": now}
 
 
@@ -319,17 +320,17 @@ def new_step(iteration: Iteration, kind: StepKind, index: int, **values: Any) ->
     )
 
 
-def ordered_step(
-    agent_id: UUID, kind: StepKind, index: int, now: datetime, given: dict[str, Any]
+def step_without_iteration(
+    agent_id: UUID, kind: StepKind, index: int, now: datetime, step_input: dict[str, Any]
 ) -> Step:
-    """A step that is no iteration's, asked for at `now`; `index` tells it from the others of its kind and agent."""
+    """A step without iteration, requested at `now`; `index` numbers the steps of its kind and agent."""
     return Step(
         id=ids.step_id(agent_id, kind, index),
         agent_id=agent_id,
         kind=kind,
         index=index,
-        input=given,
-        **asked_for(now),
+        input=step_input,
+        **requested_columns(now),
     )
 
 
@@ -341,12 +342,12 @@ async def plan_steps(
     insights: Sequence[dict[str, Any]],
     plan: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes the plan's steps: queries are asked for at once, insights wait until the queries have ended.
+    """Inserts the plan's steps: queries are requested at once, insights wait until all queries have ended.
 
-    With queries, an iteration that was observed is researched from now on. `plan` is all of it, as the iteration keeps
-    it; without one the iteration's own stays.
+    If there are queries, the iteration moves from observing to researching. `plan` is stored with the iteration; None
+    leaves the stored plan unchanged.
     """
-    planned = {
+    steps_by_kind = {
         StepKind.QUERY: (StepStatus.PENDING, queries),
         StepKind.INSIGHT: (StepStatus.PLANNED, insights),
     }
@@ -355,11 +356,11 @@ async def plan_steps(
             "id": ids.step_id(iteration.id, kind, index).hex,
             "kind": kind,
             "index": index,
-            "input": given,
+            "input": step_input,
             "status": status,
         }
-        for kind, (status, inputs) in planned.items()
-        for index, given in enumerate(inputs)
+        for kind, (status, inputs) in steps_by_kind.items()
+        for index, step_input in enumerate(inputs)
     ]
     values = {
         "of_iteration": iteration.id,
@@ -370,28 +371,27 @@ async def plan_steps(
     await _PLAN.run(session, values)
 
 
-async def stalled(
+async def list_stalled(
     session: AsyncSession, patience_seconds: float, *, look_again_seconds: float, limit: int = 100
 ) -> list[UUID]:
-    """Running iterations in which nothing has progressed for so long, though no step waits for a provider.
+    """Ids of running iterations without progress for `patience_seconds`, except while a step waits for a provider.
 
-    Progress is a step that was asked for, begun or ended, a call that was answered, or a part of an answer that was
-    streamed. What has progressed is looked at again when its new deadline has passed; where a step waits, after
-    `look_again_seconds`.
+    Progress is a step that was requested, started or ended, a call that was answered, or streamed text of a response.
+    An iteration with progress is checked again at its new deadline, or after `look_again_seconds` while a step waits.
     """
-    given = {
+    params = {
         "most": limit,
         "patience": patience_seconds,
         "look_again": look_again_seconds,
     }
-    return [row.id for row in await _STALLED.rows(session, given)]
+    return [row.id for row in await _STALLED.rows(session, params)]
 
 
-async def ends_were_heard(session: AsyncSession, iteration_ids: Iterable[UUID]) -> None:
-    """Their ends were told and have arrived: nobody needs to tell them again."""
-    await _ENDS_HEARD.run(session, {"iteration_ids": list(iteration_ids)})
+async def note_ends_received(session: AsyncSession, iteration_ids: Iterable[UUID]) -> None:
+    """Records that the events of their ends were received, so that the reconciler does not republish them."""
+    await _NOTE_ENDS.run(session, {"iteration_ids": list(iteration_ids)})
 
 
-async def clock(session: AsyncSession) -> datetime:
-    """See CLOCK."""
+async def database_time(session: AsyncSession) -> datetime:
+    """The database's time (UTC), see CLOCK."""
     return await CLOCK.answer(session)

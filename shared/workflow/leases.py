@@ -1,4 +1,4 @@
-"""Who may work on a step. A lease is a claim with an end; its epoch refuses whoever lost it."""
+"""Step leases. A lease is a claim that expires; its epoch is the fencing token that rejects a worker that lost it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection
@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Step
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import StepKind, StepStatus
@@ -35,13 +35,13 @@ from shared.errors import TransientError
 T = TypeVar("T")
 
 LEASE_SECONDS = 10.0
-"""How long a killed worker's step stays blocked, unless the settings say otherwise."""
+"""Default duration of a lease: how long the step of a killed worker stays blocked."""
 RENEWALS_PER_LEASE = 3
-"""So many renewals but one may be missed before a lease lapses."""
+"""Renewals per lease duration; all but one may fail before the lease expires."""
 
 
 class LeaseLostError(TransientError):
-    """Somebody else has the step, or it has ended; nothing of this worker's may be written any more."""
+    """Another worker has the step, or it has ended; this worker must not write anything any more."""
 
     is_final = True
 
@@ -59,25 +59,25 @@ class Lease:
     epoch: int
     owner: str
     seconds: float
-    """How long it lasts without being renewed."""
+    """Duration without renewal."""
     unit: UnitOfWork | None = field(default=None, compare=False, repr=False)
-    """What its holder writes in; None where every transaction is one of its own."""
+    """The unit of work that the worker writes in; None if it uses separate transactions."""
     is_after_wait: bool = field(default=False, compare=False)
-    """Whether the step waited for a provider that was away, and none has answered since."""
+    """Whether the step waited for an unavailable provider, and none has answered since."""
 
 
 _STEPS: Final = cast(Table, Step.__table__)
-_OF_STEP: Final = _STEPS.c.id == bindparam("of_step")
+_STEP_ID: Final = _STEPS.c.id == bindparam("of_step")
 _NOW: Final = func.clock_timestamp()
-_HOLD: Final = Direct(
+_LOCK_STEP: Final = CompiledStatement(
     select(_STEPS.c.epoch)
-    .where(_OF_STEP, _STEPS.c.status == StepStatus.RUNNING)
+    .where(_STEP_ID, _STEPS.c.status == StepStatus.RUNNING)
     .with_for_update(key_share=True)
 )
-_TAKEN: Final = (
+_CLAIM_UPDATE: Final = (
     update(_STEPS)
     .where(
-        _OF_STEP,
+        _STEP_ID,
         or_(
             (_STEPS.c.status == StepStatus.PENDING)
             & (func.coalesce(_STEPS.c.retry_at, _NOW) <= _NOW),
@@ -93,9 +93,9 @@ _TAKEN: Final = (
     )
     .returning(_STEPS)
 )
-_TAKE: Final = Direct(_TAKEN)
-_TAKE_OF_KINDS: Final = Direct(
-    _TAKEN.where(_STEPS.c.kind == any_(bindparam("kinds", type_=ARRAY(Text))))
+_CLAIM: Final = CompiledStatement(_CLAIM_UPDATE)
+_CLAIM_OF_KINDS: Final = CompiledStatement(
+    _CLAIM_UPDATE.where(_STEPS.c.kind == any_(bindparam("kinds", type_=ARRAY(Text))))
 )
 
 
@@ -106,14 +106,14 @@ class Claimed:
 
     @property
     def waited_seconds(self) -> float:
-        """Since the step was first asked for, by the database's clock."""
-        asked_at, until = self.step.first_requested_at, self.step.lease_until
-        if asked_at is None or until is None:
+        """Time since the step was first requested, by the database's clock."""
+        requested_at, until = self.step.first_requested_at, self.step.lease_until
+        if requested_at is None or until is None:
             return 0.0
-        return (until - asked_at).total_seconds() - self.lease.seconds
+        return (until - requested_at).total_seconds() - self.lease.seconds
 
-    def is_again(self, other: "Claim") -> bool:
-        """Whether `other` is this claim, made anew after it was undone."""
+    def is_same(self, other: "Claim") -> bool:
+        """Whether `other` is the same claim, repeated after a rollback."""
         return isinstance(other, Claimed) and other.lease == self.lease
 
 
@@ -123,26 +123,26 @@ class AlreadyEnded:
 
 
 @dataclass(frozen=True)
-class NotYet:
-    """Another worker has it, or it rests after a failed try."""
+class Unavailable:
+    """Another worker has the step, or it is in backoff after a failed attempt."""
 
     owner: str | None
     seconds_left: float
 
 
 @dataclass(frozen=True)
-class Gone:
-    """The step is not there: its agent was deleted."""
+class NotFound:
+    """The step does not exist: its agent was deleted."""
 
 
 @dataclass(frozen=True)
-class OfAnotherKind:
-    """The step is not for this worker at all."""
+class WrongKind:
+    """The step is of a kind that this worker does not handle."""
 
     kind: str
 
 
-Claim = Claimed | AlreadyEnded | NotYet | Gone | OfAnotherKind
+Claim = Claimed | AlreadyEnded | Unavailable | NotFound | WrongKind
 
 
 async def claim(
@@ -153,14 +153,15 @@ async def claim(
     seconds: float = LEASE_SECONDS,
     kinds: Collection[StepKind] | None = None,
 ) -> Claim:
-    """Tries to lease the step for `owner` and `seconds`: a pending one that does not rest, one whose lease has lapsed,
-    or a failed one that a person asked to be tried again. Whether its iteration has ended makes no difference.
+    """Tries to lease a step for `owner` and `seconds`.
 
-    Where `kinds` are given, one of another kind is left alone.
+    A step can be claimed if it is pending and not in backoff, if its lease has expired, or if it failed and a user
+    requested a retry. Whether its iteration has ended makes no difference. A step of a kind not in `kinds` is left
+    alone.
     """
-    step = await _take(session, step_id, kinds, owner, seconds)
+    step = await _claim_step(session, step_id, kinds, owner, seconds)
     if step is None and await _reopen(session, step_id, kinds):
-        step = await _take(session, step_id, kinds, owner, seconds)
+        step = await _claim_step(session, step_id, kinds, owner, seconds)
     if step is not None:
         lease = Lease(
             step.id,
@@ -172,37 +173,37 @@ async def claim(
             is_after_wait=step.waiting_since is not None,
         )
         return Claimed(lease, step)
-    return await _why_not(session, step_id, kinds)
+    return await _rejection(session, step_id, kinds)
 
 
-async def _take(
+async def _claim_step(
     session: AsyncSession,
     step_id: UUID,
     kinds: Collection[StepKind] | None,
     owner: str,
     seconds: float,
 ) -> Step | None:
-    statement = _TAKE if kinds is None else _TAKE_OF_KINDS
-    given: dict[str, Any] = {
+    statement = _CLAIM if kinds is None else _CLAIM_OF_KINDS
+    params: dict[str, Any] = {
         "of_step": step_id,
         "owner": owner,
         "seconds": timedelta(seconds=seconds),
     }
     if kinds is not None:
-        given["kinds"] = [str(kind) for kind in kinds]
-    taken = await statement.row(session, given)
-    return None if taken is None else Step(**taken._asdict())
+        params["kinds"] = [str(kind) for kind in kinds]
+    row = await statement.row(session, params)
+    return None if row is None else Step(**row._asdict())
 
 
 async def _reopen(session: AsyncSession, step_id: UUID, kinds: Collection[StepKind] | None) -> bool:
-    """Makes the step pending as if it had not been tried yet, where it failed and its retry was asked for since.
+    """Makes a failed step pending and resets it, if a retry was requested since it failed.
 
-    Here, and not where it is asked for: only the actor that owns a step's kind may write its status.
+    Done here and not by the API, because only the service that owns a step's kind may write its status.
     """
-    own = true() if kinds is None else Step.kind.in_(kinds)
-    reopened = await session.scalar(
+    is_own_kind = true() if kinds is None else Step.kind.in_(kinds)
+    reopened_id = await session.scalar(
         update(Step)
-        .where(Step.id == step_id, own, to_be_retried())
+        .where(Step.id == step_id, is_own_kind, is_retry_requested())
         .values(
             status=StepStatus.PENDING,
             attempts=0,
@@ -215,29 +216,29 @@ async def _reopen(session: AsyncSession, step_id: UUID, kinds: Collection[StepKi
         .returning(Step.id)
         .execution_options(synchronize_session=False)
     )
-    return reopened is not None
+    return reopened_id is not None
 
 
-def to_be_retried() -> ColumnElement[bool]:
-    """Whether a step has failed, and a person has asked since that it be tried again."""
+def is_retry_requested() -> ColumnElement[bool]:
+    """Whether a step has failed and a user has requested a retry since."""
     return and_(Step.status == StepStatus.FAILED, Step.retry_requested_at > Step.ended_at)
 
 
-async def _why_not(
+async def _rejection(
     session: AsyncSession, step_id: UUID, kinds: Collection[StepKind] | None
 ) -> Claim:
     step = await session.get(Step, step_id)
     if step is None:
-        return Gone()
+        return NotFound()
     if kinds is not None and step.kind not in kinds:
-        return OfAnotherKind(step.kind)
+        return WrongKind(step.kind)
     if step.status in (StepStatus.COMPLETED, StepStatus.FAILED):
         return AlreadyEnded(step)
     free_at = func.coalesce(Step.lease_until, Step.retry_at)
-    left = await session.scalar(
+    seconds_left = await session.scalar(
         select(func.extract("epoch", free_at - func.clock_timestamp())).where(Step.id == step_id)
     )
-    return NotYet(step.lease_owner, max(float(left or 0), 0.0))
+    return Unavailable(step.lease_owner, max(float(seconds_left or 0), 0.0))
 
 
 async def retried_epoch(session: AsyncSession, step_id: UUID) -> int:
@@ -245,34 +246,34 @@ async def retried_epoch(session: AsyncSession, step_id: UUID) -> int:
     return await session.scalar(select(Step.retried_epoch).where(Step.id == step_id)) or 0
 
 
-async def ensure_held(session: AsyncSession, lease: Lease) -> None:
-    """Locks the step's row for this transaction, or raises LeaseLostError.
+async def lock_leased_step(session: AsyncSession, lease: Lease) -> None:
+    """Locks the step's row for this transaction. Raises LeaseLostError.
 
-    Who writes rows that name the step does not wait for that: a merge moves what running steps have made.
+    The lock does not block inserts that reference the step, which a merge may do for running steps.
     """
-    epoch = await _HOLD.value(session, {"of_step": lease.step_id})
+    epoch = await _LOCK_STEP.value(session, {"of_step": lease.step_id})
     if epoch != lease.epoch:
         raise LeaseLostError(lease)
 
 
 @asynccontextmanager
 async def leased_transaction(database: Database, lease: Lease) -> AsyncIterator[AsyncSession]:
-    """A transaction that only the holder of `lease` can begin, and that nobody can take the step from.
+    """A transaction that requires the lease, and during which no other worker can claim the step.
 
-    Where the lease has a unit of work, it is part of that, and committed with it.
+    If the lease has a unit of work, this is part of it and is committed with it.
     """
     if lease.unit is not None:
         async with lease.unit.transaction() as session:
             yield session
         return
     async with database.transaction() as session:
-        await ensure_held(session, lease)
+        await lock_leased_step(session, lease)
         yield session
 
 
 async def renew(session: AsyncSession, lease: Lease) -> None:
-    """Puts the lease's end off, or raises LeaseLostError. A lapsed lease that nobody took is still its holder's."""
-    renewed = await session.scalar(
+    """Extends the lease. Raises LeaseLostError. An expired lease that no other worker claimed is still valid."""
+    renewed_id = await session.scalar(
         update(Step)
         .where(
             Step.id == lease.step_id,
@@ -282,24 +283,24 @@ async def renew(session: AsyncSession, lease: Lease) -> None:
         .values(lease_until=func.clock_timestamp() + timedelta(seconds=lease.seconds))
         .returning(Step.id)
     )
-    if renewed is None:
+    if renewed_id is None:
         raise LeaseLostError(lease)
 
 
-async def while_held(database: Database, lease: Lease, work: Awaitable[T]) -> T:
-    """Awaits `work` while renewing the lease; cancels it and raises LeaseLostError when the lease is lost."""
+async def run_while_renewing(database: Database, lease: Lease, work: Awaitable[T]) -> T:
+    """Awaits `work` while renewing the lease; cancels it and raises LeaseLostError if the lease is lost."""
     try:
         async with asyncio.TaskGroup() as group:
-            keeper = group.create_task(_keep(database, lease))
+            renewal = group.create_task(_renew_forever(database, lease))
             result = await work
-            keeper.cancel()
+            renewal.cancel()
         return result
     except BaseExceptionGroup as errors:
         first = errors.exceptions[0]
         raise first from first.__cause__
 
 
-async def _keep(database: Database, lease: Lease) -> None:
+async def _renew_forever(database: Database, lease: Lease) -> None:
     while True:
         await asyncio.sleep(lease.seconds / RENEWALS_PER_LEASE)
         try:
@@ -308,5 +309,5 @@ async def _keep(database: Database, lease: Lease) -> None:
         except LeaseLostError:
             raise
         except TransientError:
-            # Postgres is away: the work cannot be written either; what it says when it is back decides.
+            # PostgreSQL is unavailable, so the work cannot be written either. Try again at the next renewal.
             continue

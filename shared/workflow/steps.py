@@ -1,4 +1,4 @@
-"""Steps: asked for, ended, failed, given back."""
+"""Steps: end, fail, release, wait for a provider, and queries by iteration."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +9,7 @@ from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Iteration, Step
 from shared.database.text import error_text
 from shared.enums import StepKind, StepStatus
@@ -19,16 +19,16 @@ from shared.workflow.leases import Lease, LeaseLostError
 
 _ITERATIONS: Final = cast(Table, Iteration.__table__)
 _STEPS: Final = cast(Table, Step.__table__)
-_OF_ITERATION: Final = select(*(_ITERATIONS.c[name] for name in IterationRow._fields)).where(
+_SELECT_ITERATION: Final = select(*(_ITERATIONS.c[name] for name in IterationRow._fields)).where(
     _ITERATIONS.c.id == bindparam("of_iteration")
 )
-_ITERATION: Final = Direct(_OF_ITERATION)
-_WITH_STEPS: Final = Direct(
-    _OF_ITERATION.join(_STEPS, _STEPS.c.iteration_id == _ITERATIONS.c.id)
+_ITERATION: Final = CompiledStatement(_SELECT_ITERATION)
+_ITERATION_WITH_STEPS: Final = CompiledStatement(
+    _SELECT_ITERATION.join(_STEPS, _STEPS.c.iteration_id == _ITERATIONS.c.id)
     .add_columns(*(_STEPS.c[name] for name in StepRow._fields))
     .order_by(_STEPS.c.kind, _STEPS.c.index)
 )
-_END: Final = Direct(
+_END: Final = CompiledStatement(
     update(_STEPS)
     .where(
         _STEPS.c.id == bindparam("of_step"),
@@ -46,7 +46,7 @@ _END: Final = Direct(
     .returning(_STEPS),
     columns=["result"],
 )
-_WAIT: Final = Direct(f"""
+_WAIT: Final = CompiledStatement(f"""
 update steps
 set status = '{StepStatus.PENDING}', lease_owner = null, lease_until = null, error = :error,
   waits = waits + 1, waiting_since = coalesce(waiting_since, now.at),
@@ -58,7 +58,7 @@ from (select clock_timestamp() as at) as now
 where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
 returning extract(epoch from retry_at - now.at)
 """)
-_END_WAIT: Final = Direct("""
+_END_WAIT: Final = CompiledStatement("""
 update steps set waiting_since = null, error = null, retry_at = null
 where id = :of_step and epoch = :of_epoch and waiting_since is not null
 """)
@@ -66,8 +66,8 @@ where id = :of_step and epoch = :of_epoch and waiting_since is not null
 
 @dataclass(frozen=True)
 class Pauses:
-    """How long a step waits between two looks at a provider that is away: doubled from `first_seconds` up to
-    `longest_seconds`, each up to `jitter` (a part of it) shorter, so that not all steps ask at once.
+    """How long a step waits between two polls of an unavailable provider: doubling from `first_seconds` to
+    `longest_seconds`, each pause shortened by up to the fraction `jitter`, so that not all steps poll at once.
     """
 
     first_seconds: float = 2.0
@@ -76,18 +76,18 @@ class Pauses:
 
 
 async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
-    """Completes the step with `result`, last in its transaction. Raises LeaseLostError."""
-    given = {"of_step": lease.step_id, "of_epoch": lease.epoch, "result": result}
-    ended = await _END.row(session, given)
-    if ended is None:
+    """Completes the step with `result`; the last write of its transaction. Raises LeaseLostError."""
+    params = {"of_step": lease.step_id, "of_epoch": lease.epoch, "result": result}
+    row = await _END.row(session, params)
+    if row is None:
         raise LeaseLostError(lease)
-    await _close_books(session, lease)
-    return Step(**ended._asdict())
+    await _settle_reservations(session, lease)
+    return Step(**row._asdict())
 
 
 async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> Step:
-    """Fails the step for good, last in its transaction. Raises LeaseLostError."""
-    ended = await _release(
+    """Fails the step for good; the last write of its transaction. Raises LeaseLostError."""
+    step = await _release(
         session,
         lease,
         status=StepStatus.FAILED,
@@ -96,11 +96,11 @@ async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int
         waiting_since=None,
         ended_at=func.clock_timestamp(),
     )
-    await _close_books(session, lease)
-    return ended
+    await _settle_reservations(session, lease)
+    return step
 
 
-async def give_back(
+async def release(
     session: AsyncSession,
     lease: Lease,
     error: str,
@@ -109,11 +109,10 @@ async def give_back(
     rest_seconds: float,
     keeps_waiting: bool = False,
 ) -> Step:
-    """Lets the step be claimed again by anybody, after a rest. Raises LeaseLostError.
+    """Releases the step so that any worker can claim it after `rest_seconds`. Raises LeaseLostError.
 
-    With `keeps_waiting` a wait for a provider goes on, where there is one.
-
-    What is reserved for its calls stays so: whoever sends one again, or ends the step, settles it.
+    With `keeps_waiting`, a wait for a provider continues. Reservations of its calls stay open until the step is retried
+    or ends.
     """
     return await _release(
         session,
@@ -134,13 +133,13 @@ async def wait(
     pauses: Pauses,
     least_seconds: float = 0.0,
 ) -> float:
-    """Gives the step back until the provider is to be asked again; returns the pause in seconds, at least
+    """Releases the step until the provider is to be polled again; returns the pause in seconds, at least
     `least_seconds`. Raises LeaseLostError.
 
-    The pause grows with the time since the provider was first found away, which is in the row: it goes on growing
-    whichever worker asks, and over restarts.
+    The pause grows with the time since the provider was first unavailable, which is stored in the row, so it keeps
+    growing across workers and restarts.
     """
-    given = {
+    params = {
         "of_step": lease.step_id,
         "of_epoch": lease.epoch,
         "error": error_text(error),
@@ -149,22 +148,22 @@ async def wait(
         "jitter": pauses.jitter,
         "least": least_seconds,
     }
-    seconds = await _WAIT.value(session, given)
+    seconds = await _WAIT.value(session, params)
     if seconds is None:
         raise LeaseLostError(lease)
     return float(seconds)
 
 
 async def end_wait(session: AsyncSession, lease: Lease) -> None:
-    """The provider that the step waited for has answered: it waits no more."""
+    """Ends the wait: the provider has answered."""
     await _END_WAIT.run(session, {"of_step": lease.step_id, "of_epoch": lease.epoch})
 
 
-async def _close_books(session: AsyncSession, lease: Lease) -> None:
-    """What is not settled by then never will be."""
+async def _settle_reservations(session: AsyncSession, lease: Lease) -> None:
+    """Writes open reservations off as spent: after the step has ended they cannot be settled any more."""
     if lease.unit is not None:
-        await lease.unit.write_last()
-    await reservations.presume_step(session, lease.step_id)
+        await lease.unit.flush_deferred()
+    await reservations.write_off_step(session, lease.step_id)
 
 
 async def _release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
@@ -184,7 +183,7 @@ async def _release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
     return step
 
 
-async def of_iteration(
+async def list_steps(
     session: AsyncSession, iteration_id: UUID, kind: StepKind | None = None
 ) -> list[Step]:
     """The iteration's steps, by kind and index."""
@@ -194,32 +193,32 @@ async def of_iteration(
     return list(await session.scalars(query.execution_options(populate_existing=True)))
 
 
-async def planned(session: AsyncSession, step: Step) -> tuple[IterationRow, list[StepRow]]:
-    """The iteration that `step` is of, and all of its steps but what rounds after the plan's have added.
+async def load_plan(session: AsyncSession, step: Step) -> tuple[IterationRow, list[StepRow]]:
+    """The iteration of `step`, and those of its steps that are part of the plan (round 0).
 
-    Raises RetrySoonError where it was deleted with its agent.
+    Raises RetrySoonError if it was deleted with its agent.
     """
-    rows = await _WITH_STEPS.rows(session, {"of_iteration": step.iteration_id})
+    rows = await _ITERATION_WITH_STEPS.rows(session, {"of_iteration": step.iteration_id})
     if not rows:
         raise _deleted(step)
     width = len(IterationRow._fields)
-    found = [StepRow(*row[width:]) for row in rows]
-    return IterationRow(*rows[0][:width]), [each for each in found if not round_of(each)]
+    step_rows = [StepRow(*row[width:]) for row in rows]
+    return IterationRow(*rows[0][:width]), [row for row in step_rows if not step_round(row)]
 
 
-def round_of(step: Step | StepRow) -> int:
-    """0 for what was planned; what Analyzers lacked is looked for, and they are asked again, in the rounds after."""
+def step_round(step: Step | StepRow) -> int:
+    """0 for planned steps; later rounds query data that Analyzers lacked and repeat their insights."""
     number: int = step.input.get("round", 0)
     return number
 
 
-async def iteration_of(session: AsyncSession, step: Step) -> IterationRow:
-    """Raises RetrySoonError where it was deleted with its agent."""
-    assert step.iteration_id is not None, f"a step of kind {step.kind} is no iteration's"
-    found = await _ITERATION.row(session, {"of_iteration": step.iteration_id})
-    if found is None:
+async def load_iteration(session: AsyncSession, step: Step) -> IterationRow:
+    """The iteration of `step`. Raises RetrySoonError if it was deleted with its agent."""
+    assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
+    row = await _ITERATION.row(session, {"of_iteration": step.iteration_id})
+    if row is None:
         raise _deleted(step)
-    return IterationRow(*found)
+    return IterationRow(*row)
 
 
 def _deleted(step: Step) -> RetrySoonError:

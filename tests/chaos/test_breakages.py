@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from tests.chaos.conftest import visited
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.house import lived_in
@@ -16,7 +17,7 @@ from tests.support.chaos.scenarios import (
     joined_by_two,
     killed_at,
 )
-from tests.support.chaos.visit import Visitor
+from tests.support.chaos.visit import Visit, Visitor
 
 pytestmark = pytest.mark.chaos
 
@@ -26,7 +27,7 @@ Scenario = Callable[[Visitor], Awaitable[Trial]]
 CASES: dict[str, tuple[str, Scenario, str]] = {
     "ledger off": (
         "analyzer",
-        lambda house: killed_at(house, "analyzer", CrashPoint.CALL_RECORDED, SEED, skip=2),
+        lambda house: killed_at(house, "analyzer", Failpoint.CALL_RECORDED, SEED, skip=2),
         "calls were paid for twice",
     ),
     "epochs off": (
@@ -36,7 +37,7 @@ CASES: dict[str, tuple[str, Scenario, str]] = {
     ),
     "publish before commit": (
         "aggregator",
-        lambda house: killed_at(house, "aggregator", CrashPoint.TOOL_APPLIED, SEED, skip=1),
+        lambda house: killed_at(house, "aggregator", Failpoint.TOOL_APPLIED, SEED, skip=1),
         "was told otherwise than the state has it",
     ),
     "join lock off": (
@@ -46,23 +47,34 @@ CASES: dict[str, tuple[str, Scenario, str]] = {
     ),
     "random event ids": (
         "researcher",
-        lambda house: killed_at(house, "researcher", CrashPoint.EVENTS_PUBLISHED, SEED),
+        lambda house: killed_at(house, "researcher", Failpoint.EVENTS_PUBLISHED, SEED),
         "and the state knows nothing of it",
     ),
 }
 
 
-@pytest.mark.parametrize("breakage", CASES)
+SHORT: Final = {"ledger off", "random event ids"}
+
+
+@pytest.fixture(scope="module")
+async def sound(tmp_path_factory: pytest.TempPathFactory, sandbox_server: str) -> Visit:
+    """A visit to an unbroken installation, which ends before the broken ones begin."""
+    async with visited(lived_in(tmp_path_factory.mktemp("sound"), sandbox_server)) as visitor:
+        return await visitor.whole(SEED)
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [pytest.param(name, marks=() if name in SHORT else pytest.mark.slow) for name in CASES],
+)
 async def test_a_broken_build_is_found_out(
-    tmp_path: Path, sandbox_server: str, figures: Figures, breakage: str
+    tmp_path: Path, sandbox_server: str, figures: Figures, sound: Visit, breakage: str
 ) -> None:
     actor, scenario, complaint = CASES[breakage]
-    async with visited(lived_in(tmp_path, sandbox_server)) as sound:
-        undisturbed = await sound.whole(SEED)
-        assert undisturbed.faults == ()
+    assert sound.faults == ()
     house = lived_in(tmp_path / "broken", sandbox_server, breakages={actor: breakage})
     async with visited(house) as broken:
         trial = await scenario(broken)
-    found = differences(undisturbed, trial)
+    found = differences(sound, trial)
     assert any(complaint in difference for difference in found), found
     figures.add(f"found out: {breakage}")

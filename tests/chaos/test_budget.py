@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from shared.billing import budgets
-from shared.billing.budgets import CODE, Caps
+from shared.billing.budgets import ERROR_CODE, Caps
 from shared.database.tables import Agent, DeadLetter, Iteration
 from tests.chaos.conftest import visited
 from tests.support.chaos.figures import Figures
@@ -60,6 +60,6 @@ async def test_what_is_billed_never_passes_the_cap(
         letters = (await session.scalars(select(DeadLetter.code))).all()
         resting = (await session.scalars(select(Agent.resting_until))).all()
     assert any("budget" in error for errors in ended for error in errors), "the cap was reached"
-    assert CODE not in letters
+    assert ERROR_CODE not in letters
     assert any(resting)
     figures.add("iterations at a cap under random strikes", len(agents))

@@ -9,8 +9,8 @@ import pytest
 
 from shared.agents import configuration as agent_configuration
 from shared.enums import Phase
-from shared.failpoints import CrashPoint
-from shared.graph.scope import Scope
+from shared.failpoints import Failpoint
+from shared.graph.scope import GraphScope
 from tests.support.canonical_graph import canonical
 from tests.support.chaos.visit import Visitor
 from tests.support.configuring import configured, order_agent, reread
@@ -19,18 +19,18 @@ pytestmark = pytest.mark.chaos
 
 LLM_CALLS: Final = 2
 ONCE: Final = (
-    CrashPoint.MESSAGE_RECEIVED,
-    CrashPoint.LEASE_TAKEN,
-    CrashPoint.STATE_WRITTEN,
-    CrashPoint.STATE_COMMITTED,
-    CrashPoint.EVENTS_PUBLISHED,
+    Failpoint.MESSAGE_RECEIVED,
+    Failpoint.LEASE_TAKEN,
+    Failpoint.STATE_WRITTEN,
+    Failpoint.STATE_COMMITTED,
+    Failpoint.EVENTS_PUBLISHED,
 )
 AT_EACH_CALL: Final = (
-    CrashPoint.CALL_UNSENT,
-    CrashPoint.CALL_ANSWERED,
-    CrashPoint.CALL_RECORDED,
+    Failpoint.CALL_UNSENT,
+    Failpoint.CALL_ANSWERED,
+    Failpoint.CALL_RECORDED,
 )
-SHORT: Final = {(CrashPoint.CALL_RECORDED, 0), (CrashPoint.STATE_WRITTEN, 0)}
+SHORT: Final = {(Failpoint.CALL_RECORDED, 0), (Failpoint.STATE_WRITTEN, 0)}
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ async def made(visitor: Visitor, *, killed: bool) -> tuple[Made, int]:
     await configured(visitor.database, ordered)
     agent = await reread(visitor.database, ordered)
     async with visitor.database.transaction() as session:
-        graph = await canonical(session, Scope(agent.owner_id, agent.id))
-    found = agent_configuration.of_agent(agent)
+        graph = await canonical(session, GraphScope(agent.owner_id, agent.id))
+    found = agent_configuration.prompts_by_phase(agent)
     return Made(agent.name, agent.status, found, agent.prompts_version, graph), in_flight
 
 
@@ -84,7 +84,7 @@ async def as_it_should_be(visitor: Visitor) -> Made:
 
 @pytest.mark.parametrize(("point", "skip"), list(cases()))
 async def test_killed_at(
-    visitor: Visitor, as_it_should_be: Made, point: CrashPoint, skip: int
+    visitor: Visitor, as_it_should_be: Made, point: Failpoint, skip: int
 ) -> None:
     visitor.house.arm("assistant", point, skip=skip)
     found, in_flight = await made(visitor, killed=True)

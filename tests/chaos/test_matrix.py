@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.mission import INSIGHTS, LLM_CALLS, QUERIES, SEARCHES
 from tests.support.chaos.scenarios import killed_at, killed_while_draining, unharmed
@@ -16,30 +16,30 @@ from tests.support.chaos.workers import WORKS_ON
 pytestmark = pytest.mark.chaos
 
 HANDLED: Final = (
-    CrashPoint.MESSAGE_RECEIVED,
-    CrashPoint.STATE_WRITTEN,
-    CrashPoint.STATE_COMMITTED,
-    CrashPoint.EVENTS_PUBLISHED,
+    Failpoint.MESSAGE_RECEIVED,
+    Failpoint.STATE_WRITTEN,
+    Failpoint.STATE_COMMITTED,
+    Failpoint.EVENTS_PUBLISHED,
 )
 CALLED: Final = (
-    CrashPoint.LEASE_TAKEN,
-    CrashPoint.CALL_UNSENT,
-    CrashPoint.CALL_ANSWERED,
-    CrashPoint.CALL_RECORDED,
+    Failpoint.LEASE_TAKEN,
+    Failpoint.CALL_UNSENT,
+    Failpoint.CALL_ANSWERED,
+    Failpoint.CALL_RECORDED,
 )
 POINTS: Final = {
     "scheduler": HANDLED,
     "observer": (*HANDLED, *CALLED),
-    "researcher": (*HANDLED, *CALLED, CrashPoint.TOOL_APPLIED),
+    "researcher": (*HANDLED, *CALLED, Failpoint.TOOL_APPLIED),
     "aggregator": HANDLED,
-    "analyzer": (*HANDLED, *CALLED, CrashPoint.TOOL_APPLIED),
-    "adviser": (*HANDLED, *CALLED, CrashPoint.TOOL_APPLIED),
+    "analyzer": (*HANDLED, *CALLED, Failpoint.TOOL_APPLIED),
+    "adviser": (*HANDLED, *CALLED, Failpoint.TOOL_APPLIED),
 }
-OFTEN: Final = {*CALLED, CrashPoint.TOOL_APPLIED} - {CrashPoint.LEASE_TAKEN}
+OFTEN: Final = {*CALLED, Failpoint.TOOL_APPLIED} - {Failpoint.LEASE_TAKEN}
 """Points that a step comes by more than once."""
 
 
-def skips(actor: str, point: CrashPoint) -> tuple[int, ...]:
+def skips(actor: str, point: Failpoint) -> tuple[int, ...]:
     """How many pass the point first: the first of the fan-out, one in its middle, and one in a later phase."""
     match actor:
         case "researcher":
@@ -53,27 +53,20 @@ def skips(actor: str, point: CrashPoint) -> tuple[int, ...]:
 
 
 SHORT: Final = {
-    "scheduler": {
-        CrashPoint.STATE_WRITTEN,
-        CrashPoint.STATE_COMMITTED,
-        CrashPoint.EVENTS_PUBLISHED,
-    },
-    "observer": {CrashPoint.CALL_RECORDED, CrashPoint.EVENTS_PUBLISHED, CrashPoint.LEASE_TAKEN},
-    "researcher": {CrashPoint.CALL_ANSWERED, CrashPoint.CALL_RECORDED, CrashPoint.TOOL_APPLIED},
-    "aggregator": {
-        CrashPoint.STATE_WRITTEN,
-        CrashPoint.STATE_COMMITTED,
-        CrashPoint.EVENTS_PUBLISHED,
-    },
-    "analyzer": {CrashPoint.TOOL_APPLIED, CrashPoint.STATE_WRITTEN, CrashPoint.CALL_RECORDED},
-    "adviser": {CrashPoint.TOOL_APPLIED, CrashPoint.CALL_RECORDED, CrashPoint.EVENTS_PUBLISHED},
+    "scheduler": {Failpoint.STATE_COMMITTED},
+    "observer": {Failpoint.CALL_RECORDED},
+    "researcher": {Failpoint.CALL_ANSWERED, Failpoint.TOOL_APPLIED},
+    "aggregator": {Failpoint.STATE_WRITTEN, Failpoint.EVENTS_PUBLISHED},
+    "analyzer": {Failpoint.LEASE_TAKEN},
+    "adviser": {Failpoint.EVENTS_PUBLISHED},
 }
+"""One kill of each actor, two where it pays for calls or joins others' work: each at another point."""
 
 
 @dataclass(frozen=True)
 class Case:
     actor: str
-    point: CrashPoint
+    point: Failpoint
     skip: int
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ import pytest
 from cli.local.engines import Engine
 from shared.database.tables import Agent
 from shared.events.topology import CONSUMERS
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from tests.chaos.conftest import visited
 from tests.support.chaos.evidence import faults, result_of, told_since
 from tests.support.chaos.figures import Figures
@@ -124,7 +124,7 @@ async def all_as_if_nothing_had_been(
     async with visitor.database.transaction() as session:
         for agent in agents:
             wrong += [f"{agent.name}: {fault}" for fault in await faults(session, told, agent.id)]
-            if await result_of(session, Scope(agent.owner_id, agent.id)) != undisturbed.result:
+            if await result_of(session, GraphScope(agent.owner_id, agent.id)) != undisturbed.result:
                 wrong.append(f"{agent.name}: another result")
     repeated = visitor.sandbox.repeated()
     print(

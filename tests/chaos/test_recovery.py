@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from tests.chaos.conftest import visited
 from tests.support.chaos.claims import seconds_until_taken
 from tests.support.chaos.figures import Figures
@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 REPLICAS: Final = dict.fromkeys(WORKS_ON, 2)
 LONGEST_SECONDS: Final = 15.0
 POINTS: Final = {
-    CrashPoint.MESSAGE_RECEIVED: "its message in hand",
-    CrashPoint.LEASE_TAKEN: "the step leased",
-    CrashPoint.CALL_UNSENT: "a call about to be sent",
-    CrashPoint.TOOL_APPLIED: "a tool's effect uncommitted",
+    Failpoint.MESSAGE_RECEIVED: "its message in hand",
+    Failpoint.LEASE_TAKEN: "the step leased",
+    Failpoint.CALL_UNSENT: "a call about to be sent",
+    Failpoint.TOOL_APPLIED: "a tool's effect uncommitted",
 }
 WITHOUT_TOOLS: Final = {"observer"}
 
@@ -39,10 +39,10 @@ async def visitor(
         yield found
 
 
-def cases() -> Iterator[tuple[str, CrashPoint]]:
+def cases() -> Iterator[tuple[str, Failpoint]]:
     for worker in WORKS_ON:
         for point in POINTS:
-            if point is not CrashPoint.TOOL_APPLIED or worker not in WITHOUT_TOOLS:
+            if point is not Failpoint.TOOL_APPLIED or worker not in WITHOUT_TOOLS:
                 yield worker, point
 
 
@@ -53,7 +53,7 @@ async def test_another_replica_takes_a_killed_workers_step(
     figures: Figures,
     seed: int,
     worker: str,
-    point: CrashPoint,
+    point: Failpoint,
 ) -> None:
     house = visitor.house
     both = house.replicas(worker)

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 
 from shared.enums import StepKind
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.lacking import LackingMission
 from tests.support.chaos.mission import INSIGHTS, QUERIES
@@ -22,16 +22,16 @@ CASES: Final = [
     *(
         ("aggregator", point, skip - passed_by)
         for point, passed_by in (
-            (CrashPoint.STATE_WRITTEN, 1),  # by the plan, of which there is nothing to write
-            (CrashPoint.STATE_COMMITTED, 0),
-            (CrashPoint.EVENTS_PUBLISHED, 0),
+            (Failpoint.STATE_WRITTEN, 1),  # by the plan, of which there is nothing to write
+            (Failpoint.STATE_COMMITTED, 0),
+            (Failpoint.EVENTS_PUBLISHED, 0),
         )
         for skip in (THE_ROUND_BEGINS, SOMEBODY_IS_ASKED_AGAIN)
     ),
-    ("researcher", CrashPoint.STATE_WRITTEN, QUERIES),
-    ("researcher", CrashPoint.EVENTS_PUBLISHED, QUERIES),
-    ("analyzer", CrashPoint.STATE_WRITTEN, INSIGHTS),
-    ("analyzer", CrashPoint.LEASE_TAKEN, INSIGHTS),
+    ("researcher", Failpoint.STATE_WRITTEN, QUERIES),
+    ("researcher", Failpoint.EVENTS_PUBLISHED, QUERIES),
+    ("analyzer", Failpoint.STATE_WRITTEN, INSIGHTS),
+    ("analyzer", Failpoint.LEASE_TAKEN, INSIGHTS),
 ]
 
 
@@ -55,17 +55,30 @@ async def test_left_alone_it_looks_once_and_asks_once_more(calm: Visit) -> None:
     assert calm.repeated == 0
 
 
+SHORT: Final = {
+    ("aggregator", Failpoint.STATE_COMMITTED, THE_ROUND_BEGINS),
+    ("researcher", Failpoint.STATE_WRITTEN, QUERIES),
+    ("analyzer", Failpoint.LEASE_TAKEN, INSIGHTS),
+}
+
+
 @pytest.mark.parametrize(
     ("actor", "point", "skip"),
-    CASES,
-    ids=[f"{actor}-{point}-{skip}" for actor, point, skip in CASES],
+    [
+        pytest.param(
+            *case,
+            id="-".join(map(str, case)),
+            marks=() if case in SHORT else pytest.mark.slow,
+        )
+        for case in CASES
+    ],
 )
 async def test_killed_in_a_round(
     visitor: Visitor,
     calm: Visit,
     figures: Figures,
     actor: str,
-    point: CrashPoint,
+    point: Failpoint,
     skip: int,
     seed: int,
 ) -> None:

@@ -24,7 +24,7 @@ from cli.cluster.keys import Keys
 from cli.local.postgres import EmbeddedPostgres
 from cli.local.supervisor import OPEN_FILES
 from shared.database.engine import with_login
-from shared.database.grants import role_of
+from shared.database.grants import role_name
 from shared.runtime.identity import SERVICES
 from tests.support.e2e.installation import MISSION, Installation, installed
 
@@ -87,7 +87,7 @@ def test_another_user_gets_in_nowhere(vigil: Installation) -> None:
         sockets=sockets,
         paths=[str(path) for path in (data.root, *data.root.rglob("*"))],
         socket_directory=str(data.postgres),
-        roles=["postgres", *map(role_of, SERVICES_WITH_ROLES)],
+        roles=["postgres", *map(role_name, SERVICES_WITH_ROLES)],
         users=[service.name for service in SERVICES if service.has_nats_user],
     )
     assert (told["uid"], told["readable"], told["sockets"], told["postgres"]) == (65534, [], [], [])
@@ -149,13 +149,13 @@ def test_services_are_no_superusers(vigil: Installation, owner: psycopg.Connecti
         "select rolname, rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication"
         " from pg_roles where rolname like 'vigil\\_%'"
     ).fetchall()
-    assert dict(roles) == {role_of(name): False for name in SERVICES_WITH_ROLES}
+    assert dict(roles) == {role_name(name): False for name in SERVICES_WITH_ROLES}
     working = owner.execute(
         "select distinct substring(application_name from 'vigil-(\\w+)@'), usename"
         " from pg_stat_activity where application_name like 'vigil-%@%'"
     ).fetchall()
     assert len(working) > 5
-    assert [(name, role) for name, role in working if role != role_of(name)] == []
+    assert [(name, role) for name, role in working if role != role_name(name)] == []
 
 
 @pytest.mark.parametrize("service", SERVICES_WITH_ROLES)
@@ -206,6 +206,7 @@ def _ignores_sigpipe(pid: int) -> bool:
     return bool(int(ignored, 16) >> (signal.SIGPIPE - 1) & 1)
 
 
+@pytest.mark.slow
 def test_commands_reach_its_engines(vigil: Installation, tmp_path: Path) -> None:
     (told, *_) = vigil.vigil("top", "--once", "--json").stdout.splitlines()
     assert {each["actor"]: each["replicas"] for each in json.loads(told)}["researcher"] == 1
@@ -222,6 +223,7 @@ def test_commands_reach_its_engines(vigil: Installation, tmp_path: Path) -> None
     assert imported.returncode == 0, imported.stderr
 
 
+@pytest.mark.slow
 def test_data_of_a_trusting_version_is_closed_and_kept(tmp_path: Path) -> None:
     with installed(tmp_path) as vigil:
         vigil.up()
@@ -233,7 +235,7 @@ def test_data_of_a_trusting_version_is_closed_and_kept(tmp_path: Path) -> None:
         data.root.chmod(0o755)
         before = EmbeddedPostgres(data.postgres, tmp_path / "before.log").start()
         with psycopg.connect(before.url("vigil"), autocommit=True) as connection:
-            for name in map(role_of, SERVICES_WITH_ROLES):
+            for name in map(role_name, SERVICES_WITH_ROLES):
                 connection.execute(f"drop owned by {name}; drop role {name}".encode())
         before.stop()
         (data.postgres / "pg_hba.conf").write_text(TRUSTING)
@@ -245,6 +247,7 @@ def test_data_of_a_trusting_version_is_closed_and_kept(tmp_path: Path) -> None:
         assert vigil.vigil("run", "Batteries", "--wait").returncode == 0
 
 
+@pytest.mark.slow
 def test_data_of_a_newer_version_is_refused_in_a_line(tmp_path: Path) -> None:
     with installed(tmp_path) as vigil:
         vigil.up()

@@ -92,6 +92,7 @@ def test_the_sandbox_is_tried_where_no_server_is_configured(
     assert compared.stdout.count("sandbox-reader") == 2
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_nonsense_is_not_usable(
     vigil: Installation, scratch: Path, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_a_server_that_cannot_be_used_is_told_before_anything_is_started(
     assert os.listdir(scratch) == []
 
 
+@pytest.mark.slow
 def test_the_time_limit_and_ctrl_c_end_it_with_a_report(
     vigil: Installation, scratch: Path, tmp_path: Path
 ) -> None:
@@ -161,6 +163,7 @@ def test_the_time_limit_and_ctrl_c_end_it_with_a_report(
     assert os.listdir(scratch) == []
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_used_up_ends_it_with_a_report(
     vigil: Installation, tmp_path: Path
 ) -> None:

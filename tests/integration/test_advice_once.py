@@ -64,7 +64,9 @@ async def begin_anew(database: Database, bus: Bus, number: int) -> None:
             .values(status=StepStatus.PENDING, result=None, ended_at=None)
         )
         step = (await session.scalars(select(Step).where(Step.kind == StepKind.ADVISE))).one()
-        request = derived_events.request(await steps.iteration_of(session, step), step)
+        request = derived_events.iteration_step_event(
+            await steps.load_iteration(session, step), step
+        )
     await bus.publish(request, resend=number)
 
 

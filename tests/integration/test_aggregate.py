@@ -23,7 +23,7 @@ from tests.support.joins import now, planned, subjects, told
 async def end(database: Database, iteration: Iteration, kind: StepKind, **result: object) -> None:
     """Every step of that kind ends with `result`, as far as the state is concerned."""
     async with database.transaction() as session:
-        for step in await steps.of_iteration(session, iteration.id, kind):
+        for step in await steps.list_steps(session, iteration.id, kind):
             claim = await leases.claim(session, step.id, "worker")
             assert isinstance(claim, Claimed)
             await steps.end(session, claim.lease, dict(result))
@@ -80,7 +80,7 @@ async def test_the_adviser_is_woken_with_every_analysis_and_ends_the_iteration(
 async def test_word_of_an_end_that_is_not_in_the_state_is_not_believed(database: Database) -> None:
     iteration = await planned(database, queries=1)
     async with database.transaction() as session:
-        [query] = await steps.of_iteration(session, iteration.id, StepKind.QUERY)
+        [query] = await steps.list_steps(session, iteration.id, StepKind.QUERY)
     lie = QueryCompleted.of(
         agent_id=query.agent_id,
         iteration_id=iteration.id,
@@ -98,11 +98,11 @@ async def test_the_deadline_ends_the_iteration_and_refuses_its_workers(
 ) -> None:
     iteration = await planned(database, queries=1)
     async with database.transaction() as session:
-        [query] = await steps.of_iteration(session, iteration.id, StepKind.QUERY)
+        [query] = await steps.list_steps(session, iteration.id, StepKind.QUERY)
         claim = await leases.claim(session, query.id, "slow worker")
         assert isinstance(claim, Claimed)
         await session.execute(update(Iteration).values(deadline_at=Iteration.started_at))
-    await Deadlines(database, bus, Aggregate(database), 0.0).look()
+    await Deadlines(database, bus, Aggregate(database), 0.0).end_stalled()
     done = await now(database, iteration)
     assert done.status == IterationStatus.FAILED
     [error] = done.errors
@@ -113,5 +113,5 @@ async def test_the_deadline_ends_the_iteration_and_refuses_its_workers(
             pass
     async with database.transaction() as session:
         assert (await session.get_one(Step, query.id)).status == StepStatus.FAILED
-        event = await derived_events.iteration_ended(session, done)
+        event = await derived_events.iteration_ended_event(session, done)
     assert isinstance(event, IterationFailed)

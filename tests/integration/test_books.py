@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.aggregator.reducer import DeadlinePassed
-from services.aggregator.transitions import settle
+from services.aggregator.transitions import apply_tick
 from shared.agents import agents
 from shared.billing import reservations
 from shared.database.engine import Database
@@ -73,7 +73,7 @@ async def test_a_call_that_is_sent_again_is_reserved_for_again(
     """As by another worker, when nobody knows what became of the first sending."""
     first = await spender.reserved("0.50")
     async with database.transaction() as session:
-        await reservations.presume_call(session, first.call_id)
+        await reservations.write_off_call(session, first.call_id)
         second = await reservations.reserve(
             session, spender.agent.id, {first.call_id: usd("0.40")}, day=TODAY
         )
@@ -179,7 +179,7 @@ async def test_a_step_that_ends_leaves_nothing_reserved(
                 await steps.fail(session, spender.lease, "broken", attempts=1)
             case _:
                 assert spender.lease.iteration_id is not None
-                await settle(session, spender.lease.iteration_id, lambda _: DeadlinePassed(60))
+                await apply_tick(session, spender.lease.iteration_id, lambda _: DeadlinePassed(60))
     assert await spender.day() == await whole_day(database) == kept("0.60", 2)
     assert await whole_day(database, TOMORROW) == kept("0.40", 1)
     assert await nothing_is_reserved(database)
@@ -190,7 +190,7 @@ async def test_a_step_that_is_given_back_keeps_what_may_still_be_settled(
 ) -> None:
     sending = await spender.reserved("0.30")
     async with database.transaction() as session:
-        await steps.give_back(session, spender.lease, "later", attempts=0, rest_seconds=0)
+        await steps.release(session, spender.lease, "later", attempts=0, rest_seconds=0)
     assert await spender.day() == kept(reserved="0.30", held=1)
     await spender.settle(sending, "0.10")
     assert await nothing_is_reserved(database)
@@ -203,7 +203,7 @@ async def test_a_deleted_agents_open_sendings_stay_spent(
     under_way = await spender.reserved("0.40", "b")
     yesterdays = await spender.reserved("0.20", "c", day=TOMORROW)
     async with database.transaction() as session:
-        await agents.delete(session, spender.agent.id)
+        await agents.delete_agent(session, spender.agent.id)
     for sending in (under_way, yesterdays):
         await spender.settle(sending, "0.01")
     assert await whole_day(database) == kept("0.50", 2)

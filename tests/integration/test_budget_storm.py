@@ -67,7 +67,7 @@ class Watch:
 
 @pytest.fixture(autouse=True)
 def _asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.billing.budgets.ASK_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr("shared.billing.budgets.RETRY_SECONDS", 0.1)
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,22 @@ from jsonschema import Draft202012Validator
 from sqlalchemy import select
 
 from services.assistant import app as assistant_app
-from services.assistant import built_in
+from services.assistant import default_configuration
 from services.scheduler.scheduler import Ticker
 from shared.agents import agents
 from shared.agents import configuration as agent_configuration
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, DeadLetter, Interaction
-from shared.enums import PROMPTED, Phase
+from shared.enums import PROMPTED_PHASES, Phase
 from shared.graph import types
 from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.provider import Hear
-from shared.llm.structured_output import MOST_WITHOUT_ANSWER
+from shared.llm.provider import OnDelta
+from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
-from shared.runtime.providers import model_of
+from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters
 from tests.support.actors import ended_iteration, running, told
@@ -53,8 +53,8 @@ async def test_an_agent_is_made_of_its_mission(
     step = await configured(database, ordered)
     agent = await reread(database, ordered)
     assert (agent.status, agent.fault, agent.name) == ("ready", None, NAME)
-    made = agent_configuration.of_agent(agent)
-    assert list(made) == list(PROMPTED)
+    made = agent_configuration.prompts_by_phase(agent)
+    assert list(made) == list(PROMPTED_PHASES)
     assert len(set(made.values())) == 6
     assert all(MISSION in prompt and NAME in prompt for prompt in made.values())
     assert levers.billed()["llm"] == 2
@@ -143,7 +143,7 @@ async def test_what_code_can_repair_costs_no_second_answer_and_is_recorded(
     assert (step.status, levers.billed()["llm"]) == ("completed", 2)
     agent = await reread(database, ordered)
     assert (agent.status, agent.fault, agent.name) == ("ready", None, "Lithium")
-    assert built_in.PROMPTS[Phase.OBSERVER] in agent.observer_system_prompt
+    assert default_configuration.PROMPTS[Phase.OBSERVER] in agent.observer_system_prompt
     assert MISSION in agent.observer_system_prompt
     made_nodes, made_edges = await types_of(database, agent)
     assert {"LithiumMine", "BatteryMakers"} < {each.name for each in made_nodes}
@@ -191,8 +191,8 @@ async def test_nonsense_leaves_an_agent_that_works_and_tells_its_owner(
     assert agent.fault is not None
     assert "could not be used, so it uses Vigil's built-in" in agent.fault
     assert all(word in agent.fault for word in (*words, "vigil agent configure"))
-    made = agent_configuration.of_agent(agent)
-    assert list(made) == list(PROMPTED)
+    made = agent_configuration.prompts_by_phase(agent)
+    assert list(made) == list(PROMPTED_PHASES)
     assert all(MISSION in prompt and agent.name in prompt for prompt in made.values())
     nodes, edges = await types_of(database, agent)
     assert ("Organisation" in {each.name for each in nodes}) is ("types" in built)
@@ -219,10 +219,12 @@ async def test_a_model_that_only_refuses_leaves_what_is_built_in_and_a_broken_se
     kind: FailureKind,
     status: str,
 ) -> None:
-    monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
+    monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
     provider = Refusing(kind)
     monkeypatch.setattr(
-        assistant_app, "model_of", lambda *given: replace(model_of(*given), provider=provider)
+        assistant_app,
+        "create_model",
+        lambda *given: replace(create_model(*given), provider=provider),
     )
     ordered, asked = await order_agent(database)
     async with running(settings, ["assistant"]):
@@ -233,7 +235,7 @@ async def test_a_model_that_only_refuses_leaves_what_is_built_in_and_a_broken_se
     assert agent.fault is not None
     assert "it has no time for this" in agent.fault
     is_of_model = kind is FailureKind.NO_ANSWER
-    each = MOST_WITHOUT_ANSWER if is_of_model else settings.max_attempts
+    each = MAX_WITHOUT_ANSWER if is_of_model else settings.max_attempts
     built = ["prompts", "types"] if is_of_model else None
     assert (step.result or {}).get("built_in") == built
     async with database.transaction() as session:
@@ -250,7 +252,7 @@ class Refusing:
     sendings: int = 0
 
     async def complete(
-        self, request: ChatRequest, in_flight: InFlight, hear: Hear | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
     ) -> ChatAnswer:
         async with in_flight.sending():
             self.sendings += 1
@@ -270,7 +272,9 @@ async def test_types_that_cannot_be_used_leave_a_ready_agent_those_it_has(
     after = await reread(database, agent)
     assert after.fault is not None
     assert "it keeps the types it has" in after.fault
-    assert agent_configuration.of_agent(after) != agent_configuration.of_agent(agent)
+    assert agent_configuration.prompts_by_phase(after) != agent_configuration.prompts_by_phase(
+        agent
+    )
 
 
 async def test_a_dead_letter_that_is_retried_makes_the_agent(
@@ -286,7 +290,7 @@ async def test_a_dead_letter_that_is_retried_makes_the_agent(
         assert "OPENAI_API_KEY" in agent.fault
         async with database.transaction() as session:
             (letter,) = await session.scalars(select(DeadLetter))
-            await dead_letters.ask_for_retry(session, letter)
+            await dead_letters.request_retry(session, letter)
         await step_of(database, ordered, "configure", "completed")
     assert (await reread(database, ordered)).status == "ready"
 
@@ -332,7 +336,7 @@ async def test_a_name_that_is_taken_in_the_last_instant_is_tried_again(
     async def free(*_: Any, **__: Any) -> str:
         return next(believed)
 
-    monkeypatch.setattr("services.assistant.configure_agent.agents.free", free)
+    monkeypatch.setattr("services.assistant.configure_agent.agents.find_free_name", free)
     ordered, asked = await order_agent(database)
     await bus.publish(asked)
     assert (await configured(database, ordered)).attempts == 0
@@ -347,7 +351,7 @@ async def test_an_agent_can_be_deleted_while_it_is_configured(
     await bus.publish(asked)
     await step_of(database, ordered, "configure", "running")
     async with database.transaction() as session:
-        await agents.delete(session, ordered.id)
+        await agents.delete_agent(session, ordered.id)
     async with database.transaction() as session:
         assert list(await session.scalars(select(Agent))) == []
         assert list(await session.scalars(select(Call))) == []

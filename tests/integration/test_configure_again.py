@@ -3,13 +3,13 @@
 import pytest
 from sqlalchemy import delete, select
 
-from services.assistant.configure_agent import Configure
+from services.assistant.configure_agent import ConfigureHandler
 from shared.agents import configuration
 from shared.database.engine import Database
 from shared.database.tables import Agent, Interaction, Iteration, PromptVersion
-from shared.enums import PROMPTED, Phase, PromptMaker
+from shared.enums import PROMPTED_PHASES, Phase, PromptMaker
 from shared.runtime.bus import Bus
-from shared.runtime.providers import model_of
+from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import leases
 from shared.workflow.leases import Claimed
@@ -45,8 +45,8 @@ async def test_made_anew_it_keeps_its_name_its_types_and_what_is_to_stay(
     await configured(database, ordered)
     after = await reread(database, ordered)
     assert (after.name, after.mission, after.prompts_version) == (NAME, another, 2)
-    then, now = configuration.of_agent(before), configuration.of_agent(after)
-    assert [phase for phase in PROMPTED if then[phase] == now[phase]] == [Phase.OBSERVER]
+    then, now = configuration.prompts_by_phase(before), configuration.prompts_by_phase(after)
+    assert [phase for phase in PROMPTED_PHASES if then[phase] == now[phase]] == [Phase.OBSERVER]
     assert another in now[Phase.CONVERSATION]
     nodes, edges = await types_of(database, after)
     assert {each.name for each in nodes_before} < {each.name for each in nodes}
@@ -62,11 +62,11 @@ async def test_what_its_owner_edits_meanwhile_stays(
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)
         mine = {Phase.OBSERVER: "Plan as I say."}
-        await configuration.write(session, attached, mine, PromptMaker.OWNER)
+        await configuration.store_prompts(session, attached, mine, PromptMaker.OWNER)
     async with running(sandbox_settings, ["assistant"]):
         await bus.publish(asked)
         await configured(database, agent)
-    made = configuration.of_agent(await reread(database, agent))
+    made = configuration.prompts_by_phase(await reread(database, agent))
     assert made[Phase.OBSERVER] == "Plan as I say."
     assert MISSION in made[Phase.CONVERSATION]
     async with database.transaction() as session:
@@ -104,16 +104,18 @@ async def test_what_was_asked_for_before_leaves_no_trace_even_if_it_ends_later(
     async with database.transaction() as session:
         claim = await leases.claim(session, first.correlation_id, "test")
     assert isinstance(claim, Claimed)
-    outcome = await Configure(model_of(sandbox_settings, database))(claim.lease, claim.step)
+    outcome = await ConfigureHandler(create_model(sandbox_settings, database))(
+        claim.lease, claim.step
+    )
     await order_again(database, agent.id)
     async with leases.leased_transaction(database, claim.lease) as session:
         assert outcome.write is not None
         await outcome.write(session)
-        await configuration.failed(session, claim.step, "it failed besides")
+        await configuration.record_failure(session, claim.step, "it failed besides")
     after = await reread(database, agent)
     assert outcome.result["superseded"] is True
     assert (after.mission, after.status, after.fault) == (MISSION, "ready", None)
-    assert configuration.of_agent(after) == configuration.of_agent(agent)
+    assert configuration.prompts_by_phase(after) == configuration.prompts_by_phase(agent)
 
 
 async def test_an_agent_that_fails_to_be_made_anew_goes_on_as_it_is(
@@ -125,7 +127,7 @@ async def test_an_agent_that_fails_to_be_made_anew_goes_on_as_it_is(
     assert (await configured(database, agent)).status == "failed"
     after = await reread(database, agent)
     assert after.status == "ready"
-    assert configuration.of_agent(after) == configuration.of_agent(agent)
+    assert configuration.prompts_by_phase(after) == configuration.prompts_by_phase(agent)
     assert after.fault is not None
     assert "goes on with those it has" in after.fault
 
@@ -139,7 +141,7 @@ async def test_every_interaction_keeps_the_prompt_it_used(
         async with database.transaction() as session:
             attached = await session.get_one(Agent, agent.id)
             edited = {Phase.OBSERVER: "You plan for the agent, and boldly."}
-            await configuration.write(session, attached, edited, PromptMaker.OWNER)
+            await configuration.store_prompts(session, attached, edited, PromptMaker.OWNER)
             attached.run_requested_at = attached.created_at
         await ended_iteration(database, agent, 2)
     async with database.transaction() as session:
@@ -177,7 +179,8 @@ async def test_made_anew_in_the_middle_of_an_iteration(
         used = dict(rows.all())
     assert used["observer"] == "You plan for the agent."
     assert (
-        used["knowledge_acquisition"] == configuration.of_agent(after)[Phase.KNOWLEDGE_ACQUISITION]
+        used["knowledge_acquisition"]
+        == configuration.prompts_by_phase(after)[Phase.KNOWLEDGE_ACQUISITION]
     )
     assert MISSION in used["knowledge_acquisition"]
 
@@ -189,7 +192,9 @@ async def test_older_prompts_become_the_first_of_the_history(database: Database)
         await session.execute(delete(PromptVersion))
         old = await session.get_one(Agent, agent.id)
         old.prompts_version = 0
-        await configuration.write(session, old, {Phase.OBSERVER: "Anew."}, PromptMaker.OWNER)
+        await configuration.store_prompts(
+            session, old, {Phase.OBSERVER: "Anew."}, PromptMaker.OWNER
+        )
     async with database.transaction() as session:
         rows = list(await session.scalars(select(PromptVersion).order_by(PromptVersion.version)))
     assert [row.version for row in rows] == [1] * 6 + [2]

@@ -91,7 +91,7 @@ class Served:
 
     @property
     def busy(self) -> int:
-        return len(self.limits._total.of_state[connection_limits._State.BUSY])
+        return len(self.limits._total.by_state[connection_limits._State.BUSY])
 
     @property
     def open(self) -> int:
@@ -204,7 +204,7 @@ async def test_the_head_of_a_later_request_has_ten_seconds_too() -> None:
 async def test_a_body_has_ten_seconds_and_longer_while_it_arrives() -> None:
     async with served(ConnectionLimits(10, 10)) as server:
         client = await server.connect(UPLOAD)
-        state = server.limits._total.of_state[connection_limits._State.BODY]
+        state = server.limits._total.by_state[connection_limits._State.BODY]
         await server.reaches(lambda: len(state) == 1, "a body")
         await client.send(bytes(5 * BODY_BYTES_PER_SECOND))
         (connection,) = state
@@ -332,4 +332,4 @@ def test_limits_leave_descriptors_for_what_is_accepted_at_once(files: int) -> No
 
 async def _all(server: Served, count: int) -> list[connection_limits._Connection]:
     await server.reaches(lambda: server.open == count, f"{count} connections")
-    return [each for found in server.limits._total.of_state.values() for each in found]
+    return [each for found in server.limits._total.by_state.values() for each in found]

@@ -5,7 +5,7 @@ from datetime import timedelta
 from sqlalchemy import event, func, select, text, update
 
 from shared.accounts import authentication, credentials
-from shared.accounts.secrets import digest_of, new_token
+from shared.accounts.secrets import hash_secret, new_token
 from shared.agents import agents
 from shared.database.engine import Database
 from shared.database.tables import ApiToken, BrowserSession, SignInLink, User
@@ -46,7 +46,7 @@ async def test_that_a_token_is_used_is_written_once_a_minute(database: Database)
     assert sum(each.startswith("UPDATE") for each in statements) == 1
     assert len(statements) == 6
     async with database.transaction() as session:
-        a_minute_ago = func.clock_timestamp() - authentication.NOTED_EVERY
+        a_minute_ago = func.clock_timestamp() - authentication.USE_UPDATE_INTERVAL
         await session.execute(update(ApiToken).values(last_used_at=a_minute_ago))
     caller = await _recognised(database, CredentialKind.TOKEN, token)
     assert caller is not None
@@ -60,14 +60,16 @@ async def test_a_session_slides_until_its_cap(database: Database) -> None:
         made = await credentials.create_link(session, anna)
         secret = await credentials.open_session(session, made[1], "x" * 1000)
         assert secret is not None
-    nearly_idle = func.clock_timestamp() - credentials.IDLE_LIFETIME + timedelta(minutes=1)
+    nearly_idle = func.clock_timestamp() - credentials.IDLE_SESSION_LIFETIME + timedelta(minutes=1)
     async with database.transaction() as session:
         await session.execute(update(BrowserSession).values(last_used_at=nearly_idle))
     assert await _recognised(database, CredentialKind.SESSION, secret) is not None
     async with database.transaction() as session:
         row = (await session.scalars(select(BrowserSession))).one()
-        assert row.ends_at - row.created_at <= credentials.LONGEST_LIFETIME + timedelta(seconds=1)
-        assert len(row.browser) == credentials.BROWSER_CHARACTERS
+        assert row.ends_at - row.created_at <= credentials.MAX_SESSION_LIFETIME + timedelta(
+            seconds=1
+        )
+        assert len(row.browser) == credentials.MAX_BROWSER_CHARS
         assert await session.scalar(
             select(BrowserSession.last_used_at > func.clock_timestamp() - timedelta(minutes=1))
         )
@@ -108,7 +110,7 @@ async def test_a_user_goes_with_all_that_is_theirs(database: Database) -> None:
     agent = await make_agent(database)
     async with database.transaction() as session:
         await credentials.create_token(session, agent.owner_id, name="x", scopes=AccessScope)
-        await credentials.remove(session, agent.owner_id)
+        await credentials.delete_user(session, agent.owner_id)
         for table in (User, ApiToken, type(agent)):
             assert await session.scalar(select(func.count()).select_from(table)) == 0
 
@@ -118,8 +120,8 @@ async def _recognised(
 ) -> authentication.Caller | None:
     """As the door does it."""
     async with database.transaction() as session:
-        caller = await authentication.recognise(session, kind, digest_of(secret))
-    if caller is not None and caller.is_unnoted:
+        caller = await authentication.authenticate(session, kind, hash_secret(secret))
+    if caller is not None and caller.is_use_update_due:
         async with database.transaction() as session:
-            await authentication.note_use(session, caller)
+            await authentication.record_use(session, caller)
     return caller

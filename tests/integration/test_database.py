@@ -11,7 +11,7 @@ from sqlalchemy.exc import InvalidRequestError
 
 from shared.database import engine
 from shared.database.engine import Database
-from shared.database.statements import Direct, within
+from shared.database.statements import CompiledStatement, transaction_cache
 from shared.database.tables import GraphNodeType, User
 from shared.errors import TransientError
 from tests.support.making import make_agent
@@ -41,7 +41,7 @@ async def _fill(pool: Database, connections: int) -> set[int]:
 async def test_connections_that_the_server_has_ended_are_never_used(
     pool: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, rested_seconds: float
 ) -> None:
-    monkeypatch.setattr(engine, "RESTED_SECONDS", rested_seconds)
+    monkeypatch.setattr(engine, "PING_AFTER_IDLE_SECONDS", rested_seconds)
     ended = await _fill(pool, 3)
     with psycopg.connect(database_url, autocommit=True) as operator:
         for pid in ended:
@@ -56,7 +56,7 @@ async def test_a_connection_that_lives_is_kept(pool: Database) -> None:
 
 
 async def test_a_statement_sees_what_its_session_has_yet_to_write(pool: Database) -> None:
-    named = Direct(select(User.name).where(User.id == bindparam("of_user")))
+    named = CompiledStatement(select(User.name).where(User.id == bindparam("of_user")))
     user = User(id=uuid4(), name="written by the session")
     async with pool.transaction() as session:
         session.add(user)
@@ -65,8 +65,8 @@ async def test_a_statement_sees_what_its_session_has_yet_to_write(pool: Database
 
 
 async def test_a_statement_is_of_its_transaction(pool: Database) -> None:
-    make = Direct(insert(User), columns=["id", "name"])
-    count = Direct("select count(*) as users from users where name = :called")
+    make = CompiledStatement(insert(User), columns=["id", "name"])
+    count = CompiledStatement("select count(*) as users from users where name = :called")
     kept, undone = {"id": uuid4(), "name": "kept"}, {"id": uuid4(), "name": "undone"}
     async with pool.transaction() as session:
         assert await make.run(session, kept) == 1
@@ -84,7 +84,7 @@ async def test_a_statement_is_of_its_transaction(pool: Database) -> None:
 
 
 async def test_a_statement_is_of_its_savepoint(pool: Database) -> None:
-    make = Direct(insert(User), columns=["id", "name"])
+    make = CompiledStatement(insert(User), columns=["id", "name"])
     async with pool.transaction() as session:
         await make.run(session, {"id": uuid4(), "name": "before"})
         async with session.begin_nested() as attempt:
@@ -94,27 +94,27 @@ async def test_a_statement_is_of_its_savepoint(pool: Database) -> None:
             await make.run(session, {"id": uuid4(), "name": "within"})
         await make.run(session, {"id": uuid4(), "name": "behind"})
     async with pool.transaction() as session:
-        names = await Direct("select name from users order by name").rows(session)
+        names = await CompiledStatement("select name from users order by name").rows(session)
         assert [row.name for row in names] == ["before", "behind", "within"]
 
 
 async def test_what_is_known_within_a_transaction_ends_with_it(pool: Database) -> None:
     async with pool.transaction() as session:
         await session.connection()
-        within(session)["seen"] = 1
+        transaction_cache(session)["seen"] = 1
         async with session.begin_nested():
-            assert "seen" not in within(session)
-            within(session)["seen"] = 2
-        assert "seen" not in within(session)
-        within(session)["seen"] = 3
+            assert "seen" not in transaction_cache(session)
+            transaction_cache(session)["seen"] = 2
+        assert "seen" not in transaction_cache(session)
+        transaction_cache(session)["seen"] = 3
         await session.execute(text("select 1"))
-        assert within(session)["seen"] == 3
+        assert transaction_cache(session)["seen"] == 3
         await session.commit()
-        assert "seen" not in within(session)
+        assert "seen" not in transaction_cache(session)
 
 
 async def test_no_statement_goes_to_a_connection_that_was_given_back(pool: Database) -> None:
-    look = Direct("select 1 as one")
+    look = CompiledStatement("select 1 as one")
     async with pool.transaction() as session:
         await look.value(session)
         await session.rollback()
@@ -126,11 +126,11 @@ async def test_json_goes_in_and_comes_out(pool: Database) -> None:
     agent = await make_agent(pool)
     schema = {"type": "object", "said": "ü 漢 'quoted'", "deep": [1, None, {"x": 0.5}]}
     about = {"agent_id": agent.id, "name": "Thing", "description": "A thing.", "created_by": "x"}
-    make = Direct(
+    make = CompiledStatement(
         insert(GraphNodeType),
         columns=[*about, "properties_schema", "example_properties"],
     )
-    read = Direct(
+    read = CompiledStatement(
         select(GraphNodeType.properties_schema).where(GraphNodeType.agent_id == bindparam("of"))
     )
     async with pool.transaction() as session:
@@ -143,12 +143,12 @@ async def test_json_goes_in_and_comes_out(pool: Database) -> None:
 async def test_what_is_not_given_is_an_error(pool: Database) -> None:
     async with pool.transaction() as session:
         with pytest.raises(Exception, match="required for bind parameter 'called'"):
-            await Direct("select 1 from users where name = :called").rows(session)
+            await CompiledStatement("select 1 from users where name = :called").rows(session)
 
 
 async def test_a_server_that_goes_away_is_for_another_try(pool: Database) -> None:
     with pytest.raises(TransientError, match="PostgreSQL"):
         async with pool.transaction() as session:
-            await Direct("select pg_terminate_backend(pg_backend_pid())").rows(session)
+            await CompiledStatement("select pg_terminate_backend(pg_backend_pid())").rows(session)
     async with pool.transaction() as session:
         assert (await session.execute(text("select 1"))).scalar_one() == 1

@@ -54,7 +54,7 @@ POISON = {
         "unknown_event",
         ["does not know version 2 of iteration.started", "upgrade, then retry"],
     ),
-    "misplaced": (MISPLACED, "misplaced_event", ["vigil.plan.v1.produced", "not its own"]),
+    "misplaced": (MISPLACED, "misplaced_event", ["vigil.plan.v1.produced", "wrong subject"]),
 }
 
 
@@ -152,7 +152,7 @@ async def test_letters_are_listed_newest_first_page_by_page_and_by_actor(
     assert [letter["error"] for letter in of_observer] == ["error 3", "error 1"]
     await _keep(database, b"1", actor="observer")
     assert (await listed(api))[0]["error"] == "error 1", "what fails again is news"
-    assert_problem(await api.get("/dead-letters", params={"cursor": "x"}), 422, "no cursor")
+    assert_problem(await api.get("/dead-letters", params={"cursor": "x"}), 422, "not a cursor")
     assert_problem(await api.get("/dead-letters", params={"limit": 0}), 422, "limit")
 
 
@@ -177,7 +177,7 @@ async def test_what_nobody_hears_is_not_retried(api: httpx.AsyncClient, database
     """Else who may keep letters could have others told what it may not say itself."""
     await _keep(database, b"{}", subject="analysis.produced", actor="researcher")
     letter = await one_letter(api)
-    assert "no researcher of this version hears analysis.produced" in letter["refusal"]
+    assert "no researcher of this version consumes analysis.produced" in letter["refusal"]
     answer = await api.post(f"/dead-letters/{letter['id']}/retry")
     assert_problem(answer, 409, "analysis.produced", "discard it")
     assert [row.retry_requested_at for row in await rows(database)] == [None]
@@ -197,7 +197,7 @@ async def _keep(
     database: Database, payload: bytes, *, actor: str = "observer", subject: str = SUBJECT
 ) -> None:
     async with database.transaction() as session:
-        await dead_letters.keep(
+        await dead_letters.store(
             session,
             actor=actor,
             subject=subject,

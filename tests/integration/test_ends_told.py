@@ -20,7 +20,7 @@ from shared.database.tables import Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.envelope import Event
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.actors import running
@@ -79,7 +79,7 @@ async def test_a_deadline_that_could_not_tell_is_told_by_the_reconciler(
     impatient: Settings, database: Database, bus: Bus, refused: Counter[str]
 ) -> None:
     iterations = [await overdue(database, name) for name in ("first", "second")]
-    await Deadlines(database, bus, Aggregate(database), 0.0).look()
+    await Deadlines(database, bus, Aggregate(database), 0.0).end_stalled()
     assert {(await now(database, each)).status for each in iterations} == {IterationStatus.FAILED}
     assert await ends_told(bus) == ["iteration.failed"], "one that fails holds up no other"
     async with running(impatient, ("scheduler",)):
@@ -94,7 +94,7 @@ async def test_an_aggregator_killed_before_it_told_leaves_it_to_the_reconciler(
     iteration = await planned(database)
     [plan] = await told(database, iteration, StepKind.OBSERVE)
     await bus.publish(plan)
-    (tmp_path / CrashPoint.STATE_COMMITTED).write_text("SIGKILL")
+    (tmp_path / Failpoint.STATE_COMMITTED).write_text("SIGKILL")
     aggregator = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -151,6 +151,6 @@ async def test_a_deadline_that_cannot_be_carried_out_holds_up_no_other(
         values = {"status": StepStatus.COMPLETED, "result": ["not what a result is"]}
         await session.execute(update(Step).where(steps).values(**values))
     with capture_logs() as lines:
-        await Deadlines(database, bus, Aggregate(database), 0.0).look()
+        await Deadlines(database, bus, Aggregate(database), 0.0).end_stalled()
     assert (await now(database, other)).status == IterationStatus.FAILED
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["unexpected error"]

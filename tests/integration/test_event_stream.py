@@ -53,7 +53,7 @@ async def a_strangers(settings: Settings, database: Database) -> UUID:
 async def test_events_are_told_as_they_stand_on_the_bus(
     api: Serving, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("KEEP_ALIVE_SECONDS", "CHECK_AGAIN_SECONDS"):  # nothing but the news wakes it
+    for name in ("KEEP_ALIVE_SECONDS", "REVALIDATION_SECONDS"):  # nothing but the news wakes it
         monkeypatch.setattr(event_stream, name, 3600.0)
     await publish(bus, agent_id, 1)
     event = learned(agent_id, 2)
@@ -152,7 +152,7 @@ async def test_a_new_agent_is_heard_at_once_and_a_deleted_one_by_nobody(
 ) -> None:
     deleted = await make_agent(database, name="Nickel")
     async with database.transaction() as session:
-        await agents.delete(session, deleted.id)
+        await agents.delete_agent(session, deleted.id)
     async with listening(api) as ear:
         await ear.has_place()
         await publish(bus, deleted.id, 1)
@@ -245,7 +245,7 @@ async def test_in_silence_there_are_signs_of_life(
 async def test_whoever_is_no_longer_allowed_is_cut_off(
     api: Serving, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "CHECK_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(event_stream, "REVALIDATION_SECONDS", 0.05)
     revoked = asyncio.Event()
 
     def of_a_token(_: Request) -> Callable[[], Awaitable[bool]]:
@@ -254,7 +254,7 @@ async def test_whoever_is_no_longer_allowed_is_cut_off(
 
         return still_allowed
 
-    api.app.dependency_overrides[dependencies.still_allowed_of] = of_a_token
+    api.app.dependency_overrides[dependencies.session_check] = of_a_token
     async with listening(api) as ear:
         await ear.has_place()
         await publish(bus, agent_id, 1)

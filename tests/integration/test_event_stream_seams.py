@@ -98,7 +98,7 @@ async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
     api: Serving, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it reads again: what it was sent, why it is cut off, and the end."""
-    monkeypatch.setattr(event_stream, "TAKES_SLOWLY_SECONDS", 0.0)
+    monkeypatch.setattr(event_stream, "SLOW_CHUNK_SECONDS", 0.0)
     async with Dawdler.at(api) as dawdler:
         await eventually(lambda: api.app.state.hub.listeners == 1, "it to listen")
         await dawdler.opened()
@@ -108,7 +108,7 @@ async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
     assert b'"too_slow"' in sent
     place = int(sent.rpartition(b"\nid: ")[2].split()[0])
     assert 1 < place < total
-    monkeypatch.setattr(event_stream, "TAKES_SLOWLY_SECONDS", 60.0)
+    monkeypatch.setattr(event_stream, "SLOW_CHUNK_SECONDS", 60.0)
     async with listening(api, last_event_id=str(place)) as ear:
         await eventually(lambda: len(ear.events) == total - place, "the rest")
     assert ids_of(ear.events) == [*range(place + 1, total + 1)]
@@ -118,7 +118,7 @@ async def test_who_takes_too_little_is_cut_off_with_the_reason_and_resumes(
 async def test_who_takes_nothing_is_cut_off_and_holds_next_to_nothing(
     settings: Settings, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_stream, "TAKES_NOTHING_SECONDS", 0.5)
+    monkeypatch.setattr(event_stream, "STALLED_CHUNK_SECONDS", 0.5)
     async with serving(settings) as api, Dawdler.at(api) as dawdler:
         await dawdler.opened()
         total = await flood(bus, agent_id, api)

@@ -140,13 +140,13 @@ async def test_while_nobody_can_say_whose_an_event_is_it_waits(
     settings: Settings, bus: Bus, agent_id: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Postgres is away; not one event is shown, or passed over, before it is known whose it is."""
-    from services.api.streaming.event_hub import Owners
+    from services.api.streaming.event_hub import OwnerCache
     from shared.errors import TransientError
 
-    of, away = Owners.of, True
+    of, away = OwnerCache.of, True
     asked = 0
 
-    async def of_while_away(self: Owners, agent_ids: object) -> dict[UUID, UUID]:
+    async def of_while_away(self: OwnerCache, agent_ids: object) -> dict[UUID, UUID]:
         nonlocal asked
         asked += 1
         if away:
@@ -155,7 +155,7 @@ async def test_while_nobody_can_say_whose_an_event_is_it_waits(
 
     async with serving(settings) as api, listening(api) as ear:
         await ear.has_place()
-        monkeypatch.setattr(Owners, "of", of_while_away)
+        monkeypatch.setattr(OwnerCache, "of", of_while_away)
         await publish(bus, agent_id, 1, 2)
         await eventually(lambda: asked >= 2, "the owners to be asked for twice")
         assert ear.numbers == []

@@ -26,7 +26,7 @@ from shared.llm.answers import AnswerError
 from shared.llm.phase_run import PhaseRun
 from shared.llm.pricing import read_prices
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.providers import model_of
+from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import leases, steps
 from shared.workflow.leases import Claimed
@@ -73,17 +73,17 @@ class Worker:
             "model": "m",
             **settings,
         }
-        model = model_of(self.settings.model_copy(update=given), self.spender.database)
+        model = create_model(self.settings.model_copy(update=given), self.spender.database)
         run = PhaseRun(model, self.spender.lease, self.spender.agent, Phase.OBSERVER, "Go on.")
         try:
-            return await ToolLoop(run, []).last_words()
+            return await ToolLoop(run, []).run()
         finally:
             await model.provider.close()
 
     async def another(self) -> None:
         """Takes the step over."""
         async with self.spender.database.transaction() as session:
-            await steps.give_back(session, self.spender.lease, "", attempts=0, rest_seconds=0)
+            await steps.release(session, self.spender.lease, "", attempts=0, rest_seconds=0)
             claim = await leases.claim(session, self.spender.lease.step_id, "another")
         assert isinstance(claim, Claimed)
         self.spender = replace(self.spender, lease=claim.lease)
@@ -223,13 +223,13 @@ async def test_what_the_server_said_is_shown(
         agent = worker.spender.agent
         async with database.transaction() as session:
             run_id = (await session.scalars(select(Interaction.id))).one()
-            [saying] = await transcripts.said(session, agent.owner_id, run_id) or []
-            found = await reading_iterations.numbered(session, agent.owner_id, agent.id, 1)
+            [saying] = await transcripts.list_answers(session, agent.owner_id, run_id) or []
+            found = await reading_iterations.find_by_number(session, agent.owner_id, agent.id, 1)
     [failed] = saying.failures
     assert failed.said == HTML.decode()
     assert found is not None
     shown = io.StringIO()
     show_iteration(Console(file=shown, width=200), found, said=True)
     told = " ".join(shown.getvalue().split())
-    for words in ("did not answer with JSON", HTML.decode(), "booked at the most it can cost"):
+    for words in ("did not answer with JSON", HTML.decode(), "its maximum cost"):
         assert words in told

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from cli.local.errors import LocalError
-from cli.local.process_pool import Died, Fleet, Restarted
+from cli.local.process_pool import Died, ProcessPool, Restarted
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -35,8 +35,8 @@ def lives(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    made = Fleet(tmp_path / "logs", preload=[])
+def fleet(tmp_path: Path) -> Iterator[ProcessPool]:
+    made = ProcessPool(tmp_path / "logs", preload=[])
     yield made
     made.stop([], grace_seconds=0.0)
 
@@ -45,7 +45,7 @@ Spawn = Callable[..., Path]
 
 
 @pytest.fixture
-def spawn(fleet: Fleet, tmp_path: Path) -> Spawn:
+def spawn(fleet: ProcessPool, tmp_path: Path) -> Spawn:
     """Runs a script as an actor; returns its log."""
 
     def start(name: str, script: str, **environment: str) -> Path:
@@ -76,7 +76,7 @@ def says(log: Path, word: str) -> Callable[[], bool]:
     return lambda: log.exists() and word in log.read_text()
 
 
-def happenings(fleet: Fleet, count: int) -> list[Died | Restarted]:
+def happenings(fleet: ProcessPool, count: int) -> list[Died | Restarted]:
     seen: list[Died | Restarted] = []
 
     def enough() -> bool:
@@ -87,7 +87,9 @@ def happenings(fleet: Fleet, count: int) -> list[Died | Restarted]:
     return seen
 
 
-def test_an_actor_has_its_own_log_name_group_and_environment(fleet: Fleet, spawn: Spawn) -> None:
+def test_an_actor_has_its_own_log_name_group_and_environment(
+    fleet: ProcessPool, spawn: Spawn
+) -> None:
     log = spawn(
         "researcher",
         """
@@ -108,13 +110,13 @@ def test_an_actor_has_its_own_log_name_group_and_environment(fleet: Fleet, spawn
     assert "VIGIL_GREETING" not in os.environ
 
 
-def test_a_name_is_given_once(fleet: Fleet, spawn: Spawn) -> None:
+def test_a_name_is_given_once(fleet: ProcessPool, spawn: Spawn) -> None:
     spawn("observer", FOREVER)
-    with pytest.raises(LocalError, match="'observer' already runs"):
+    with pytest.raises(LocalError, match="'observer' is already running"):
         spawn("observer", FOREVER)
 
 
-def test_who_dies_is_started_again_and_both_are_told(fleet: Fleet, spawn: Spawn) -> None:
+def test_who_dies_is_started_again_and_both_are_told(fleet: ProcessPool, spawn: Spawn) -> None:
     log = spawn("observer", FOREVER)
     eventually(says(log, "up"))
     assert fleet.poll() == []
@@ -128,7 +130,7 @@ def test_who_dies_is_started_again_and_both_are_told(fleet: Fleet, spawn: Spawn)
     eventually(lambda: log.read_text().count("up") == 2)
 
 
-def test_who_cannot_live_waits_longer_each_time(fleet: Fleet, spawn: Spawn) -> None:
+def test_who_cannot_live_waits_longer_each_time(fleet: ProcessPool, spawn: Spawn) -> None:
     log = spawn("observer", "raise ValueError('no model named so')")
     deaths = [each for each in happenings(fleet, 5) if isinstance(each, Died)]
     assert [each.restart_in_seconds for each in deaths] == [0.2, 0.4, 0.8]
@@ -136,7 +138,7 @@ def test_who_cannot_live_waits_longer_each_time(fleet: Fleet, spawn: Spawn) -> N
     assert "ValueError: no model named so" in log.read_text()
 
 
-def test_the_loss_of_the_forkserver_is_survived(fleet: Fleet, spawn: Spawn) -> None:
+def test_the_loss_of_the_forkserver_is_survived(fleet: ProcessPool, spawn: Spawn) -> None:
     log = spawn("observer", FOREVER)
     eventually(says(log, "up"))
     before = psutil.Process(fleet.pids()["observer"])
@@ -150,7 +152,7 @@ def test_the_loss_of_the_forkserver_is_survived(fleet: Fleet, spawn: Spawn) -> N
     eventually(lambda: log.read_text().count("up") == 2)
 
 
-def test_groups_are_stopped_in_order(fleet: Fleet, spawn: Spawn, tmp_path: Path) -> None:
+def test_groups_are_stopped_in_order(fleet: ProcessPool, spawn: Spawn, tmp_path: Path) -> None:
     ends = tmp_path / "ends"
     script = f"""
         import os, signal, sys
@@ -171,14 +173,16 @@ def test_groups_are_stopped_in_order(fleet: Fleet, spawn: Spawn, tmp_path: Path)
     assert fleet.poll() == []
 
 
-def test_who_does_not_follow_is_killed(fleet: Fleet, spawn: Spawn) -> None:
+def test_who_does_not_follow_is_killed(fleet: ProcessPool, spawn: Spawn) -> None:
     for name, script in (("stubborn", STUBBORN), ("observer", FOREVER)):
         eventually(says(spawn(name, script), "up"))
     assert fleet.stop([["stubborn", "observer"]], grace_seconds=0.3) == ["stubborn"]
     assert fleet.pids() == {}
 
 
-def test_who_waits_for_a_restart_is_not_started_while_stopping(fleet: Fleet, spawn: Spawn) -> None:
+def test_who_waits_for_a_restart_is_not_started_while_stopping(
+    fleet: ProcessPool, spawn: Spawn
+) -> None:
     log = spawn("observer", "print('up')")
     happenings(fleet, 1)
     fleet.stop([], grace_seconds=1.0)
@@ -189,14 +193,14 @@ def test_who_waits_for_a_restart_is_not_started_while_stopping(fleet: Fleet, spa
 SUPERVISOR = """
     import json, runpy, signal, sys
     from pathlib import Path
-    from cli.local.process_pool import Fleet
+    from cli.local.process_pool import ProcessPool
     from cli.local.nats import EmbeddedNats
     from cli.local.ports import free_port
     from cli.local.postgres import EmbeddedPostgres
 
     if __name__ == "__main__":
         base = Path(sys.argv[1])
-        fleet = Fleet(base, preload=["json"])
+        fleet = ProcessPool(base, preload=["json"])
         fleet.warm_up()
         for name in ("observer", "researcher"):
             fleet.spawn(name, runpy.run_path, (str(base / "actor.py"),), {})

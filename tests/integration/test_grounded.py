@@ -14,8 +14,8 @@ from shared.database.tables import Agent, Evidence, GraphEdge, GraphNode, Intera
 from shared.enums import Phase
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, folded
-from shared.graph.scope import Scope
+from shared.graph.provenance.claims import Claim, project_properties
+from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.runtime.settings import Settings
 from shared.tools import Json
@@ -52,7 +52,7 @@ async def test_all_that_is_written_rests_on_pages(agent: Agent, database: Databa
         assert len(edges) >= 3
         for node in nodes:
             ids = await _proved(session, Evidence.node_id == node.id, node.properties)
-            assert node.seal == integrity.of_node(
+            assert node.seal == integrity.node_seal(
                 node_id=node.id,
                 agent_id=agent.id,
                 type_name=node.type,
@@ -62,7 +62,7 @@ async def test_all_that_is_written_rests_on_pages(agent: Agent, database: Databa
             )
         for edge in edges:
             ids = await _proved(session, Evidence.edge_id == edge.id, edge.properties)
-            assert edge.seal == integrity.of_edge(
+            assert edge.seal == integrity.edge_seal(
                 edge_id=edge.id,
                 agent_id=agent.id,
                 type_name=edge.type,
@@ -76,7 +76,7 @@ async def test_all_that_is_written_rests_on_pages(agent: Agent, database: Databa
 async def test_whatever_is_changed_in_it_behind_our_back_is_found(
     agent: Agent, database: Database, seed: int, seeds_wanted: int | None
 ) -> None:
-    scope, random = Scope(agent.owner_id, agent.id), Random(seed)
+    scope, random = GraphScope(agent.owner_id, agent.id), Random(seed)
     async with database.transaction() as session:
         node = await session.scalar(select(GraphNode.id).where(GraphNode.agent_id == agent.id))
         edge = await session.scalar(select(GraphEdge.id).where(GraphEdge.agent_id == agent.id))
@@ -146,5 +146,5 @@ async def _proved(
         Claim(evidence.id, evidence.claims, evidence.as_of, evidence.learned_at)
         for evidence, _ in rows
     ]
-    assert folded({}, claims) == properties
+    assert project_properties({}, claims) == properties
     return [evidence.id for evidence, _ in rows]

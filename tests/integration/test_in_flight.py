@@ -20,15 +20,15 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Step
 from shared.enums import CallKind, Phase, StepStatus
 from shared.errors import PermanentError
-from shared.failpoints import DIRECTORY, CrashPoint
+from shared.failpoints import DIRECTORY, Failpoint
 from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.bus import Bus
-from shared.runtime.providers import model_of, search_of
+from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.tools import knowledge_acquisition
 from shared.workflow import leases
-from shared.workflow.iterations import Started
+from shared.workflow.iterations import StartedIteration
 from shared.workflow.leases import Claimed
 from tests.support.actors import running
 from tests.support.levers import Sandbox
@@ -58,11 +58,14 @@ class Team:
         async with self.database.transaction() as session:
             claim = await leases.claim(session, self.step.id, "another", seconds=0)
         assert isinstance(claim, Claimed)
-        model, search = model_of(self.settings, self.database), search_of(self.settings)
+        model, search = (
+            create_model(self.settings, self.database),
+            create_search_client(self.settings),
+        )
         phase = Phase.KNOWLEDGE_ACQUISITION
         run = PhaseRun(model, claim.lease, self.agent, phase, "Go on.")
         try:
-            return await ToolLoop(run, knowledge_acquisition(search)).last_words()
+            return await ToolLoop(run, knowledge_acquisition(search)).run()
         finally:
             await model.provider.close()
             await search.close()
@@ -79,7 +82,7 @@ class Team:
         return str(reference)
 
     def look_after(self, seconds: float) -> None:
-        self.patch.setattr(resumable_call, "FIRST_LOOK_SECONDS", seconds)
+        self.patch.setattr(resumable_call, "FIRST_POLL_SECONDS", seconds)
 
     async def forget(self) -> None:
         """As if the other side had lost what is in flight."""
@@ -199,7 +202,7 @@ class Death:
     """Where an observer's process is killed, and what that costs: 1 is what the step costs anyway."""
 
     model_api: str
-    point: CrashPoint
+    point: Failpoint
     keys_heeded: bool
     billed: int
 
@@ -213,12 +216,12 @@ PLAN = {
 @pytest.mark.parametrize(
     "death",
     [
-        Death("chat", CrashPoint.CALL_ANSWERED, keys_heeded=False, billed=2),
-        Death("chat", CrashPoint.CALL_ANSWERED, keys_heeded=True, billed=1),
-        Death("background", CrashPoint.CALL_ACCEPTED, keys_heeded=False, billed=2),
-        Death("background", CrashPoint.CALL_ACCEPTED, keys_heeded=True, billed=1),
-        Death("background", CrashPoint.CALL_REFERRED, keys_heeded=False, billed=1),
-        Death("background", CrashPoint.CALL_ANSWERED, keys_heeded=False, billed=1),
+        Death("chat", Failpoint.CALL_ANSWERED, keys_heeded=False, billed=2),
+        Death("chat", Failpoint.CALL_ANSWERED, keys_heeded=True, billed=1),
+        Death("background", Failpoint.CALL_ACCEPTED, keys_heeded=False, billed=2),
+        Death("background", Failpoint.CALL_ACCEPTED, keys_heeded=True, billed=1),
+        Death("background", Failpoint.CALL_REFERRED, keys_heeded=False, billed=1),
+        Death("background", Failpoint.CALL_ANSWERED, keys_heeded=False, billed=1),
     ],
     ids=lambda death: f"{death.model_api}-{death.point}-{'heeded' if death.keys_heeded else ''}",
 )
@@ -236,7 +239,7 @@ async def test_a_killed_worker_costs_what_is_said_of_it(
         levers.heed_keys()
     levers.script({"content": PLAN, "times": 2})
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(derived_events.request(made.iteration, made.observe))
+    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
     (tmp_path / death.point).write_text("SIGKILL")
     assert await observer_process(settings, tmp_path) == -signal.SIGKILL
     # The scheduler offers the step to others, as often as it takes: a message may go to who has just died.
@@ -250,7 +253,7 @@ async def test_a_killed_worker_costs_what_is_said_of_it(
     assert levers.replayed() == death.keys_heeded
 
 
-def is_completed(database: Database, made: Started) -> Callable[[], Awaitable[bool]]:
+def is_completed(database: Database, made: StartedIteration) -> Callable[[], Awaitable[bool]]:
     async def look() -> bool:
         async with database.transaction() as session:
             step = await session.get_one(Step, made.observe.id)

@@ -14,10 +14,10 @@ from shared.workflow.leases import (
     LEASE_SECONDS,
     AlreadyEnded,
     Claimed,
-    Gone,
     Lease,
     LeaseLostError,
-    NotYet,
+    NotFound,
+    Unavailable,
 )
 from tests.support.locked import SLOW_COMMIT, slow_commits
 from tests.support.making import make_agent, make_iteration
@@ -53,7 +53,7 @@ async def test_of_many_workers_one_gets_the_step(database: Database) -> None:
     step = await new_step(database)
     claims = await asyncio.gather(*(claim(database, step, f"w{n}") for n in range(8)))
     assert sum(isinstance(got, Claimed) for got in claims) == 1
-    assert sum(isinstance(got, NotYet) for got in claims) == 7
+    assert sum(isinstance(got, Unavailable) for got in claims) == 7
 
 
 async def test_a_lapsed_lease_is_taken_and_its_holder_refused_everywhere(
@@ -71,7 +71,7 @@ async def test_a_lapsed_lease_is_taken_and_its_holder_refused_everywhere(
         lambda session: leases.renew(session, old),
         lambda session: steps.end(session, old, {}),
         lambda session: steps.fail(session, old, "x", attempts=1),
-        lambda session: steps.give_back(session, old, "x", attempts=1, rest_seconds=0),
+        lambda session: steps.release(session, old, "x", attempts=1, rest_seconds=0),
     ):
         with pytest.raises(LeaseLostError):
             async with database.transaction() as session:
@@ -89,22 +89,22 @@ async def test_a_lapsed_lease_that_nobody_took_is_still_its_holders(database: Da
     await lapse(database, step)
     async with database.transaction() as session:
         await leases.renew(session, lease)
-    assert isinstance(await claim(database, step), NotYet)
+    assert isinstance(await claim(database, step), Unavailable)
 
 
 async def test_a_resting_step_is_not_claimed_before_its_time(database: Database) -> None:
     step = await new_step(database)
     lease = await claimed(database, step)
     async with database.transaction() as session:
-        await steps.give_back(session, lease, "429", attempts=1, rest_seconds=30)
+        await steps.release(session, lease, "429", attempts=1, rest_seconds=30)
     got = await claim(database, step)
-    assert isinstance(got, NotYet)
+    assert isinstance(got, Unavailable)
     assert 20 < got.seconds_left <= 30
 
 
 async def test_a_step_that_is_not_there_is_gone(database: Database) -> None:
     async with database.transaction() as session:
-        assert isinstance(await leases.claim(session, uuid4(), "worker"), Gone)
+        assert isinstance(await leases.claim(session, uuid4(), "worker"), NotFound)
 
 
 async def test_work_is_cancelled_when_its_lease_is_lost(database: Database) -> None:
@@ -119,7 +119,7 @@ async def test_work_is_cancelled_when_its_lease_is_lost(database: Database) -> N
         finally:
             cancelled.set()
 
-    holding = asyncio.create_task(leases.while_held(database, lease, work()))
+    holding = asyncio.create_task(leases.run_while_renewing(database, lease, work()))
     await begun.wait()
     async with database.transaction() as session:
         await session.execute(update(Step).where(Step.id == step.id).values(epoch=lease.epoch + 1))
@@ -147,7 +147,7 @@ async def test_a_renewal_whose_commit_fails_just_as_the_work_ends_is_the_last(
         await slow_commits(session, "update on steps")
     async with database.transaction() as session:
         await session.execute(text("select pg_advisory_xact_lock(1)"))
-        holding = asyncio.create_task(leases.while_held(database, lease, work()))
+        holding = asyncio.create_task(leases.run_while_renewing(database, lease, work()))
         await ended.wait()
         await session.execute(text(f"select pg_terminate_backend(pid) from ({SLOW_COMMIT}) as it"))
     assert await asyncio.wait_for(holding, 10) > 0
@@ -162,6 +162,6 @@ async def test_while_held_passes_results_and_errors_on(database: Database) -> No
     async def badly() -> int:
         raise ValueError("as it was")
 
-    assert await leases.while_held(database, lease, well()) == 42
+    assert await leases.run_while_renewing(database, lease, well()) == 42
     with pytest.raises(ValueError, match="as it was"):
-        await leases.while_held(database, lease, badly())
+        await leases.run_while_renewing(database, lease, badly())

@@ -14,9 +14,9 @@ from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.pricing import read_prices
-from shared.llm.structured_output import structured
+from shared.llm.structured_output import request_structured
 from shared.llm.tool_loop import MAX_CALLS_AT_ONCE, MAX_TOOL_ROUNDS, ToolLoop
-from shared.runtime.providers import model_of
+from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.schemas import base
 from shared.schemas.base import RepairEvent
@@ -40,7 +40,7 @@ class Wanted(Arguments):
 
 @pytest.fixture
 def model(sandbox_settings: Settings, database: Database) -> Model:
-    return model_of(sandbox_settings, database)
+    return create_model(sandbox_settings, database)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_a_structured_answer_is_parsed_and_recorded_with_its_tokens(
     model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
 ) -> None:
     levers.script(said(content={"answer": 42}))
-    got = await structured(phase_run(model, lease, agent), Shape, name="shape")
+    got = await request_structured(phase_run(model, lease, agent), Shape, name="shape")
     assert got == Shape(answer=42)
     [call] = await recorded(database)
     assert call.answered_at is not None
@@ -100,7 +100,9 @@ async def test_a_price_makes_a_cost(
 ) -> None:
     priced = sandbox_settings.model_copy(update={"prices": {"sandbox-reader": (2.0, 8.0)}})
     levers.script(said(content={"answer": 42}))
-    await structured(phase_run(model_of(priced, database), lease, agent), Shape, name="shape")
+    await request_structured(
+        phase_run(create_model(priced, database), lease, agent), Shape, name="shape"
+    )
     [call] = await recorded(database)
     tokens = (call.input_tokens or 0) * 2 + (call.output_tokens or 0) * 8
     assert float(call.cost_usd or 0) == pytest.approx(tokens / 1_000_000)
@@ -110,7 +112,9 @@ async def test_an_answer_that_does_not_fit_is_repaired_once(
     model: Model, lease: Lease, agent: Agent, levers: Sandbox
 ) -> None:
     levers.script(said(content={"answer": "many"}), said(content='```json\n{"answer": 42}\n```'))
-    assert await structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(answer=42)
+    assert await request_structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(
+        answer=42
+    )
     assert levers.billed()["llm"] == 2
 
 
@@ -118,7 +122,7 @@ async def test_a_call_says_which_schema_it_asks_for_and_whether_it_asks_again(
     model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
 ) -> None:
     levers.script(said(content="no JSON at all"), said(content='{"answer": 42}'))
-    await structured(phase_run(model, lease, agent), Shape, name="shape")
+    await request_structured(phase_run(model, lease, agent), Shape, name="shape")
     first, again = [call.request for call in await recorded(database)]
     assert (first["schema"], again["schema"]) == ("shape", "shape")
     assert ("asks_again" in first, again["asks_again"]) == (False, True)
@@ -129,11 +133,13 @@ async def test_a_repair_is_read_among_the_events_of_its_run(
 ) -> None:
     levers.script(said(content='{"answer": 42}'))
     run = phase_run(model, lease, agent)
-    await structured(run, Shape, name="shape")
+    await request_structured(run, Shape, name="shape")
     async with run.transaction() as session:
-        run.tell(session, {"type": "repair", "subject": "plan", "repairs": ["One query dropped."]})
+        run.add_event(
+            session, {"type": "repair", "subject": "plan", "repairs": ["One query dropped."]}
+        )
     async with database.transaction() as session:
-        found = await transcripts.events_of(
+        found = await transcripts.list_events(
             session, agent.owner_id, run.interaction.id, base.Wanted(limit=9)
         )
     assert found is not None
@@ -146,7 +152,7 @@ async def test_an_answer_that_never_fits_is_a_permanent_error_with_the_fault(
 ) -> None:
     levers.script(said(content="no JSON at all", times=2))
     with pytest.raises(PermanentError, match="asked twice") as error:
-        await structured(phase_run(model, lease, agent), Shape, name="shape")
+        await request_structured(phase_run(model, lease, agent), Shape, name="shape")
     assert error.value.code == "invalid_answer"
 
 
@@ -155,7 +161,7 @@ async def test_what_was_answered_is_never_paid_for_again(
 ) -> None:
     levers.script(said(content={"answer": 42}))
     for _ in range(3):
-        got = await structured(phase_run(model, lease, agent), Shape, name="shape")
+        got = await request_structured(phase_run(model, lease, agent), Shape, name="shape")
         assert got == Shape(answer=42)
     assert levers.billed()["llm"] == 1
 
@@ -213,11 +219,11 @@ async def test_a_resumed_loop_repeats_no_call_and_no_effect(
     )
     bench.break_at = 4
     with pytest.raises(TransientError, match="broke in the middle"):
-        await ToolLoop(phase_run(model, lease, agent), bench.tools).last_words()
+        await ToolLoop(phase_run(model, lease, agent), bench.tools).run()
     assert await bench.written() == []
     bench.break_at = None
     resumed = ToolLoop(phase_run(model, lease, agent), bench.tools)
-    assert await resumed.last_words() == "done"
+    assert await resumed.run() == "done"
     assert (sorted(bench.paid), await bench.written()) == ([1, 2], [3, 4, 5])
     assert levers.billed()["llm"] == 3
     assert resumed.results_of("writeDown") == [{"wrote": 3}, {"wrote": 4}, {"wrote": 5}]
@@ -234,7 +240,7 @@ async def test_what_a_tool_wrote_before_it_refused_is_undone_and_that_of_others_
         said(content="done"),
     )
     loop = ToolLoop(phase_run(model, lease, agent), bench.tools)
-    assert await loop.last_words() == "done"
+    assert await loop.run() == "done"
     assert await bench.written() == [3, 5]
     assert loop.results_of("writeDown") == [{"wrote": 3}, {"wrote": 5}]
 
@@ -251,7 +257,7 @@ async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
         ),
         said(content="sorry"),
     )
-    assert await ToolLoop(phase_run(model, lease, agent), bench.tools).last_words() == "sorry"
+    assert await ToolLoop(phase_run(model, lease, agent), bench.tools).run() == "sorry"
     errors = [event["result"]["error"] for event in await events_of(database) if "result" in event]
     assert "there is no tool 'noSuchTool' here, only: askOutside, writeDown" in errors
     assert any("Invalid JSON" in error for error in errors)
@@ -270,7 +276,7 @@ async def test_of_300_calls_in_one_answer_the_later_ones_are_refused(
         ),
         said(content="done"),
     )
-    assert await ToolLoop(phase_run(model, lease, agent), bench.tools).last_words() == "done"
+    assert await ToolLoop(phase_run(model, lease, agent), bench.tools).run() == "done"
     assert await bench.written() == list(range(MAX_CALLS_AT_ONCE))
     assert bench.paid == []
     told = [event["result"] for event in await events_of(database) if "result" in event]
@@ -287,7 +293,7 @@ async def test_tool_rounds_are_bounded_and_the_model_gets_the_last_word(
     levers.script(*[calls(("writeDown", {"value": n})) for n in range(MAX_TOOL_ROUNDS)])
     levers.script(said(content="that is all"))
     loop = ToolLoop(phase_run(model, lease, agent), bench.tools)
-    assert await loop.last_words() == "that is all"
+    assert await loop.run() == "that is all"
     assert len(await bench.written()) == MAX_TOOL_ROUNDS
 
 
@@ -306,9 +312,9 @@ async def test_a_wrong_key_or_model_is_permanent_and_says_what_to_check(
     given = {
         key: SecretStr(value) if key.endswith("key") else value for key, value in changed.items()
     }
-    wrong = model_of(sandbox_settings.model_copy(update=given), database)
+    wrong = create_model(sandbox_settings.model_copy(update=given), database)
     with pytest.raises(PermanentError, match="Check") as error:
-        await structured(phase_run(wrong, lease, agent), Shape, name="shape")
+        await request_structured(phase_run(wrong, lease, agent), Shape, name="shape")
     assert error.value.code == code
 
 
@@ -317,7 +323,9 @@ async def test_a_server_that_is_down_is_transient_and_named(
 ) -> None:
     away = sandbox_settings.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
     with pytest.raises(TransientError, match=r"127\.0\.0\.1:9"):
-        await structured(phase_run(model_of(away, database), lease, agent), Shape, name="shape")
+        await request_structured(
+            phase_run(create_model(away, database), lease, agent), Shape, name="shape"
+        )
 
 
 async def test_a_rate_limit_says_how_long_to_wait(
@@ -326,7 +334,7 @@ async def test_a_rate_limit_says_how_long_to_wait(
     # Longer than the SDK itself is willing to wait.
     levers.faults({"kind": "status", "status": 429, "retry_after_seconds": 90, "always": True})
     with pytest.raises(TransientError) as error:
-        await structured(phase_run(model, lease, agent), Shape, name="shape")
+        await request_structured(phase_run(model, lease, agent), Shape, name="shape")
     assert error.value.retry_in_seconds == 90
 
 
@@ -336,4 +344,6 @@ async def test_short_trouble_is_ridden_out(
 ) -> None:
     levers.faults({"kind": kind, "status": 500, "count": 1})
     levers.script(said(content={"answer": 42}, times=2))
-    assert await structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(answer=42)
+    assert await request_structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(
+        answer=42
+    )

@@ -7,7 +7,7 @@ from shared.billing import resumable_call
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Step
 from shared.enums import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKind, StepStatus
-from shared.graph.conclusions.citations import parse
+from shared.graph.conclusions.citations import parse_citations
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
 from tests.support.actors import ended_iteration, running
@@ -17,7 +17,7 @@ from tests.support.making import make_agent
 async def ask_to_run(database: Database, agent: Agent) -> None:
     async with database.transaction() as session:
         asked = await session.get_one(Agent, agent.id)
-        asked.run_requested_at = await iterations.clock(session)
+        asked.run_requested_at = await iterations.database_time(session)
 
 
 @pytest.mark.parametrize("model_api", ["chat", "background"])
@@ -27,7 +27,7 @@ async def test_two_iterations_learn_and_conclude(
     monkeypatch: pytest.MonkeyPatch,
     model_api: str,
 ) -> None:
-    monkeypatch.setattr(resumable_call, "FIRST_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(resumable_call, "FIRST_POLL_SECONDS", 0.02)
     agent = await make_agent(database)
     async with running(sandbox_settings.model_copy(update={"model_api": model_api})):
         first = await ended_iteration(database, agent, 1)
@@ -59,6 +59,6 @@ async def test_two_iterations_learn_and_conclude(
     analyses = [node for node in nodes if node.type == ANALYSIS_TYPE]
     assert analyses
     for analysis in analyses:
-        cited = parse(analysis.properties["content"])
+        cited = parse_citations(analysis.properties["content"])
         assert cited.ids()
         assert set(cited.ids()) <= known

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from cli.local.ports import free_port
 from shared.errors import PermanentError, TransientError
 from shared.notifications import smtp as mailer_module
-from shared.notifications.smtp import Mailer, MailServer, address
+from shared.notifications.smtp import Mailer, MailServer, parse_address
 from shared.runtime.settings import Settings
 from tests.support.certificates import authority, signed
 from tests.support.postbox import Postbox, open_postbox
@@ -91,14 +91,14 @@ async def test_a_subject_cannot_become_a_header() -> None:
 )
 async def test_what_is_no_single_address_is_not_sent_to(given: str) -> None:
     async with open_postbox() as box:
-        with pytest.raises(PermanentError, match="no mail address") as refused:
+        with pytest.raises(PermanentError, match="not a mail address") as refused:
             await send(box, to=given)
         assert refused.value.code == "mail_address"
         assert box.mails == []
 
 
 def test_an_address_may_have_a_name_before_it() -> None:
-    assert address("Vigil <vigil@example.org>").addr_spec == "vigil@example.org"
+    assert parse_address("Vigil <vigil@example.org>").addr_spec == "vigil@example.org"
 
 
 async def test_starttls_is_used_where_it_is_offered(tls: ssl.SSLContext) -> None:
@@ -221,7 +221,7 @@ async def test_without_a_server_nothing_is_sent() -> None:
         ("smtp://user:hidden@", "vigil@example.org", "VIGIL_SMTP_URL"),
         ("smtp://user:hidden@mail:port", "vigil@example.org", "VIGIL_SMTP_URL"),
         ("smtp://user:hidden@mail", None, "VIGIL_MAIL_FROM"),
-        ("smtp://user:hidden@mail", "vigil", "no mail address"),
+        ("smtp://user:hidden@mail", "vigil", "not a mail address"),
     ],
 )
 def test_settings_that_cannot_be_used_are_named_and_not_repeated(

@@ -80,7 +80,7 @@ def read_and_write(other: psycopg.Connection[Any], turn: int) -> None:
 async def test_who_is_never_let_in_says_who_is_in_the_way(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrate, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(migrate, "MAX_WAIT_SECONDS", 0.1)
     scripts = history_with(tmp_path, NEW_COLUMN)
     with (
         long_transaction(database_url),

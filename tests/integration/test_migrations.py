@@ -8,10 +8,8 @@ from sqlalchemy import create_engine, inspect, text
 
 from shared.database import migrate
 from shared.database.engine import driver_url
-from shared.database.tables import Agent, Base
+from shared.database.tables import Base
 from shared.errors import PermanentError
-
-ID = "gen_random_uuid()"
 
 
 def test_migrations_equal_models(database_url: str) -> None:
@@ -34,35 +32,6 @@ def test_the_history_can_be_undone_and_done_again(database_url: str) -> None:
         assert inspect(connection).get_table_names() == ["alembic_version"]
     engine.dispose()
     migrate.upgrade(database_url)
-
-
-def test_ends_of_older_data_count_as_told(database_url: str) -> None:
-    engine = create_engine(driver_url(database_url))
-    with engine.begin() as connection:
-        command.downgrade(migrate.config_for(connection), "0001")
-        connection.execute(text(f"insert into users (id, name) values ({ID}, 'owner')"))
-        prompts = [column for column in Agent.__table__.columns if column.name.endswith("_prompt")]
-        names = ", ".join(column.name for column in prompts)
-        connection.execute(
-            text(
-                f"insert into agents (id, owner_id, name, mission, interval_seconds, {names})"
-                f" select {ID}, id, 'a', 'b', 1 {', name' * len(prompts)} from users"
-            )
-        )
-        for number, status in enumerate(("completed", "failed", "running")):
-            connection.execute(
-                text(
-                    "insert into iterations (id, agent_id, number, why, status, deadline_at)"
-                    f" select {ID}, id, {number}, 'due', '{status}', now() from agents"
-                )
-            )
-    migrate.upgrade(database_url)
-    with engine.connect() as connection:
-        told = connection.execute(
-            text("select end_told_at is not null from iterations order by number")
-        )
-        assert told.scalars().all() == [True, True, False]
-    engine.dispose()
 
 
 def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(database_url: str) -> None:

@@ -8,14 +8,14 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import call_ledger, reservations
-from shared.billing.call_ledger import Bounds, CallAnswer, CallRequest, NewRow, Opened
+from shared.billing.call_ledger import CallAnswer, CallRequest, MaxCosts, NewRow, OpenedCalls
 from shared.database.engine import Database
 from shared.database.statements import RoundTrip
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
 from shared.llm import phase_run_store
-from shared.llm.paid_calls import Account, Purse
+from shared.llm.paid_calls import CallRecorder, PaidCalls
 from tests.support.spending import (
     NOTHING,
     Amount,
@@ -48,27 +48,27 @@ class Clerk:
             self.spender.lease, self._interaction_id, Phase.OBSERVER, request
         )
 
-    async def open(self, bound: Amount, *names: str) -> Opened:
+    async def open(self, bound: Amount, *names: str) -> OpenedCalls:
         rows = [self.row(name) for name in names]
         bounds = {row["id"]: usd(bound) for row in rows}
         async with self.database.transaction() as session:
             return await self.opened_in(session, rows, bounds)
 
     async def answer(
-        self, sending: reservations.Sending, answer: CallAnswer, *, billed: bool
+        self, sending: reservations.Attempt, answer: CallAnswer, *, billed: bool
     ) -> None:
         async with self.database.transaction() as session:
             await answered_in(session, sending, answer, billed=billed)
 
     async def opened_in(
-        self, session: AsyncSession, rows: Sequence[NewRow], bounds: Bounds
-    ) -> Opened:
+        self, session: AsyncSession, rows: Sequence[NewRow], bounds: MaxCosts
+    ) -> OpenedCalls:
         trip = RoundTrip()
         opening = call_ledger.open_calls(trip, self.spender.agent.id, rows, bounds)
         await trip.make(session)
         return await opening(session)
 
-    async def today(self, opened: Opened) -> object:
+    async def today(self, opened: OpenedCalls) -> object:
         day = opened[1][0].day
         of_agent = await self.spender.day(day)
         assert of_agent == await whole_day(self.database, day)
@@ -94,7 +94,7 @@ async def sole(database_url: str) -> AsyncIterator[Database]:
 
 
 async def answered_in(
-    session: AsyncSession, sending: reservations.Sending, answer: CallAnswer, *, billed: bool
+    session: AsyncSession, sending: reservations.Attempt, answer: CallAnswer, *, billed: bool
 ) -> None:
     trip = RoundTrip()
     answering = call_ledger.answer_paid_call(trip, sending, answer, is_billed=billed)
@@ -102,7 +102,7 @@ async def answered_in(
     await answering(session)
 
 
-def numbers(opened: Opened) -> Sequence[int]:
+def numbers(opened: OpenedCalls) -> Sequence[int]:
     return [sending.number for sending in opened[1]]
 
 
@@ -195,7 +195,7 @@ async def test_an_answer_that_comes_twice_changes_nothing(clerk: Clerk, billed: 
 async def test_a_late_answer_is_kept_though_its_sending_was_presumed(clerk: Clerk) -> None:
     opened = await clerk.open("0.50", "a")
     async with clerk.database.transaction() as session:
-        await reservations.presume_call(session, opened[0][0].id)
+        await reservations.write_off_call(session, opened[0][0].id)
     await clerk.answer(opened[1][0], ANSWER, billed=True)
     assert await clerk.today(opened) == kept("0.50", 1)
     assert (await clerk.spender.row(opened[0][0].id)).answer == ANSWER.content
@@ -218,22 +218,24 @@ async def test_what_was_reserved_in_a_commit_that_was_undone_pays_for_nothing(
 ) -> None:
     """Where a cap is in the way the second time, its sending must ask for itself."""
     unit = UnitOfWork(database, _begin)
-    purse = Purse(database, clerk.spender.lease, unit)
-    account = Account(clerk.spender.lease, unit, purse, clerk.row_of, lambda _: usd("0.50"))
+    paid_calls = PaidCalls(database, clerk.spender.lease, unit)
+    recorder = CallRecorder(
+        clerk.spender.lease, unit, paid_calls, clerk.row_of, lambda _: usd("0.50")
+    )
     request = CallRequest(CallKind.LLM, {"name": "a"}, {}, "m")
 
     async def fail(_: AsyncSession) -> None:
         raise TransientError("lost at the very end", counts=False)
 
     async with unit.transaction() as session:
-        account.open(session, request)
+        recorder.open_call(session, request)
         unit.last(lambda *_: fail)
     with pytest.raises(TransientError, match="very end"):
         await unit.commit()
     await clerk.spender.cap("0.10")
-    call = await account.opened(request)
+    call = await recorder.get_call(request)
     assert call.sendings == 0
     with pytest.raises(TransientError, match="leaves too little"):
-        async with purse.sending(call, is_needed=False):
+        async with paid_calls.attempt(call, is_needed=False):
             pytest.fail("it must not be sent")
     assert await nothing_is_reserved(database)

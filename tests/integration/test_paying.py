@@ -13,11 +13,11 @@ from shared.database.tables import Agent, Call, Source, Step
 from shared.database.text import storable
 from shared.enums import Phase
 from shared.errors import TransientError
-from shared.graph.provenance.sources import keep_pages
-from shared.graph.scope import Scope
+from shared.graph.provenance.sources import store_pages
+from shared.graph.scope import GraphScope
 from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.providers import model_of
+from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool
 from shared.workflow import leases
@@ -40,13 +40,13 @@ class PhaseMaker:
     """Runs of one phase of one step, each as a worker that resumes it would make it."""
 
     def __init__(self, settings: Settings, database: Database, lease: Lease, agent: Agent) -> None:
-        self.model = model_of(settings, database)
+        self.model = create_model(settings, database)
         self.lease = lease
         self._agent = agent
 
     @property
-    def scope(self) -> Scope:
-        return Scope(self._agent.owner_id, self._agent.id, None, self.lease.step_id)
+    def scope(self) -> GraphScope:
+        return GraphScope(self._agent.owner_id, self._agent.id, None, self.lease.step_id)
 
     def run(self, message: str = "Go on.") -> PhaseRun:
         return PhaseRun(self.model, self.lease, self._agent, Phase.OBSERVER, message)
@@ -107,10 +107,10 @@ async def test_a_run_that_is_resumed_late_sends_the_same_bytes_and_pays_nothing_
     )
     shop.failing = {"c"}
     with pytest.raises(TransientError, match="pen"):
-        await phase.loop(*shop.tools).last_words()
+        await phase.loop(*shop.tools).run()
     shop.failing = set()
     resumed = phase.loop(*shop.tools)
-    assert await resumed.last_words() == "done"
+    assert await resumed.run() == "done"
     assert (shop.paid, levers.billed()["llm"]) == (["a"], 4)
     assert [result["noted"] for result in resumed.results_of("note")] == ["b", "c"]
 
@@ -143,7 +143,7 @@ async def test_what_an_answer_brings_is_kept_with_it_and_once(
 
     async def keep(session: AsyncSession, answer: Json) -> None:
         pages = [{"url": answer["url"], "content": answer["title"]}]
-        await keep_pages(session, scope, {"results": pages})
+        await store_pages(session, scope, {"results": pages})
         if killed:
             raise TransientError("killed amid the transaction")
 
@@ -155,14 +155,14 @@ async def test_what_an_answer_brings_is_kept_with_it_and_once(
         {"content": "done"},
     )
     with pytest.raises(TransientError, match="killed"):
-        await phase.loop(buy, note).last_words()
+        await phase.loop(buy, note).run()
     assert await brought() == []
     killed, shop.failing = False, {"b"}
     with pytest.raises(TransientError, match="pen"):
-        await phase.loop(buy, note).last_words()
+        await phase.loop(buy, note).run()
     assert await brought() == ["a"]
     shop.failing = set()
-    assert await phase.loop(buy, note).last_words() == "done"
+    assert await phase.loop(buy, note).run() == "done"
     assert (await brought(), shop.paid) == (["a"], ["a", "a"])
 
 
@@ -177,9 +177,9 @@ async def test_calls_that_are_alike_are_paid_once_and_none_is_lost_by_another_th
     shop.sell_now.clear()
     asyncio.get_running_loop().call_later(0.2, shop.sell_now.set)
     with pytest.raises(TransientError, match="shut"):
-        await phase.loop(*shop.tools).last_words()
+        await phase.loop(*shop.tools).run()
     shop.failing = set()
-    assert await phase.loop(*shop.tools).last_words() == "done"
+    assert await phase.loop(*shop.tools).run() == "done"
     assert shop.paid == ["a", "bad"]
 
 
@@ -203,7 +203,7 @@ async def test_an_answer_that_comes_while_postgres_is_away_is_kept(
 
     monkeypatch.setattr(phase.model.provider, "complete", tell)
     monkeypatch.setattr(database, "transaction", unless_away)
-    assert await phase.loop().last_words() == "done"
+    assert await phase.loop().run() == "done"
     assert levers.billed()["llm"] == 1
     assert next(away, None) is None, "it was away indeed"
 
@@ -213,7 +213,7 @@ async def test_what_no_column_can_hold_costs_no_second_call(
 ) -> None:
     shop = Shop()
     levers.script(calls(("buy", '{"value": "a\\u0000b"}')), {"content": "nul: \x00"})
-    assert await phase.loop(*shop.tools).last_words() == "nul: "
+    assert await phase.loop(*shop.tools).run() == "nul: "
     assert shop.paid == ["ab"]
     async with database.transaction() as session:
         open_calls = select(func.count()).where(Call.answered_at.is_(None))

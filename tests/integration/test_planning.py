@@ -13,8 +13,8 @@ from shared.database.tables import InvestigationRequest, Iteration, Step
 from shared.enums import Stage, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.workflow import investigations, iterations, leases, steps
-from shared.workflow.investigations import Wanted
-from shared.workflow.iterations import Started
+from shared.workflow.investigations import MissingData
+from shared.workflow.iterations import StartedIteration
 from tests.support.locked import is_waited_for
 from tests.support.making import make_agent, make_iteration
 from tests.support.waiting import until
@@ -26,11 +26,11 @@ AGE = investigations.OPEN_FOR_ITERATIONS
 
 
 @pytest.fixture
-async def started(database: Database) -> Started:
+async def started(database: Database) -> StartedIteration:
     return await make_iteration(database, await make_agent(database))
 
 
-async def _plan(database: Database, started: Started) -> tuple[Iteration, list[Step]]:
+async def _plan(database: Database, started: StartedIteration) -> tuple[Iteration, list[Step]]:
     """The iteration and its steps, once it is planned."""
     async with database.transaction() as session:
         await iterations.plan_steps(
@@ -38,11 +38,11 @@ async def _plan(database: Database, started: Started) -> tuple[Iteration, list[S
         )
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
-        return iteration, await steps.of_iteration(session, iteration.id)
+        return iteration, await steps.list_steps(session, iteration.id)
 
 
 async def test_queries_are_asked_for_at_once_and_insights_wait(
-    database: Database, started: Started
+    database: Database, started: StartedIteration
 ) -> None:
     iteration, found = await _plan(database, started)
     assert iteration.observer_plan == PLAN
@@ -59,7 +59,9 @@ async def test_queries_are_asked_for_at_once_and_insights_wait(
     assert all(each.first_requested_at == each.requested_at for each in planned)
 
 
-async def test_what_is_planned_already_stays_as_it_is(database: Database, started: Started) -> None:
+async def test_what_is_planned_already_stays_as_it_is(
+    database: Database, started: StartedIteration
+) -> None:
     _, first = await _plan(database, started)
     async with database.transaction() as session:
         await iterations.plan_steps(
@@ -67,7 +69,7 @@ async def test_what_is_planned_already_stays_as_it_is(database: Database, starte
         )
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
-        again = await steps.of_iteration(session, iteration.id)
+        again = await steps.list_steps(session, iteration.id)
     assert iteration.observer_plan == PLAN, "none was given"
     told = [
         [(each.id, each.input, each.requested_at) for each in found] for found in (first, again)
@@ -87,7 +89,7 @@ async def test_what_is_planned_already_stays_as_it_is(database: Database, starte
 )
 async def test_queries_move_an_iteration_on_that_was_observed(
     database: Database,
-    started: Started,
+    started: StartedIteration,
     before: Stage,
     queries: list[dict[str, object]],
     after: Stage,
@@ -100,24 +102,24 @@ async def test_queries_move_an_iteration_on_that_was_observed(
 
 
 async def test_nobody_is_told_of_a_plan_that_was_deleted_with_its_agent(
-    database: Database, started: Started
+    database: Database, started: StartedIteration
 ) -> None:
     await _plan(database, started)
     observe = started.observe
     observe.status = StepStatus.COMPLETED
     async with database.transaction() as session:
-        await agents.delete(session, observe.agent_id)
+        await agents.delete_agent(session, observe.agent_id)
     async with database.transaction() as session:
         with pytest.raises(TransientError, match="was deleted"):
-            await derived_events.ended(session, observe)
+            await derived_events.events_after_step(session, observe)
 
 
 async def test_an_agent_can_be_deleted_just_as_its_plan_is_written(
-    database: Database, started: Started
+    database: Database, started: StartedIteration
 ) -> None:
     async def delete() -> None:
         async with database.transaction() as session:
-            await agents.delete(session, started.observe.agent_id)
+            await agents.delete_agent(session, started.observe.agent_id)
 
     async with database.transaction() as session:
         claim = await leases.claim(session, started.observe.id, "worker")
@@ -133,12 +135,12 @@ async def test_an_agent_can_be_deleted_just_as_its_plan_is_written(
         assert list(await session.scalars(select(Step))) == []
 
 
-async def _requests(database: Database, started: Started, *objectives: str) -> None:
+async def _requests(database: Database, started: StartedIteration, *objectives: str) -> None:
     async with database.transaction() as session:
         for objective in objectives:
             step = started.observe
-            await investigations.make(
-                session, step.agent_id, started.iteration.id, step.id, Wanted(objective, "")
+            await investigations.create_request(
+                session, step.agent_id, started.iteration.id, step.id, MissingData(objective, "")
             )
 
 
@@ -149,13 +151,13 @@ async def _dropped(database: Database) -> set[str]:
         return set(found)
 
 
-async def _drop_old(database: Database, started: Started, number: int) -> None:
+async def _drop_old(database: Database, started: StartedIteration, number: int) -> None:
     async with database.transaction() as session:
-        await investigations.drop_old(session, started.iteration.agent_id, number)
+        await investigations.drop_expired(session, started.iteration.agent_id, number)
 
 
 async def test_requests_are_dropped_when_they_are_old_and_those_of_the_agent_alone(
-    database: Database, started: Started
+    database: Database, started: StartedIteration
 ) -> None:
     other = await make_iteration(database, await make_agent(database, name="Other"))
     await _requests(database, started, "old", "young")
@@ -170,7 +172,7 @@ async def test_requests_are_dropped_when_they_are_old_and_those_of_the_agent_alo
 
 
 async def test_what_is_answered_just_now_is_not_dropped(
-    database: Database, started: Started
+    database: Database, started: StartedIteration
 ) -> None:
     await _requests(database, started, "answered", "old")
     async with database.transaction() as session:
@@ -179,7 +181,7 @@ async def test_what_is_answered_just_now_is_not_dropped(
         )
         assert answered is not None
         step = started.observe
-        await investigations.answer(session, step.agent_id, [answered], by=step.id)
+        await investigations.mark_answered(session, step.agent_id, [answered], by=step.id)
         dropping = asyncio.create_task(_drop_old(database, started, AGE + 1))
         await until(partial(is_waited_for, database), what="the drop to wait for the answer")
     await dropping

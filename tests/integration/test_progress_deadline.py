@@ -42,7 +42,7 @@ async def long_ago(database: Database) -> Spender:
 
 
 async def looked_at(database: Database, bus: Bus, spender: Spender) -> Iteration:
-    await Deadlines(database, bus, Aggregate(database), PATIENCE_SECONDS).look()
+    await Deadlines(database, bus, Aggregate(database), PATIENCE_SECONDS).end_stalled()
     assert spender.lease.iteration_id is not None
     async with database.transaction() as session:
         return await session.get_one(Iteration, spender.lease.iteration_id)
@@ -50,7 +50,7 @@ async def looked_at(database: Database, bus: Bus, spender: Spender) -> Iteration
 
 async def now(database: Database) -> datetime:
     async with database.transaction() as session:
-        return await iterations.clock(session)
+        return await iterations.database_time(session)
 
 
 async def test_without_progress_it_fails_and_names_the_setting(

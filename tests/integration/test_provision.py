@@ -10,7 +10,7 @@ from nats.js.api import DeliverPolicy
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_ports
 from shared.errors import PermanentError, TransientError
-from shared.events.stream_admin import provision, wanted
+from shared.events.stream_admin import consumer_config, provision
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.bus import Bus
 from tests.support.waiting import until
@@ -21,7 +21,7 @@ IMPATIENT_SECONDS = 0.3
 
 
 async def test_a_consumer_of_an_older_version_is_made_again(bus: Bus) -> None:
-    asked = wanted(CONSUMERS["researcher"])
+    asked = consumer_config(CONSUMERS["researcher"])
     await bus.jetstream.delete_consumer(STREAM, "researcher")
     await bus.jetstream.add_consumer(STREAM, replace(asked, deliver_policy=DeliverPolicy.ALL))
 

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from services.researcher.acquisition import acquire
-from services.researcher.query_context import Situation
+from services.researcher.query_context import QueryContext
 from shared.database.engine import Database
 from shared.enums import Phase, StepKind
 from shared.events.models import Query
 from shared.llm.phase_run import Model
-from shared.runtime.providers import model_of, search_of
+from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
 from tests.support.levers import Sandbox
-from tests.support.sandbox.serving import serving_app
+from tests.support.sandbox.serving import running_app
 
 PAGE = HostilePage(
     "found", "en", "none", "Found", "Lithium, and a link: https://linked.example", ()
@@ -36,18 +36,18 @@ class Desk:
     model: Model
     search: SearchClient
 
-    async def situation(self) -> Situation:
+    async def situation(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
-        return Situation(lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.")
+        return QueryContext(lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.")
 
 
 @pytest.fixture
 async def desk(sandbox_settings: Settings, database: Database, sandbox: str) -> AsyncIterator[Desk]:
     web = Web()
     web.serves(PAGE)
-    async with serving_app(web.app()) as url:
+    async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = model_of(settings, database), search_of(settings)
+        model, search = create_model(settings, database), create_search_client(settings)
         yield Desk(await make_victim(database), web, Sandbox(sandbox), model, search)
         await model.provider.close()
         await search.close()

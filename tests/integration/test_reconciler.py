@@ -44,7 +44,7 @@ async def reconciling(
     clock = Clock(
         Ticker(database, 600), Reconciler(database, GRACE_SECONDS), Retrier(database, bus), bus, 1.0
     )
-    task = asyncio.create_task(clock.reconcile_for_ever())
+    task = asyncio.create_task(clock.run_reconciler())
     try:
         yield
     finally:
@@ -55,7 +55,7 @@ async def reconciling(
 
 async def of_kind(database: Database, iteration: Iteration, kind: StepKind) -> list[Step]:
     async with database.transaction() as session:
-        return await steps.of_iteration(session, iteration.id, kind)
+        return await steps.list_steps(session, iteration.id, kind)
 
 
 async def resends(database: Database, iteration: Iteration) -> list[int]:
@@ -76,7 +76,7 @@ async def test_a_row_that_cannot_be_told_is_complained_of_once_and_the_others_go
             await until(lambda: is_counted(database, third), what="the third to be asked for")
     complaints = [line for line in lines if line["log_level"] == "error"]
     assert [(line["event"], line["row_id"]) for line in complaints] == [
-        ("cannot be told again", str(unreadable.id))
+        ("cannot republish an event", str(unreadable.id))
     ]
     assert len(await resent(bus)) == 2
 
@@ -104,7 +104,7 @@ async def test_an_end_that_cannot_be_told_holds_up_no_other(
             await until(lambda: complained(lines), what="a complaint")
             await another_lost_one(database)
             await until(lambda: resent(bus), what="the other to be asked for")
-    assert await complained(lines) == ["cannot be told again"]
+    assert await complained(lines) == ["cannot republish an event"]
 
 
 async def complained(lines: list[EventDict]) -> list[str]:
@@ -150,7 +150,7 @@ async def test_what_was_said_and_not_counted_is_said_under_the_same_id(
     [query] = await of_kind(database, iteration, StepKind.QUERY)
     await lost(database, query)
     reconciler = Reconciler(database, GRACE_SECONDS)
-    seen = [(await reconciler.look())[0] for _ in range(2)]
+    seen = [(await reconciler.find_missed())[0] for _ in range(2)]
     for each in seen:
         for event in await reconciler.events(each):
             await bus.publish(event, resend=each.number)
@@ -167,12 +167,12 @@ async def test_a_request_is_the_same_bytes_whenever_it_is_said(
     queries = 2 if kind == StepKind.QUERY else 0
     iteration = await planned(database, queries=queries, insights=2)
     async with database.transaction() as session:
-        [observe] = await steps.of_iteration(session, iteration.id, StepKind.OBSERVE)
-        first = await derived_events.ended(session, observe)
+        [observe] = await steps.list_steps(session, iteration.id, StepKind.OBSERVE)
+        first = await derived_events.events_after_step(session, observe)
     joined = await Aggregate(database)(first[0])
     first = joined if kind == StepKind.INSIGHT else first[1:]
     if kind == StepKind.OBSERVE:
-        first = [derived_events.request(iteration, observe)]
+        first = [derived_events.iteration_step_event(iteration, observe)]
         await change(database, observe, status=StepStatus.PENDING)
     for step in await of_kind(database, iteration, kind):
         await lost(database, step)

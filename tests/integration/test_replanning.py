@@ -21,10 +21,10 @@ from shared.database.tables import (
 from shared.enums import IterationStatus, Phase, Stage, StepKind, StepStatus
 from shared.graph import system_types
 from shared.graph.conclusions import conclusions
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from shared.workflow import investigations, iterations
-from shared.workflow.investigations import Wanted
+from shared.workflow.investigations import MissingData
 from tests.support.actors import ended_iteration, running
 from tests.support.committing import SURE
 from tests.support.levers import Sandbox
@@ -46,15 +46,17 @@ class Past:
     @classmethod
     async def make(cls, database: Database) -> "Past":
         past = cls(database, await make_agent(database))
-        scope = Scope(past.agent.owner_id, past.agent.id)
+        scope = GraphScope(past.agent.owner_id, past.agent.id)
         async with database.transaction() as session:
             agent = await session.merge(past.agent)
-            started = await iterations.start(session, agent, why="due", deadline_seconds=600)
-            await system_types.ensure(session, agent.id)
+            started = await iterations.start_iteration(
+                session, agent, why="due", deadline_seconds=600
+            )
+            await system_types.ensure_system_types(session, agent.id)
             await past._write(session, scope, started.iteration)
         return past
 
-    async def _write(self, session: Any, scope: Scope, iteration: Iteration) -> None:
+    async def _write(self, session: Any, scope: GraphScope, iteration: Iteration) -> None:
         of = {"agent_id": self.agent.id}
         about = {"description": "A country", "properties_schema": {}, "created_by": "test"}
         session.add(GraphNodeType(**of, **about, name="Country"))
@@ -78,7 +80,7 @@ class Past:
         step_id = await session.scalar(select(Step.id).where(Step.kind == StepKind.INSIGHT))
         await conclusions.add_analysis(
             session,
-            Scope(scope.owner_id, scope.agent_id, iteration.id, step_id),
+            GraphScope(scope.owner_id, scope.agent_id, iteration.id, step_id),
             name="Togo grows",
             kind="pattern",
             summary=f"{CONCLUDED}.",
@@ -236,8 +238,12 @@ async def test_what_is_lacking_may_be_asked_again_and_what_is_unknown_is_dropped
     async with past.database.transaction() as session:
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
         assert insight.iteration_id is not None
-        lacking = await investigations.make(
-            session, past.agent.id, insight.iteration_id, insight.id, Wanted(ASKED, "It lacks.")
+        lacking = await investigations.create_request(
+            session,
+            past.agent.id,
+            insight.iteration_id,
+            insight.id,
+            MissingData(ASKED, "It lacks."),
         )
     unknown = str(past.agent.id)
     _script(sandbox, past.plan(ASKED, answers=(f"[request:{lacking}]", unknown)))
@@ -266,17 +272,17 @@ async def test_a_request_that_nobody_answers_is_dropped(
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
         assert insight.iteration_id is not None
         for objective in ("old", "young"):
-            await investigations.make(
-                session, past.agent.id, insight.iteration_id, insight.id, Wanted(objective, "")
+            await investigations.create_request(
+                session, past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "")
             )
         old = update(InvestigationRequest).where(InvestigationRequest.objective == "old")
         await session.execute(old.values(iteration_number=-8))
-        left = await investigations.open_of(past.agent.id).answer(session)
+        left = await investigations.list_open_requests(past.agent.id).answer(session)
     assert {each.objective for each in left} == {"old", "young"}
     _script(sandbox, past.plan())
     await past.observe(sandbox_settings)
     async with past.database.transaction() as session:
         requests = list(await session.scalars(select(InvestigationRequest)))
-        left = await investigations.open_of(past.agent.id).answer(session)
+        left = await investigations.list_open_requests(past.agent.id).answer(session)
     dropped = {each.objective for each in requests if each.dropped_at is not None}
     assert (dropped, {each.objective for each in left}) == ({"old"}, {"young"})

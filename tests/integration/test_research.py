@@ -11,11 +11,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from shared.billing import resumable_call
-from shared.billing.resumable_call import MAX_FAILED_LOOKS
+from shared.billing.resumable_call import MAX_FAILED_POLLS
 from shared.errors import PermanentError, TransientError
 from shared.tools import Json, ToolRefusalError
 from shared.web_search.client import SearchClient
-from tests.support.sandbox.serving import serving_app
+from tests.support.sandbox.serving import running_app
 
 PENDING = (200, {"status": "pending"})
 AWAY = (503, {"detail": {"error": "away"}})
@@ -59,7 +59,7 @@ class Service:
 @asynccontextmanager
 async def researching(*looks: Answer) -> AsyncIterator[tuple[SearchClient, Service]]:
     service = Service([*looks])
-    async with serving_app(service.app()) as url:
+    async with running_app(service.app()) as url:
         client = SearchClient(api_key="key", base_url=url, timeout_seconds=5)
         yield client, service
         await client.close()
@@ -67,8 +67,8 @@ async def researching(*looks: Answer) -> AsyncIterator[tuple[SearchClient, Servi
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumable_call, "FIRST_LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(resumable_call, "LONGEST_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "FIRST_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "MAX_POLL_SECONDS", 0.001)
 
 
 async def researched(client: SearchClient) -> Json:
@@ -83,17 +83,17 @@ async def test_a_failed_look_is_no_reason_to_order_another_research() -> None:
 
 
 async def test_failed_looks_count_only_in_a_row() -> None:
-    failed = (AWAY,) * MAX_FAILED_LOOKS
+    failed = (AWAY,) * MAX_FAILED_POLLS
     async with researching(*failed, PENDING, *failed, DONE) as (client, service):
         assert (await researched(client))["content"] == "Found."
     assert service.orders == 1
 
 
 async def test_a_service_that_stays_away_is_given_up_and_may_be_asked_later() -> None:
-    async with researching(*[AWAY] * (MAX_FAILED_LOOKS + 1), DONE) as (client, service):
+    async with researching(*[AWAY] * (MAX_FAILED_POLLS + 1), DONE) as (client, service):
         with pytest.raises(TransientError, match="503"):
             await researched(client)
-    assert (service.orders, service.looks) == (1, MAX_FAILED_LOOKS + 1)
+    assert (service.orders, service.looks) == (1, MAX_FAILED_POLLS + 1)
 
 
 async def test_a_key_that_is_refused_in_between_is_given_up_at_once() -> None:

@@ -48,7 +48,7 @@ async def inbox(database: Database) -> list[InboxItem]:
 
 async def refused(spender: Spender, **given: Any) -> BudgetUsedUpError | TransientError:
     async with spender.database.transaction() as session:
-        return await budgets.rest_or_wait(
+        return await budgets.suspend_or_retry(
             session, spender.agent.id, usd("0.10"), **{"day": TODAY, **given}
         )
 
@@ -90,7 +90,7 @@ async def test_who_only_waits_for_others_does_not_rest(
     await spender.cap("1.00")
     error = await refused(spender)
     assert isinstance(error, TransientError)
-    assert (error.counts, error.retry_in_seconds) == (False, budgets.ASK_AGAIN_SECONDS)
+    assert (error.counts, error.retry_in_seconds) == (False, budgets.RETRY_SECONDS)
     assert ((await agent_of(spender)).resting_until, await inbox(database)) == (None, [])
 
 

@@ -18,7 +18,7 @@ from shared.errors import PermanentError, TransientError
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import Outcome, step_actor
+from shared.runtime.step_runner import StepResult, step_consumer
 from shared.workflow import leases
 from shared.workflow.leases import AlreadyEnded
 from tests.support.actors import ended_iteration, running
@@ -55,7 +55,7 @@ async def api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """The scheduler looks more often than it would, and workers rest less."""
     monkeypatch.setattr(scheduler, "RECONCILE_SECONDS", 0.05)
-    monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
+    monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
 
 
 async def test_a_retried_query_is_worked_on_and_its_iteration_stays_as_it_ended(
@@ -108,7 +108,7 @@ async def test_a_retried_query_is_worked_on_and_its_iteration_stays_as_it_ended(
 async def test_a_step_that_fails_again_has_its_letter_back(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    async def hopeless(lease: leases.Lease, step: Step) -> Outcome:
+    async def hopeless(lease: leases.Lease, step: Step) -> StepResult:
         raise TransientError("the server is away")
 
     settings = settings.model_copy(update={"max_attempts": 2})
@@ -164,7 +164,9 @@ async def test_while_its_iteration_runs_a_step_is_not_retried(
     query = await failed_query(database, bus, settings, ended=False)
     letter = await one_letter(api)
     answer = await api.post(f"/dead-letters/{letter['id']}/retry")
-    assert_problem(answer, 409, "iteration 1 of Battery watch still runs", "when the iteration has")
+    assert_problem(
+        answer, 409, "iteration 1 of Battery watch is still running", "when the iteration has"
+    )
     assert (await step_now(database, query)).retry_requested_at is None
     assert isinstance(await claimed(database, query), AlreadyEnded)
     async with database.transaction() as session:
@@ -178,8 +180,8 @@ async def test_an_observe_step_is_not_retried_and_the_refusal_says_what_to_do(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(derived_events.request(made.iteration, made.observe))
-    failing = step_actor(
+    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
+    failing = step_consumer(
         "observer",
         settings,
         Database(settings.database_url, name="o"),
@@ -196,13 +198,13 @@ async def test_an_observe_step_is_not_retried_and_the_refusal_says_what_to_do(
 async def test_an_answer_that_would_be_read_again_is_not_asked_for_again(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    async def finds_nothing(lease: leases.Lease, step: Step) -> Outcome:
+    async def finds_nothing(lease: leases.Lease, step: Step) -> StepResult:
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
 
     await failed_query(database, bus, settings, finds_nothing)
     letter = await one_letter(api)
     answer = await api.post(f"/dead-letters/{letter['id']}/retry")
-    assert_problem(answer, 409, "answer is kept", "vigil run")
+    assert_problem(answer, 409, "response is stored", "vigil run")
 
 
 async def test_letters_about_steps_are_their_agents_owners(
@@ -224,7 +226,7 @@ async def test_a_discarded_letter_takes_its_retry_along(
     query = await failed_query(database, bus, settings)
     letter = await retried(api, await one_letter(api))
     assert (await api.delete(f"/dead-letters/{letter['id']}")).status_code == 204
-    assert await Retrier(database, bus).wanted() == []
+    assert await Retrier(database, bus).list_requests() == []
     assert isinstance(await claimed(database, query), AlreadyEnded)
     assert (await step_now(database, query)).error == "the key is wrong"
 

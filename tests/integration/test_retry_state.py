@@ -45,14 +45,14 @@ async def test_a_retry_whose_publish_fails_is_repeated(
     query = await failed_query(database, bus, settings)
     await wish(database)
     retrier = Retrier(database, bus)
-    (letter_id,) = await retrier.wanted()
+    (letter_id,) = await retrier.list_requests()
     await bus.jetstream.delete_stream(STREAM)
     with pytest.raises(TransientError, match=r"did not store query\.requested"):
         await retrier.publish(letter_id)
-    assert await retrier.wanted() == [letter_id]
+    assert await retrier.list_requests() == [letter_id]
     await provision_stream(settings)
     await retrier.publish(letter_id)
-    assert (await retrier.wanted(), await rows(database)) == ([], [])
+    assert (await retrier.list_requests(), await rows(database)) == ([], [])
     (said,) = await told(bus, "query.requested")
     assert json.loads(said)["step_id"] == str(query.id)
 
@@ -63,13 +63,13 @@ async def test_who_dies_between_publishing_and_deleting_publishes_once_more(
     query = await failed_query(database, bus, settings)
     await wish(database)
     retrier = Retrier(database, bus)
-    (letter_id,) = await retrier.wanted()
+    (letter_id,) = await retrier.list_requests()
 
     async def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(dead_letters, "published", killed)
+        patched.setattr(dead_letters, "delete_republished", killed)
         with pytest.raises(KeyboardInterrupt):
             await retrier.publish(letter_id)
     assert len(await rows(database)) == 1
@@ -88,7 +88,7 @@ async def test_a_failure_that_is_quicker_than_the_scheduler_is_not_lost(
     (letter,) = await rows(database)
     assert letter.retry_requested_at is not None
     async with database.transaction() as session:
-        await dead_letters.keep(
+        await dead_letters.store(
             session,
             actor=letter.actor,
             subject=letter.subject,
@@ -99,8 +99,8 @@ async def test_a_failure_that_is_quicker_than_the_scheduler_is_not_lost(
             step_id=letter.step_id,
         )
     async with database.transaction() as session:
-        await dead_letters.published(session, letter.id, letter.retry_requested_at)
-        assert await dead_letters.wanted(session, 10) == []
+        await dead_letters.delete_republished(session, letter.id, letter.retry_requested_at)
+        assert await dead_letters.list_retry_requests(session, 10) == []
     (kept,) = await rows(database)
     assert (kept.code, kept.error, kept.attempts) == ("another", "failed again", 7)
 
@@ -138,22 +138,22 @@ async def test_a_retry_that_the_bus_has_lost_is_told_again(
     query = await failed_query(database, bus, settings)
     reconciler = Reconciler(database, resend_after_seconds=GRACE_SECONDS)
     await change(database, query, requested_at=ago(3600), ended_at=ago(3500))
-    assert await reconciler.look() == [], "nobody has asked"
+    assert await reconciler.find_missed() == [], "nobody has asked"
     await wish(database)
-    assert await reconciler.look() == [], "it was asked for just now"
+    assert await reconciler.find_missed() == [], "it was asked for just now"
     await change(database, query, retry_requested_at=ago(GRACE_SECONDS + 1))
-    (lost,) = await reconciler.look()
+    (lost,) = await reconciler.find_missed()
     (event,) = await reconciler.events(lost)
     assert isinstance(event, QueryRequested)
     assert (event.step_id, lost.number) == (query.id, 1)
     await reconciler.count(lost)
-    assert await reconciler.look() == []
+    assert await reconciler.find_missed() == []
     claim = await claimed(database, query)
     assert isinstance(claim, Claimed)
     await change(database, query, requested_at=ago(3600))
-    assert await reconciler.look() == [], "its lease runs"
+    assert await reconciler.find_missed() == [], "its lease runs"
     await change(database, query, lease_until=ago(5))
-    (lost_again,) = await reconciler.look()
+    (lost_again,) = await reconciler.find_missed()
     assert await reconciler.events(lost_again) == [event]
 
 
@@ -163,7 +163,9 @@ async def test_the_end_of_a_retried_step_is_no_news_of_its_iteration(
     aggregate = Aggregate(database)
     query = await failed_query(database, bus, settings)
     async with database.transaction() as session:
-        (failure,) = await derived_events.ended(session, await session.get_one(Step, query.id))
+        (failure,) = await derived_events.events_after_step(
+            session, await session.get_one(Step, query.id)
+        )
     ends = [event.subject for event in await aggregate(failure)]
     assert ends == ["iteration.failed"], "said again when it is delivered again"
     await wish(database)
@@ -172,7 +174,7 @@ async def test_the_end_of_a_retried_step_is_no_news_of_its_iteration(
     assert [event.subject for event in await aggregate(failure)] == ends, "in the middle of it too"
     async with database.transaction() as session:
         done = await steps.end(session, claim.lease, {"nodes": 1, "edges": 0})
-        (success,) = await derived_events.ended(session, done)
+        (success,) = await derived_events.events_after_step(session, done)
     before = await _iteration(database, query)
     assert await aggregate(success) == []
     after = await _iteration(database, query)

@@ -16,7 +16,7 @@ from cli.local.ports import free_port
 from shared.errors import PermanentError
 from shared.runtime import bus as bus_module
 from shared.runtime import consumer as actor_module
-from shared.runtime.consumer import Actor, ConsumerLostError
+from shared.runtime.consumer import ConsumerLostError, MessageConsumer
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.processes import nothing, ready
@@ -86,7 +86,7 @@ async def test_an_actor_whose_password_is_revoked_says_so_and_ends(
             closed.server.start()
         else:
             os.kill(closed.server.pid, signal.SIGHUP)
-        with pytest.raises(ConsumerLostError, match=r"does not let observer in any more.*compare"):
+        with pytest.raises(ConsumerLostError, match=r"now rejects the user observer.*compare"):
             await asyncio.wait_for(task, 20)
     assert closed.login("observer")["nats_password"] not in str(lines)
     await once_more(settings, closed)
@@ -98,7 +98,7 @@ async def once_more(settings: Settings, closed: Closed) -> None:
     async with running_actor(again):
         await until(lambda: ready(again), what="the actor to be ready again")
     wrong = as_user(settings, closed, "observer").model_copy(update={"nats_user": "scheduler"})
-    with pytest.raises(PermanentError, match="does not let scheduler in"):
+    with pytest.raises(PermanentError, match="rejects the user scheduler"):
         await observer(wrong, nothing).run()
 
 
@@ -106,7 +106,7 @@ async def test_an_actor_rides_out_a_restart_that_leaves_it_its_password(
     settings: Settings, closed: Closed
 ) -> None:
     await provision_stream(as_user(settings, closed, "migrate"))
-    working: Actor = observer(as_user(settings, closed, "observer"), nothing)
+    working: MessageConsumer = observer(as_user(settings, closed, "observer"), nothing)
     async with running_actor(working):
         await until(lambda: ready(working), what="the actor to be ready")
         closed.server.stop()

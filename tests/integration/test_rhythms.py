@@ -29,7 +29,7 @@ from tests.support.waiting import until
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock_module, "RECONCILE_SECONDS", 0.05)
-    monkeypatch.setattr(deadlines_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(deadlines_module, "CHECK_SECONDS", 0.05)
 
 
 @asynccontextmanager
@@ -106,7 +106,7 @@ async def test_deadlines_are_looked_for_after_an_unexpected_error(
 
 @pytest.mark.parametrize(
     ("actor", "complaint"),
-    [("scheduler", "will look again"), ("aggregator", "will look for deadlines again")],
+    [("scheduler", "will retry at the next run"), ("aggregator", "will check deadlines again")],
 )
 async def test_both_look_on_after_postgres_was_away(
     settings: Settings, database: Database, bus: Bus, postgres: Postgres, actor: str, complaint: str

@@ -10,12 +10,12 @@ import pytest
 from sqlalchemy.exc import InvalidRequestError
 
 from shared.database.engine import Database
-from shared.database.statements import Asked, Direct, RoundTrip
+from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
 from shared.database.tables import User
 from tests.support.waiting import until
 
-_NUMBER = Direct("select cast(:number as integer) as it")
-_NAMES = Direct("select name from users order by name")
+_NUMBER = CompiledStatement("select cast(:number as integer) as it")
+_NAMES = CompiledStatement("select name from users order by name")
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ async def pool(database_url: str) -> AsyncIterator[Database]:
     await database.close()
 
 
-def number(given: int) -> Asked[int]:
-    return Asked(_NUMBER, {"number": given}, lambda rows: rows[0].it)
+def number(given: int) -> BoundQuery[int]:
+    return BoundQuery(_NUMBER, {"number": given}, lambda rows: rows[0].it)
 
 
-def names() -> Asked[list[str]]:
-    return Asked(_NAMES, {}, lambda rows: [row.name for row in rows])
+def names() -> BoundQuery[list[str]]:
+    return BoundQuery(_NAMES, {}, lambda rows: [row.name for row in rows])
 
 
 async def test_each_is_given_its_own_answer(pool: Database) -> None:
@@ -59,15 +59,15 @@ async def test_they_see_what_the_session_has_yet_to_write_and_are_of_its_savepoi
 
 
 async def test_one_that_fails_fails_the_transaction_and_not_the_connection(pool: Database) -> None:
-    make = Direct("insert into users (id, name) values (:of_user, 'undone')")
-    nothing = Direct("select 1 / cast(:number as integer)")
+    make = CompiledStatement("insert into users (id, name) values (:of_user, 'undone')")
+    nothing = CompiledStatement("select 1 / cast(:number as integer)")
 
     async def fail() -> None:
         async with pool.transaction() as session:
             await make.run(session, {"of_user": uuid4()})
             trip = RoundTrip()
             trip.ask(number(1))
-            trip.ask(Asked(nothing, {"number": 0}, list[Any]))
+            trip.ask(BoundQuery(nothing, {"number": 0}, list[Any]))
             trip.ask(number(2))
             await trip.make(session)
 
@@ -88,7 +88,7 @@ async def test_one_that_lacks_a_value_fails_the_transaction_and_not_the_connecti
         async with pool.transaction() as session:
             trip = RoundTrip()
             trip.ask(number(1))
-            trip.ask(Asked(_NUMBER, {}, len))
+            trip.ask(BoundQuery(_NUMBER, {}, len))
             await trip.make(session)
 
     with pytest.raises(InvalidRequestError, match="'number'"):
@@ -101,9 +101,9 @@ async def test_one_that_lacks_a_value_fails_the_transaction_and_not_the_connecti
 async def test_what_returns_nothing_is_done_alone_and_among_what_does(
     pool: Database, others: int
 ) -> None:
-    make = Direct("insert into users (id, name) values (:of_user, 'made')")
+    make = CompiledStatement("insert into users (id, name) values (:of_user, 'made')")
     trip = RoundTrip()
-    made = trip.ask(Asked(make, {"of_user": uuid4()}, len))
+    made = trip.ask(BoundQuery(make, {"of_user": uuid4()}, len))
     seen = [trip.ask(names()) for _ in range(others)]
     async with pool.transaction() as session:
         await trip.make(session)
@@ -121,8 +121,8 @@ async def test_where_nothing_is_asked_no_connection_is_taken(pool: Database) -> 
 async def test_one_who_is_cancelled_while_it_waits_leaves_the_pool_usable(
     pool: Database, database: Database
 ) -> None:
-    sleep = Direct("select pg_sleep(cast(:seconds as integer))")
-    asleep = Direct(
+    sleep = CompiledStatement("select pg_sleep(cast(:seconds as integer))")
+    asleep = CompiledStatement(
         "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
         " and datname = current_database()"
     )
@@ -131,7 +131,7 @@ async def test_one_who_is_cancelled_while_it_waits_leaves_the_pool_usable(
         async with pool.transaction() as session:
             trip = RoundTrip()
             trip.ask(number(1))
-            trip.ask(Asked(sleep, {"seconds": 3600}, len))
+            trip.ask(BoundQuery(sleep, {"seconds": 3600}, len))
             trip.ask(number(2))
             await trip.make(session)
 

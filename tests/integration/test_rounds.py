@@ -21,7 +21,7 @@ from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.runtime.bus import Bus
 from shared.workflow import investigations, leases, steps
-from shared.workflow.investigations import Wanted
+from shared.workflow.investigations import MissingData
 from shared.workflow.leases import Claimed
 from tests.support.joins import now, planned, subjects, told
 
@@ -50,7 +50,7 @@ class Loop:
 
     async def open(self, kind: StepKind) -> list[Step]:
         async with self.database.transaction() as session:
-            rows = await steps.of_iteration(session, self.iteration.id, kind)
+            rows = await steps.list_steps(session, self.iteration.id, kind)
         return [row for row in rows if row.status == StepStatus.PENDING]
 
     async def end(self, step: Step, *, lacks: Sequence[str] = (), **result: Any) -> Event:
@@ -59,15 +59,15 @@ class Loop:
             claim = await leases.claim(session, step.id, "worker")
             assert isinstance(claim, Claimed)
             for objective in lacks:
-                wanted = Wanted(objective, "It is lacking.", (objective,))
-                await investigations.make(
+                wanted = MissingData(objective, "It is lacking.", (objective,))
+                await investigations.create_request(
                     session, step.agent_id, self.iteration.id, step.id, wanted
                 )
             if step.kind == StepKind.QUERY and (result["nodes"] or result["edges"]):
                 ids = [UUID(request_id) for request_id in step.input["answers"]]
-                await investigations.answer(session, step.agent_id, ids, by=step.id)
+                await investigations.mark_answered(session, step.agent_id, ids, by=step.id)
             ended = await steps.end(session, claim.lease, result)
-            return (await derived_events.ended(session, ended))[0]
+            return (await derived_events.events_after_step(session, ended))[0]
 
     async def lack(self, *objectives: str, analyses: Sequence[str] = ()) -> list[Event]:
         """The first open insight ends, lacking these; what follows."""
@@ -161,7 +161,7 @@ async def test_the_deadline_ends_a_round_as_it_ends_all(database: Database, bus:
     await loop.lack("much")
     async with database.transaction() as session:
         await session.execute(update(Iteration).values(deadline_at=Iteration.started_at))
-    await Deadlines(database, bus, loop.aggregate, 0.0).look()
+    await Deadlines(database, bus, loop.aggregate, 0.0).end_stalled()
     done = await now(database, loop.iteration)
     [error] = done.errors
     assert error.startswith("no progress for 0 s while researching: no step ended and no call")
@@ -176,7 +176,7 @@ async def test_the_reconciler_asks_for_the_steps_of_a_round_that_nobody_took(
     for begin in (partial(loop.lack, "much"), loop.find):
         lost = await begin()
         reconciler = Reconciler(database, resend_after_seconds=0.0)
-        [found] = [await reconciler.events(each) for each in await reconciler.look()]
+        [found] = [await reconciler.events(each) for each in await reconciler.find_missed()]
         assert [each.step_id for each in _steps(found)] == [each.step_id for each in _steps(lost)]
         assert subjects(list(found)) == subjects(lost)
 
@@ -193,6 +193,6 @@ async def test_the_word_of_a_round_s_end_is_said_again_where_it_was_lost(
     [query] = await loop.open(StepKind.QUERY)
     await loop.end(query, nodes=1, edges=0)
     reconciler = Reconciler(database, resend_after_seconds=0.0)
-    [lost] = await reconciler.look()
+    [lost] = await reconciler.find_missed()
     [again] = await reconciler.events(lost)
     assert subjects(list(await loop.aggregate(again))) == ["insight.requested"]

@@ -27,7 +27,7 @@ async def fresh(database: Database, agent: Agent) -> Agent:
 
 async def now(database: Database) -> datetime:
     async with database.transaction() as session:
-        found: datetime = await iterations.clock(session)
+        found: datetime = await iterations.database_time(session)
         return found
 
 
@@ -125,7 +125,7 @@ async def test_a_join_that_heard_nothing_is_told_of_the_last_end_again(database:
         iteration = await session.get_one(Iteration, made.iteration.id)
         query = {"objective": "a", "reasoning": "b", "search_hints": []}
         await iterations.plan_steps(session, iteration, queries=[query, query], insights=[])
-        queries = await steps.of_iteration(session, iteration.id, StepKind.QUERY)
+        queries = await steps.list_steps(session, iteration.id, StepKind.QUERY)
     result = {"nodes": 1, "edges": 0}
     for age, step in zip((40, 30), queries, strict=True):
         await change(database, step, status=StepStatus.COMPLETED, result=result, ended_at=ago(age))

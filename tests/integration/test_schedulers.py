@@ -23,7 +23,7 @@ from shared.database.engine import Database
 from shared.events.codec import decode
 from shared.events.models import IterationStarted
 from shared.events.topology import STREAM
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.actors import running
@@ -38,7 +38,7 @@ CLOCK_SECONDS = (-60.0, 0.0, 60.0)
 """By so much their clocks are wrong."""
 INTERVALS_SECONDS = (2, 2, 3, 3, 4)
 """Of the agents. Each may be started so late, at the most."""
-INSTANTS = (None, CrashPoint.STATE_WRITTEN, CrashPoint.STATE_COMMITTED, CrashPoint.EVENTS_PUBLISHED)
+INSTANTS = (None, Failpoint.STATE_WRITTEN, Failpoint.STATE_COMMITTED, Failpoint.EVENTS_PUBLISHED)
 """Of a kill: at once, or when next a scheduler comes by."""
 
 

@@ -18,9 +18,9 @@ from shared.billing import resumable_call
 from shared.database.text import storable
 from shared.errors import TransientError, VigilError
 from shared.tools import Json
-from shared.web_search.answers import LONGEST_ANSWER_BYTES, MOST_RESULTS, PAGE_CHARACTERS
+from shared.web_search.answers import MAX_ANSWER_BYTES, MAX_PAGE_CHARS, MAX_RESULTS
 from shared.web_search.client import SearchClient
-from tests.support.sandbox.serving import serving_app
+from tests.support.sandbox.serving import running_app
 
 RESULT: Final = {"title": "A", "url": "https://a.example/", "content": "Text."}
 HOSTILE: Final[dict[str, bytes]] = {
@@ -51,7 +51,7 @@ ODD: Final[list[dict[str, Any]]] = [
     {"title": "half \ud800 of a character", "url": "https://a.example/\udfff", "content": "\x00"},
     {
         "url": "https://a.example/",
-        "content": "a" * (PAGE_CHARACTERS + 1),
+        "content": "a" * (MAX_PAGE_CHARS + 1),
         "raw_content": "b" * 10**6,
     },
     *({"url": "https://a.example/", "score": score} for score in (-1, 2, "1", True, None, [0.5])),
@@ -111,7 +111,7 @@ class Asked:
 @pytest.fixture
 async def answering() -> AsyncIterator[Asked]:
     service = Service()
-    async with serving_app(service.app()) as url, asking(url) as client:
+    async with running_app(service.app()) as url, asking(url) as client:
         yield Asked(client, service)
 
 
@@ -129,8 +129,8 @@ async def asked(client: SearchClient, operation: str) -> Json | str:
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumable_call, "FIRST_LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(resumable_call, "LONGEST_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "FIRST_POLL_SECONDS", 0.001)
+    monkeypatch.setattr(resumable_call, "MAX_POLL_SECONDS", 0.001)
 
 
 async def outcome(answering: Asked, operation: str, body: bytes, status: int) -> Any:
@@ -168,7 +168,7 @@ async def test_odd_fields_of_results_are_left_out_or_cut(answering: Asked) -> No
         assert odd["url"].startswith("https://a.example/")
         for value in odd.values():
             assert isinstance(value, str)
-            assert len(value) <= PAGE_CHARACTERS
+            assert len(value) <= MAX_PAGE_CHARS
         assert len(read["results"]) == 2
         for value in (found, read):
             assert storable(value) == value
@@ -190,7 +190,7 @@ async def test_results_that_name_no_page_are_left_out(answering: Asked) -> None:
 
 async def test_more_results_than_were_asked_for_are_left_out(answering: Asked) -> None:
     found = await answering.of("search", json.dumps({"results": [RESULT] * 10_000}).encode())
-    assert len(found["results"]) == MOST_RESULTS
+    assert len(found["results"]) == MAX_RESULTS
 
 
 async def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
@@ -212,7 +212,7 @@ async def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
     async with server, asking(f"http://127.0.0.1:{port}") as client:
         with pytest.raises(TransientError, match="longer than"):
             await asked(client, "search")
-    assert sent < 3 * LONGEST_ANSWER_BYTES
+    assert sent < 3 * MAX_ANSWER_BYTES
 
 
 async def test_an_answer_that_never_ends_is_given_up() -> None:
@@ -239,7 +239,7 @@ async def test_an_answer_that_never_ends_is_given_up() -> None:
 async def test_a_compressed_answer_is_no_longer_than_another(
     answering: Asked, encoding: str
 ) -> None:
-    bomb = gzip.compress(b" " * (4 * LONGEST_ANSWER_BYTES))
+    bomb = gzip.compress(b" " * (4 * MAX_ANSWER_BYTES))
     with pytest.raises(TransientError, match=r"longer than|not asked for"):
         await answering.of("search", bomb, content_encoding=encoding)
 

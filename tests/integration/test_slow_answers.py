@@ -14,7 +14,7 @@ from services.aggregator import deadlines as deadlines_module
 from services.api.queries import agents, iterations
 from services.observer import app as observer_app
 from shared.billing import call_ledger
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call, Iteration
 from shared.enums import CallKind, IterationStatus
@@ -27,7 +27,7 @@ from shared.schemas.base import RunningCall
 from shared.web_search.client import SearchClient
 from tests.support.actors import ended_iteration, running
 from tests.support.making import make_agent
-from tests.support.sandbox.serving import serving_app
+from tests.support.sandbox.serving import running_app
 from tests.support.slow_server import SlowServer
 from tests.support.steps import running as running_actor
 from tests.support.steps import settled, started
@@ -46,12 +46,12 @@ class Growing:
     """None is the end of the answer."""
 
     async def complete(
-        self, request: ChatRequest, in_flight: InFlight, hear: Any = None
+        self, request: ChatRequest, in_flight: ResumableCall, hear: Any = None
     ) -> ChatAnswer:
-        assert in_flight.progressed is not None
+        assert in_flight.report_progress is not None
         async with in_flight.sending():
             while (received := await self.characters.get()) is not None:
-                await in_flight.progressed(received)
+                await in_flight.report_progress(received)
         return ChatAnswer(assistant_message(PLAN, []), "stop", 10, 10)
 
     async def close(self) -> None:
@@ -89,7 +89,7 @@ async def shown(database: Database) -> RunningCall | None:
     async with database.transaction() as session:
         agent = (await session.scalars(select(Agent))).one()
         iteration = (await session.scalars(select(Iteration))).one()
-        found = await iterations.find(session, agent.owner_id, iteration.id)
+        found = await iterations.find_iteration(session, agent.owner_id, iteration.id)
     assert found is not None
     return found.running_calls[0] if found.running_calls else None
 
@@ -97,7 +97,7 @@ async def shown(database: Database) -> RunningCall | None:
 async def shown_with_the_agent(database: Database) -> list[RunningCall]:
     async with database.transaction() as session:
         agent = (await session.scalars(select(Agent))).one()
-        found = await agents.find(session, agent.owner_id, str(agent.id))
+        found = await agents.find_agent(session, agent.owner_id, str(agent.id))
     assert found is not None
     return found.running_calls
 
@@ -120,11 +120,11 @@ IMPATIENCE_SECONDS = 1.5
 async def test_an_iteration_with_a_slow_server_ends_and_is_paid_once_and_seen_progressing(
     sandbox_settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deadlines_module, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(deadlines_module, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(provider_module, "PROGRESS_SECONDS", 0.2)
     server = SlowServer()
     agent = await make_agent(database)
-    async with serving_app(server.app) as url:
+    async with running_app(server.app) as url:
         impatient = sandbox_settings.model_copy(
             update={
                 "openai_base_url": f"{url}/v1",

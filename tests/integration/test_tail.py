@@ -13,7 +13,7 @@ from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
 from shared.errors import PermanentError, TransientError
 from shared.events.models import QueryCompleted, QueryFailed
-from shared.events.stream_reader import Told, follow, listening
+from shared.events.stream_reader import StoredEvent, connect_reader, follow
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
@@ -48,7 +48,7 @@ async def reading(
     heard: list[int] = []
 
     async def read() -> None:
-        async with listening(url) as client:
+        async with connect_reader(url) as client:
             async for told in follow(client, pattern, from_sequence=from_sequence):
                 _note(heard, told)
 
@@ -58,7 +58,7 @@ async def reading(
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _note(heard: list[int], told: Told) -> None:
+def _note(heard: list[int], told: StoredEvent) -> None:
     heard.append(told.event.nodes if isinstance(told.event, QueryCompleted) else -1)
 
 
@@ -111,7 +111,7 @@ async def test_only_what_matches_is_read(nats_url: str, bus: Bus) -> None:
 
 
 async def test_without_a_stream_it_says_what_to_do(own_nats: EmbeddedNats) -> None:
-    async with listening(own_nats.url) as client:
+    async with connect_reader(own_nats.url) as client:
         with pytest.raises(PermanentError, match="vigil migrate"):
             await anext(follow(client))
 
@@ -119,5 +119,5 @@ async def test_without_a_stream_it_says_what_to_do(own_nats: EmbeddedNats) -> No
 async def test_where_nobody_answers_it_says_so() -> None:
     (port,) = free_ports(1)
     with pytest.raises(TransientError, match=str(port)):
-        async with listening(f"nats://127.0.0.1:{port}"):
+        async with connect_reader(f"nats://127.0.0.1:{port}"):
             pass

@@ -93,7 +93,7 @@ async def test_a_restart_of_the_api_is_outlived(
             lines = await said(process, 2)
             await api.end(signal.SIGKILL)
             assert "listening" not in (first := await complained(process))
-            assert "going on when it is back" in first
+            assert "reconnecting" in first
             await bus.publish_all(events[2:])
             await api.start()
             lines += await said(process, 2)
@@ -112,7 +112,7 @@ async def test_it_says_what_is_no_longer_kept_and_goes_on(
         await bus.jetstream.delete_stream(STREAM)
         await publish_in_a_new_one(settings, bus, agent_id)
         assert json.loads((await said(process, 1))[0])["nodes"] == 2
-        assert "made anew" in await complained(process)
+        assert "created again" in await complained(process)
 
 
 async def publish_in_a_new_one(settings: Settings, bus: Bus, agent_id: UUID) -> None:

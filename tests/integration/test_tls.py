@@ -14,10 +14,10 @@ from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from shared.errors import TransientError
 from shared.events.models import QueryFailed
-from shared.events.stream_reader import listening, stored
+from shared.events.stream_reader import connect_reader, stream_state
 from shared.events.topology import STREAM
-from shared.runtime.connections import bus_of
-from shared.runtime.credentials import credentials_of
+from shared.runtime.connections import create_bus
+from shared.runtime.credentials import build_nats_credentials
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.certificates import Pair, authority, signed
@@ -69,7 +69,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 async def test_events_are_told_and_read_back_over_tls(secured: Secured, scheme: str) -> None:
     settings = secured.settings(scheme)
     await provision_stream(settings)
-    bus = bus_of(settings, "researcher")
+    bus = create_bus(settings, "researcher")
     await bus.connect()
     await bus.publish(
         QueryFailed.of(
@@ -81,8 +81,10 @@ async def test_events_are_told_and_read_back_over_tls(secured: Secured, scheme: 
         )
     )
     await bus.close()
-    async with listening(settings.nats_url, credentials_of(settings, "operator")) as client:
-        kept = await stored(client)
+    async with connect_reader(
+        settings.nats_url, build_nats_credentials(settings, "operator")
+    ) as client:
+        kept = await stream_state(client)
         await client.jetstream().purge_stream(STREAM)
     assert kept is not None
     assert kept.events == 1
@@ -95,7 +97,7 @@ async def test_a_server_that_another_ca_has_signed_is_not_spoken_to(
         update={"nats_ca_file": authority(tmp_path, "another").certificate}
     )
     with pytest.raises(TransientError, match=r"certificate|CERTIFICATE"):
-        async with listening(settings.nats_url, credentials_of(settings, "operator")):
+        async with connect_reader(settings.nats_url, build_nats_credentials(settings, "operator")):
             pass
 
 
@@ -114,7 +116,7 @@ async def test_a_server_without_tls_is_not_even_told_the_password() -> None:
         url = f"tls://127.0.0.1:{port}"
         settings = Settings.model_validate({"nats_url": url, "nats_password": "hidden"})
         with pytest.raises(TransientError):
-            async with listening(url, credentials_of(settings, "operator")):
+            async with connect_reader(url, build_nats_credentials(settings, "operator")):
                 pass
     assert heard
     assert b"hidden" not in heard
@@ -123,5 +125,5 @@ async def test_a_server_without_tls_is_not_even_told_the_password() -> None:
 async def test_a_client_without_a_certificate_is_not_let_in(secured: Secured) -> None:
     settings = secured.settings().model_copy(update={"nats_cert_file": None})
     with pytest.raises(TransientError):
-        async with listening(settings.nats_url, credentials_of(settings, "operator")):
+        async with connect_reader(settings.nats_url, build_nats_credentials(settings, "operator")):
             pass

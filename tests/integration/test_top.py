@@ -3,11 +3,11 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from services.api.queries.operations import Crew, Leases, crew
+from services.api.queries.operations import Leases, Workforce, read_workforce
 from services.observer import app as observer
 from shared import derived_events
 from shared.database.engine import Database
-from shared.events.stream_admin import Queue, queues
+from shared.events.stream_admin import Queue, list_queues
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import leases
@@ -17,20 +17,20 @@ from tests.support.making import make_agent, make_iteration
 from tests.support.waiting import until
 
 
-async def read(database: Database) -> Crew:
+async def read(database: Database) -> Workforce:
     async with database.transaction() as session:
-        return await crew(session)
+        return await read_workforce(session)
 
 
 async def queue_of(bus: Bus, actor: str) -> Queue:
-    return next(queue for queue in await queues(bus.client) if queue.actor == actor)
+    return next(queue for queue in await list_queues(bus.client) if queue.actor == actor)
 
 
 async def test_what_nobody_took_is_lag_and_slots_show_as_idle(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(derived_events.request(made.iteration, made.observe))
+    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
     assert await queue_of(bus, "observer") == Queue("observer", 1, 0, 0, 0)
     assert await queue_of(bus, "researcher") == Queue("researcher", 0, 0, 0, 0)
 
@@ -53,7 +53,7 @@ async def test_replicas_are_counted_by_process_and_leases_by_worker(
     async with database.transaction() as session:
         claim = await leases.claim(session, made.observe.id, "machine:1")
     assert isinstance(claim, Claimed)
-    assert await read(database) == Crew({}, {"observer": Leases(held=1, lapsed=0, workers=1)})
+    assert await read(database) == Workforce({}, {"observer": Leases(held=1, lapsed=0, workers=1)})
 
     async with AsyncExitStack() as stack:
         for process in ("a@1:1", "a@1:1", "a@2:1"):

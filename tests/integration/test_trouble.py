@@ -143,7 +143,7 @@ async def test_workers_of_a_deleted_agent_end_quietly(
     async with running(sandbox_settings):
         await until(lambda: querying(database), what="a query to be worked on")
         async with database.transaction() as session:
-            await agents.delete(session, agent.id)
+            await agents.delete_agent(session, agent.id)
         for name in EVERYBODY:
             await until(partial(idle, bus, name), what=f"the {name} to be idle")
     async with database.transaction() as session:

@@ -10,14 +10,16 @@ from sqlalchemy import bindparam, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import User
 from shared.database.unit_of_work import UnitOfWork
 from shared.errors import TransientError
 from tests.support.locked import SLOW_COMMIT, slow_commits
 from tests.support.waiting import until
 
-_COUNT = Direct(select(func.count()).select_from(User).where(User.name == bindparam("called")))
+_COUNT = CompiledStatement(
+    select(func.count()).select_from(User).where(User.name == bindparam("called"))
+)
 
 
 class NoMoreError(TransientError):
@@ -217,7 +219,7 @@ async def test_what_comes_last_comes_before_the_commit_and_once(
         unit.last(lambda *_: last)
         order.append("within")
         await _write(session, "within")
-    unit.once_committed(lambda: order.append("committed"))
+    unit.after_commit(lambda: order.append("committed"))
     assert order == ["within"]
     await unit.commit()
     await unit.commit()
@@ -242,11 +244,11 @@ async def test_what_comes_last_is_undone_with_the_rest(unit: UnitOfWork) -> None
 async def test_what_hangs_on_a_commit_is_not_told_where_it_is_undone(unit: UnitOfWork) -> None:
     told: list[str] = []
     async with unit.transaction():
-        unit.if_committed(lambda: told.append("undone"))
+        unit.on_commit(lambda: told.append("undone"))
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     async with unit.transaction():
-        unit.if_committed(lambda: told.append("committed"))
+        unit.on_commit(lambda: told.append("committed"))
     assert told == []
     await unit.commit()
     assert told == ["committed"]

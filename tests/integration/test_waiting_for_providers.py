@@ -14,7 +14,7 @@ from sqlalchemy import func, select, update
 from cli.local.ports import free_port
 from services.scheduler import scheduler as clock_module
 from shared import derived_events
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import BudgetDay, DeadLetter, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
@@ -26,7 +26,7 @@ from shared.runtime import consumer as delivery_module
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import Outcome
+from shared.runtime.step_runner import StepResult
 from shared.workflow import leases, steps
 from shared.workflow.leases import Claimed, Lease
 from shared.workflow.steps import Pauses
@@ -35,7 +35,7 @@ from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
 from tests.support.mission import Mission
 from tests.support.processes import observer_process
-from tests.support.sandbox.serving import serving_app
+from tests.support.sandbox.serving import running_app
 from tests.support.slow_server import SlowServer
 from tests.support.steps import observer, settled, started, status_is, step_now
 from tests.support.steps import running as running_actor
@@ -50,16 +50,16 @@ def away(retry_in_seconds: float | None = None) -> TransientError:
     return TransientError(REFUSED, retry_in_seconds=retry_in_seconds, counts=False)
 
 
-async def done(lease: Lease, step: Step) -> Outcome:
-    return Outcome({"queries": 0, "insights": 0})
+async def done(lease: Lease, step: Step) -> StepResult:
+    return StepResult({"queries": 0, "insights": 0})
 
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hours of waiting take a moment."""
     monkeypatch.setattr(work_module, "PAUSES", Pauses(0.005, 0.02))
-    monkeypatch.setattr(delivery_module, "FIRST_DELAY_SECONDS", 0.005)
-    monkeypatch.setattr(delivery_module, "LONGEST_DELAY_WHILE_AWAY_SECONDS", 0.01)
+    monkeypatch.setattr(delivery_module, "MIN_DELAY_SECONDS", 0.005)
+    monkeypatch.setattr(delivery_module, "MAX_DELAY_WHILE_UNAVAILABLE_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("hurried")
@@ -68,12 +68,12 @@ async def test_an_outage_of_many_tries_uses_up_no_attempt(
 ) -> None:
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         nonlocal tries
         tries += 1
         if tries <= 2 * work_module.MAX_CLAIMS:
             raise away()
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     step = await started(database, bus)
     async with running_actor(observer(settings.model_copy(update={"max_attempts": 1}), work)):
@@ -135,7 +135,7 @@ async def test_jitter_only_shortens_pauses(database: Database) -> None:
 async def test_what_the_provider_asks_for_is_waited_for_within_bounds(
     settings: Settings, database: Database, bus: Bus, asked: float, kept: float
 ) -> None:
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         raise away(asked)
 
     step = await started(database, bus)
@@ -157,16 +157,16 @@ async def is_waiting(database: Database, step: Step) -> bool:
 async def test_who_waits_blocks_no_slot(settings: Settings, database: Database, bus: Bus) -> None:
     waiting = await started(database, bus)
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         if step.id == waiting.id:
             raise away(3600)
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     one_slot = settings.model_copy(update={"slots": 1})
     async with running_actor(observer(one_slot, work)):
         await until(lambda: is_waiting(database, waiting), what="the first to wait")
         made = await make_iteration(database, await make_agent(database, name="another"))
-        await bus.publish(derived_events.request(made.iteration, made.observe))
+        await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
         await until(
             lambda: status_is(database, made.observe, StepStatus.COMPLETED), what="the other"
         )
@@ -185,7 +185,7 @@ async def test_a_worker_that_is_killed_while_it_looks_does_not_shorten_the_wait(
         await session.execute(update(Step).values(lease_until=func.clock_timestamp()))
     since = (await step_now(database, step)).waiting_since
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         assert lease.epoch > killed.epoch
         raise away()
 
@@ -225,14 +225,14 @@ async def test_a_step_whose_message_was_lost_while_it_waited_is_asked_for_again(
 async def test_an_error_that_counts_ends_the_wait_and_is_counted(
     settings: Settings, database: Database, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
+    monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
     errors: list[TransientError] = [away(), TransientError("an answer that broke off")]
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         if errors:
             raise errors.pop(0)
         seen.append(await step_now(database, step))
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     seen: list[Step] = []
     await started(database, bus)
@@ -247,12 +247,12 @@ async def test_what_is_in_the_way_within_vigil_is_tried_again_at_once(
 ) -> None:
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         nonlocal tries
         tries += 1
         if tries < 3:
             raise RetrySoonError("a page was retracted while it was quoted")
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     step = await started(database, bus)
     async with running_actor(observer(settings.model_copy(update={"max_attempts": 1}), work)):
@@ -268,7 +268,7 @@ def model_away(monkeypatch: pytest.MonkeyPatch, phase: str) -> Iterator[list[str
     refused: list[str] = []
 
     async def refuse(
-        self: ChatProvider, request: ChatRequest, in_flight: InFlight, hear: Any = None
+        self: ChatProvider, request: ChatRequest, in_flight: ResumableCall, hear: Any = None
     ) -> ChatAnswer:
         if phase in str(request.messages[0]["content"]):
             async with in_flight.sending():
@@ -372,7 +372,7 @@ async def test_a_step_outlives_the_kill_of_its_worker_and_of_the_model_server(
     waiting = await step_now(database, step)
     assert waiting.error is not None
     assert f"http://127.0.0.1:{port}/v1" in waiting.error
-    async with serving_app(server.app, port):
+    async with running_app(server.app, port):
         second = await observer_process(environment, free_port())
         try:
             await until(

@@ -1,5 +1,6 @@
 """What code does where a weak model does not: it searches, asks once more, reads calls in texts, finds nodes by name."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,8 +11,8 @@ from sqlalchemy import select
 from services.observer.handler import Observe
 from services.researcher.acquisition import Acquired, acquire
 from services.researcher.construction import construct
-from services.researcher.query_context import Situation
-from shared.billing.resumable_call import InFlight
+from services.researcher.query_context import QueryContext
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Interaction, Step
 from shared.enums import Phase, StepKind
@@ -21,11 +22,12 @@ from shared.graph.tools import graph_construction
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import Model
-from shared.llm.provider import Hear, Provider
+from shared.llm.provider import OnDelta, Provider
 from shared.llm.tool_choice import OptionalToolChoice
-from shared.runtime.providers import model_of, search_of
+from shared.llm.tool_loop import MAX_TOOL_ROUNDS
+from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import Outcome
+from shared.runtime.step_runner import StepResult
 from shared.web_search.client import SearchClient
 from shared.workflow import leases
 from shared.workflow.leases import Claimed
@@ -34,7 +36,7 @@ from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
 from tests.support.levers import Sandbox
 from tests.support.making import MISSION, make_agent, make_iteration
-from tests.support.sandbox.serving import serving_app
+from tests.support.sandbox.serving import running_app
 
 SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
 PAGE = HostilePage("found", "en", "none", "Ewoyaa", SENTENCE, ())
@@ -56,7 +58,7 @@ class Recording:
     asked: list[ChatRequest] = field(default_factory=list)
 
     async def complete(
-        self, request: ChatRequest, in_flight: InFlight, hear: Hear | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
     ) -> ChatAnswer:
         self.asked.append(request)
         if self.refuses_tool_choice and request.tool_choice is not None:
@@ -81,11 +83,13 @@ class Desk:
     search: SearchClient
     database: Database
 
-    async def situation(self) -> Situation:
+    async def situation(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
-        return Situation(lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.")
+        return QueryContext(
+            lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.", "Country"
+        )
 
-    async def construct(self, situation: Situation, document: str = SENTENCE) -> Any:
+    async def construct(self, situation: QueryContext, document: str = SENTENCE) -> Any:
         acquired = Acquired(document, f"- {PAGE.url}")
         tools = graph_construction(situation.scope)
         _, written = await construct(self.model, situation, acquired, tools)
@@ -102,9 +106,9 @@ class Desk:
 async def desk(sandbox_settings: Settings, database: Database, sandbox: str) -> AsyncIterator[Desk]:
     web = Web()
     web.serves(PAGE)
-    async with serving_app(web.app()) as url:
+    async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = model_of(settings, database), search_of(settings)
+        model, search = create_model(settings, database), create_search_client(settings)
         recording = Recording(model.provider)
         recorded = replace(model, provider=recording)
         victim = await make_victim(database)
@@ -239,6 +243,72 @@ async def test_a_call_that_is_refused_again_is_told_so(desk: Desk) -> None:
     assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
 
 
+async def test_construction_that_repeats_a_search_is_offered_add_graph_node_alone(
+    desk: Desk,
+) -> None:
+    look = {"name": "queryGraph", "arguments": {"text": "gas"}}
+    desk.levers.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        *[_builds(look)] * 2,
+        _builds(_adds()),
+        _builds(content="Togo was added."),
+    )
+    situation = await desk.situation()
+    acquired = await acquire(desk.model, desk.search, situation)
+    assert acquired.quotable is not None
+    assert acquired.quotable.url == PAGE.url
+    tools = graph_construction(situation.scope)
+    _, written = await construct(desk.model, situation, acquired, tools)
+    assert (len(written.nodes), written.repairs) == (1, 1)
+    assert desk.recording.choices[2:] == ["required", None, "required", None]
+    third = desk.recording.asked[4]
+    assert [tool["function"]["name"] for tool in third.tools] == ["addGraphNode"]
+    example = json.loads(third.messages[-1]["content"].splitlines()[-1])
+    assert example["type"] == "Country"
+    assert example["evidence"] == [{"sourceUrl": PAGE.url, "quote": acquired.quotable.sentence}]
+    asked = len(desk.recording.asked)
+    _, again = await construct(desk.model, situation, acquired, tools)
+    assert again == written
+    assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
+
+
+async def test_a_model_that_only_repeats_itself_is_asked_for_its_last_words(desk: Desk) -> None:
+    look = {"name": "queryGraph", "arguments": {"text": "gas"}}
+    desk.levers.script(*[_builds(look)] * 3, _builds(content="Nothing."))
+    written = await desk.construct(await desk.situation())
+    assert written.nodes == []
+    assert [bool(each.tools) for each in desk.recording.asked] == [True, True, True, False]
+    assert "same tool calls again" in desk.recording.asked[-1].messages[-1]["content"]
+
+
+async def test_a_repeat_in_the_last_round_ends_the_rounds_with_one_message(desk: Desk) -> None:
+    lookups = [
+        {"name": "queryGraph", "arguments": {"text": f"gas {min(n, MAX_TOOL_ROUNDS - 3)}"}}
+        for n in range(MAX_TOOL_ROUNDS)
+    ]
+    desk.levers.script(*[_builds(lookup) for lookup in lookups], _builds(content="Nothing."))
+    situation = await desk.situation()
+    acquired = Acquired(SENTENCE, "")
+    await construct(desk.model, situation, acquired, graph_construction(situation.scope))
+    assert len(desk.recording.asked) == MAX_TOOL_ROUNDS + 1
+    users = [each for each in desk.recording.asked[-1].messages if each["role"] == "user"]
+    assert "rounds of tool calls are used up" in users[-1]["content"]
+    assert len(users) == 2, "the first message, and that the rounds are used up"
+
+
+async def test_the_review_comes_before_the_last_round(desk: Desk) -> None:
+    lookups = [
+        {"name": "queryGraph", "arguments": {"text": f"gas {n}"}}
+        for n in range(MAX_TOOL_ROUNDS - 1)
+    ]
+    desk.levers.script(*[_builds(lookup) for lookup in lookups], _builds(content="Nothing to add."))
+    await desk.construct(await desk.situation())
+    last = desk.recording.asked[-1]
+    assert [tool["function"]["name"] for tool in last.tools] == ["addGraphNode"]
+    assert "Nothing is written into the graph yet" in last.messages[-1]["content"]
+
+
 async def test_construction_that_still_writes_nothing_is_accepted(desk: Desk) -> None:
     desk.levers.script(_builds(content="Nothing."), _builds(content="Really nothing."))
     written = await desk.construct(await desk.situation())
@@ -296,7 +366,7 @@ async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(desk
     ):
         assert words in said
     replies = [m["content"] for m in desk.recording.asked[-1].messages if m["role"] == "tool"]
-    assert "no node is called so" in replies[-1]
+    assert "no node has this name" in replies[-1]
     assert str(desk.victim.node_id) in replies[-1], "it names candidates"
 
 
@@ -326,7 +396,7 @@ def _plans(content: Any) -> dict[str, Any]:
     return {"phase": Phase.OBSERVER, "content": content}
 
 
-async def _observed(model: Model, database: Database) -> tuple[Outcome, list[str]]:
+async def _observed(model: Model, database: Database) -> tuple[StepResult, list[str]]:
     """What the first iteration's Observer comes to, and the objectives of its queries."""
     async with database.transaction() as session:
         observe = await session.scalar(select(Step.id).where(Step.kind == StepKind.OBSERVE))
@@ -361,7 +431,7 @@ async def test_an_empty_plan_on_an_empty_graph_is_not_accepted(
     objective: str,
 ) -> None:
     levers.script(*map(_plans, answers))
-    model = model_of(sandbox_settings, database)
+    model = create_model(sandbox_settings, database)
     await make_iteration(database, await make_agent(database))
     outcome, objectives = await _observed(model, database)
     assert objectives == [objective]
@@ -375,7 +445,7 @@ async def test_an_empty_plan_of_an_agent_that_knows_something_is_a_plan(
 ) -> None:
     await make_victim(database)
     levers.script(_plans(EMPTY))
-    outcome, objectives = await _observed(model_of(sandbox_settings, database), database)
+    outcome, objectives = await _observed(create_model(sandbox_settings, database), database)
     assert objectives == []
     assert (outcome.result["queries"], outcome.result["insights"]) == (0, 0)
     assert levers.billed()["llm"] == 1
@@ -387,4 +457,4 @@ async def test_a_model_that_is_away_is_not_taken_for_one_that_talks_nonsense(
     away = sandbox_settings.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
     await make_iteration(database, await make_agent(database))
     with pytest.raises(TransientError):
-        await _observed(model_of(away, database), database)
+        await _observed(create_model(away, database), database)

@@ -16,7 +16,7 @@ from shared.errors import PermanentError, TransientError
 from shared.llm.phase_run import PhaseRun
 from shared.llm.pricing import read_prices
 from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
-from shared.runtime.providers import model_of, search_of
+from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.tools import knowledge_acquisition
 from shared.workflow import leases, steps
@@ -46,11 +46,14 @@ class Payer:
         self.database = spender.database
 
     async def words(self) -> str:
-        model, search = model_of(self.settings, self.database), search_of(self.settings)
+        model, search = (
+            create_model(self.settings, self.database),
+            create_search_client(self.settings),
+        )
         lease, agent = self.spender.lease, self.spender.agent
         run = PhaseRun(model, lease, agent, Phase.KNOWLEDGE_ACQUISITION, "Go on.")
         try:
-            return await ToolLoop(run, knowledge_acquisition(search)).last_words()
+            return await ToolLoop(run, knowledge_acquisition(search)).run()
         finally:
             await model.provider.close()
             await search.close()
@@ -69,7 +72,7 @@ class Payer:
     async def another_worker(self) -> None:
         """Takes the step over from whoever had it."""
         async with self.database.transaction() as session:
-            await steps.give_back(session, self.spender.lease, "", attempts=0, rest_seconds=0)
+            await steps.release(session, self.spender.lease, "", attempts=0, rest_seconds=0)
             claim = await leases.claim(session, self.spender.lease.step_id, "another")
         assert isinstance(claim, Claimed)
         self.spender = replace(self.spender, lease=claim.lease)
@@ -260,7 +263,7 @@ async def test_an_answer_found_again_by_its_name_costs_what_it_has_cost(
         raise TransientError("nobody looks")
 
     with monkeypatch.context() as patch:
-        patch.setattr("shared.llm.background_provider.looked_for", looks_in_vain)
+        patch.setattr("shared.llm.background_provider.poll_until_done", looks_in_vain)
         with pytest.raises(TransientError, match="nobody looks"):
             await payer.words()
     assert (await payer.today()).reserved[1] == 1

@@ -15,9 +15,9 @@ from shared.enums import StepKind, StepStatus
 from shared.errors import PermanentError, RetrySoonError, TransientError
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
-from shared.runtime.consumer import Actor
+from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import Outcome, Work
+from shared.runtime.step_runner import StepHandler, StepResult
 from shared.workflow.leases import Lease
 from tests.support.making import make_agent, make_iteration
 from tests.support.steps import (
@@ -31,14 +31,14 @@ from tests.support.steps import (
 )
 from tests.support.waiting import until
 
-Run = Callable[[Work], Awaitable[None]]
+Run = Callable[[StepHandler], Awaitable[None]]
 
 
 async def test_a_step_is_worked_ended_and_told(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
-    async def work(lease: Lease, step: Step) -> Outcome:
-        return Outcome({"queries": 0, "insights": 0})
+    async def work(lease: Lease, step: Step) -> StepResult:
+        return StepResult({"queries": 0, "insights": 0})
 
     step = await started(database, bus)
     async with running(observer(settings, work)):
@@ -53,13 +53,13 @@ async def test_a_doubled_request_works_once_and_tells_the_same(
 ) -> None:
     worked = 0
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         nonlocal worked
         worked += 1
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     made = await make_iteration(database, await make_agent(database))
-    request = derived_events.request(made.iteration, made.observe)
+    request = derived_events.iteration_step_event(made.iteration, made.observe)
     for resend in range(3):
         await bus.publish(request, resend=resend)
     async with running(observer(settings, work)):
@@ -80,16 +80,16 @@ async def test_a_claim_is_counted_at_once_where_somebody_may_have_died_of_the_st
 ) -> None:
     seen: list[int] = []
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         seen.append((await step_now(database, step)).epoch)
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     made = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
         asked_at = Step.first_requested_at - asked_ago
         of_it = update(Step).where(Step.id == made.observe.id)
         await session.execute(of_it.values(first_requested_at=asked_at))
-    await bus.publish(derived_events.request(made.iteration, made.observe))
+    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
     async with running(observer(settings, work)):
         await until(lambda: settled(bus), what="the message to be acked")
     assert seen == [int(is_seen)]
@@ -99,7 +99,7 @@ async def test_a_claim_is_counted_at_once_where_somebody_may_have_died_of_the_st
 async def test_a_permanent_error_fails_the_step_and_keeps_a_dead_letter(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         raise PermanentError("llm_key", "the key is wrong")
 
     step = await started(database, bus)
@@ -116,10 +116,10 @@ async def test_a_permanent_error_fails_the_step_and_keeps_a_dead_letter(
 async def test_a_transient_error_is_tried_again_until_attempts_are_used_up(
     settings: Settings, database: Database, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work_module, "FIRST_REST_SECONDS", 0.01)
+    monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         nonlocal tries
         tries += 1
         raise TransientError("the server is away")
@@ -130,7 +130,7 @@ async def test_a_transient_error_is_tried_again_until_attempts_are_used_up(
     failed = await step_now(database, step)
     assert tries == 3
     assert failed.error == (
-        "the server is away (gave up after 3 attempts; VIGIL_MAX_ATTEMPTS sets how many)"
+        "the server is away (gave up after 3 attempts; VIGIL_MAX_ATTEMPTS sets the limit)"
     )
 
 
@@ -139,18 +139,20 @@ async def test_what_is_merely_away_uses_up_no_attempt(
 ) -> None:
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> Outcome:
+    async def work(lease: Lease, step: Step) -> StepResult:
         nonlocal tries
         tries += 1
         if tries < 3:
             raise RetrySoonError("Postgres is away")
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     step = await started(database, bus)
     async with running(observer(settings.model_copy(update={"max_attempts": 1}), work)):
+        await until(
+            lambda: status_is(database, step, StepStatus.COMPLETED), what="the step to complete"
+        )
         await until(lambda: settled(bus), what="the message to be acked")
-    done = await step_now(database, step)
-    assert (done.status, done.attempts) == (StepStatus.COMPLETED, 0)
+    assert (await step_now(database, step)).attempts == 0
 
 
 async def test_a_stopping_actor_hands_its_step_over_at_once(
@@ -158,13 +160,13 @@ async def test_a_stopping_actor_hands_its_step_over_at_once(
 ) -> None:
     begun = asyncio.Event()
 
-    async def endless(lease: Lease, step: Step) -> Outcome:
+    async def endless(lease: Lease, step: Step) -> StepResult:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def work(lease: Lease, step: Step) -> Outcome:
-        return Outcome({"queries": 0, "insights": 0})
+    async def work(lease: Lease, step: Step) -> StepResult:
+        return StepResult({"queries": 0, "insights": 0})
 
     step = await started(database, bus)
     async with running(observer(settings.model_copy(update={"drain_seconds": 0.0}), endless)):
@@ -182,10 +184,10 @@ async def test_a_stopping_actor_ends_what_it_can_within_its_grace(
 ) -> None:
     begun, answered = asyncio.Event(), asyncio.Event()
 
-    async def slow(lease: Lease, step: Step) -> Outcome:
+    async def slow(lease: Lease, step: Step) -> StepResult:
         begun.set()
         await answered.wait()
-        return Outcome({"queries": 0, "insights": 0})
+        return StepResult({"queries": 0, "insights": 0})
 
     step = await started(database, bus)
     actor = observer(settings.model_copy(update={"drain_seconds": 10.0}), slow)
@@ -202,7 +204,7 @@ async def test_a_stopping_actor_ends_what_it_can_within_its_grace(
     assert await settled(bus)
 
 
-async def is_stopping(actor: Actor) -> bool:
+async def is_stopping(actor: MessageConsumer) -> bool:
     return await actor.fault() == "still starting, or stopping"
 
 
@@ -212,7 +214,7 @@ async def test_a_step_of_another_kind_is_not_worked_on(
     made = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
         await session.execute(update(Step).values(kind=StepKind.QUERY))
-    await bus.publish(derived_events.request(made.iteration, made.observe))
+    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
     async with running(observer(settings, never)):
         await until(lambda: settled(bus), what="the message to be acked")
     untouched = await step_now(database, made.observe)
@@ -220,8 +222,8 @@ async def test_a_step_of_another_kind_is_not_worked_on(
     async with database.transaction() as session:
         letter = (await session.scalars(select(DeadLetter))).one()
     assert (letter.actor, letter.code) == ("observer", "wrong_actor")
-    assert letter.error.startswith("iteration.started asks the observer for a step of kind 'query'")
+    assert letter.error.startswith("iteration.started requests a step of kind 'query'")
 
 
-async def never(lease: Lease, step: Step) -> Outcome:
+async def never(lease: Lease, step: Step) -> StepResult:
     raise AssertionError("worked on")

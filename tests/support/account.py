@@ -22,12 +22,12 @@ from shared.database.tables import (
 )
 from shared.events.envelope import Event
 from shared.events.models import IterationCompleted
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.tools import Json
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.mission import Mission
 
-_OF_THE_MOMENT = {"event_id", "occurred_at", "traceparent", "cost_usd"}
+_OF_THE_MOMENT = {"event_id", "occurred_at", "cost_usd"}
 """What an iteration costs hangs on the length of its mission's text; against the ledger it is held by `is_whole`."""
 
 
@@ -66,7 +66,7 @@ class Account:
 async def account_of(session: AsyncSession, mission: Mission, told: Sequence[Event]) -> Account:
     """`told` is what stands on the stream, of whatever agent."""
     agent = mission.agent
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     iteration = (await session.scalars(select(Iteration).filter_by(agent_id=agent.id))).one()
     names = await _names(session, mission, iteration)
     steps = await session.scalars(select(Step).filter_by(agent_id=agent.id))

@@ -21,13 +21,13 @@ from shared.enums import IterationStatus
 from shared.events.codec import decode
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
-from shared.runtime.background import heed_cancellation
+from shared.runtime.background import raise_if_cancelled
 from shared.runtime.bus import Bus
-from shared.runtime.consumer import Actor, ConsumerLostError
+from shared.runtime.consumer import ConsumerLostError, MessageConsumer
 from shared.runtime.settings import Settings
 from tests.support.waiting import until
 
-BUILDERS: dict[str, Callable[[Settings], Actor]] = {
+BUILDERS: dict[str, Callable[[Settings], MessageConsumer]] = {
     "scheduler": scheduler.build,
     "observer": observer.build,
     "researcher": researcher.build,
@@ -74,7 +74,7 @@ async def supervised(
                 await asyncio.create_task(BUILDERS[name](settings).run(), name=name)
             except ConsumerLostError:
                 lost[name] += 1
-                heed_cancellation()
+                raise_if_cancelled()
 
     tasks = [asyncio.create_task(keep(name), name=name) for name in names]
     try:

@@ -9,12 +9,12 @@ from sqlalchemy import Select, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
-from shared.database.pagination import slices_of
+from shared.database.pagination import iterate_batches
 from shared.database.tables import Evidence, GraphEdge, GraphNode
-from shared.graph.conclusions.citations import Citation, Kind, parse
-from shared.graph.scope import Scope
-from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, edge_types, node_types
-from shared.graph.verification.loader import EDGES_IN_ORDER, NODES_IN_ORDER, current_ids
+from shared.graph.conclusions.citations import Citation, Kind, parse_citations
+from shared.graph.scope import GraphScope
+from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, list_edge_types, list_node_types
+from shared.graph.verification.loader import EDGES_IN_ORDER, NODES_IN_ORDER, load_current_ids
 from shared.tools import Json
 from tests.support.canonical_grounds import grounds_of, listed
 from tests.support.spelling import Name, Names, one_json, plain
@@ -25,7 +25,7 @@ _GENERATED_AT = "generated_at"
 """The one property of a conclusion that says when and not what."""
 
 
-async def canonical_hash(session: AsyncSession, scope: Scope) -> str:
+async def canonical_hash(session: AsyncSession, scope: GraphScope) -> str:
     """Of the canonical form, in hex: of each of its types, nodes and edges as JSON, whatever their order.
 
     It is made batch by batch, so that it takes no more memory for a million nodes than for ten. Where others write
@@ -42,7 +42,7 @@ async def canonical_hash(session: AsyncSession, scope: Scope) -> str:
     return hashed.hexdigest()
 
 
-async def canonical(session: AsyncSession, scope: Scope) -> Json:
+async def canonical(session: AsyncSession, scope: GraphScope) -> Json:
     """The agent's types, nodes and edges, sorted: equal where two agents know the same, whoever wrote it, and when.
 
     A node is named by its type and name, an edge by its type and ends, where texts cite them too. What they rest on
@@ -70,22 +70,22 @@ def _called(each: _Told) -> Name:
     return each.called
 
 
-async def _types(session: AsyncSession, scope: Scope) -> dict[str, list[Json]]:
+async def _types(session: AsyncSession, scope: GraphScope) -> dict[str, list[Json]]:
     return {
-        "node_types": [_node_type(each) for each in await node_types(session, scope)],
-        "edge_types": [_edge_type(each) for each in await edge_types(session, scope)],
+        "node_types": [_node_type(each) for each in await list_node_types(session, scope)],
+        "edge_types": [_edge_type(each) for each in await list_edge_types(session, scope)],
     }
 
 
-async def _nodes(session: AsyncSession, scope: Scope) -> AsyncIterator[_Told]:
-    async for rows in slices_of(session, _all_nodes(scope), NODES_IN_ORDER, BATCH_ROWS):
+async def _nodes(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Told]:
+    async for rows in iterate_batches(session, _all_nodes(scope), NODES_IN_ORDER, BATCH_ROWS):
         known = [_Node(*row) for row in rows]
         for each in await _with_grounds(session, scope, Evidence.node_id, known):
             yield each
 
 
-async def _edges(session: AsyncSession, scope: Scope) -> AsyncIterator[_Told]:
-    async for rows in slices_of(session, _all_edges(scope), EDGES_IN_ORDER, BATCH_ROWS):
+async def _edges(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Told]:
+    async for rows in iterate_batches(session, _all_edges(scope), EDGES_IN_ORDER, BATCH_ROWS):
         known = [_Edge(*row) for row in rows]
         for each in await _with_grounds(session, scope, Evidence.edge_id, known):
             yield each
@@ -93,7 +93,7 @@ async def _edges(session: AsyncSession, scope: Scope) -> AsyncIterator[_Told]:
 
 async def _with_grounds(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     thing: InstrumentedAttribute[UUID | None],
     known: "Sequence[_Node | _Edge]",
 ) -> list[_Told]:
@@ -108,11 +108,11 @@ async def _with_grounds(
     ]
 
 
-async def _names(session: AsyncSession, scope: Scope, cited: set[Citation]) -> Names:
+async def _names(session: AsyncSession, scope: GraphScope, cited: set[Citation]) -> Names:
     """Of what is cited and there, as it is now."""
     if not cited:
         return {}
-    current = await current_ids(session, scope, {each.id for each in cited})
+    current = await load_current_ids(session, scope, {each.id for each in cited})
     wanted = set(current.values())
     nodes = await session.execute(_all_nodes(scope).where(GraphNode.id.in_(wanted)))
     edges = await session.execute(_all_edges(scope).where(GraphEdge.id.in_(wanted)))
@@ -124,7 +124,7 @@ async def _names(session: AsyncSession, scope: Scope, cited: set[Citation]) -> N
 
 def _cited(value: Any) -> Iterator[Citation]:
     if isinstance(value, str):
-        yield from parse(value).citations
+        yield from parse_citations(value).citations
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _cited(inner)
@@ -176,13 +176,13 @@ class _Edge:
         }
 
 
-def _all_nodes(scope: Scope) -> Select[UUID, str, str, Json]:
+def _all_nodes(scope: GraphScope) -> Select[UUID, str, str, Json]:
     return select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.properties).where(
         GraphNode.agent_id == scope.agent()
     )
 
 
-def _all_edges(scope: Scope) -> Select[UUID, str, Json, str, str, str, str]:
+def _all_edges(scope: GraphScope) -> Select[UUID, str, Json, str, str, str, str]:
     source, target = aliased(GraphNode), aliased(GraphNode)
     return (
         select(

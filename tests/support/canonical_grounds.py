@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.tables import Evidence, Source
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.tools import Json
 from tests.support.spelling import Names, moment, one_json, plain
 
@@ -44,7 +44,7 @@ def listed(grounds: Iterable[Ground], names: Names) -> list[Json]:
 
 async def grounds_of(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     thing: InstrumentedAttribute[UUID | None],
     things: Sequence[UUID],
 ) -> dict[UUID, list[Ground]]:

@@ -7,13 +7,13 @@ from sqlalchemy import select
 
 from shared import derived_events
 from shared.agents import agents, configuration
-from shared.agents.configuration import Wanted
+from shared.agents.configuration import ConfigurationInput
 from shared.database.engine import Database
 from shared.database.tables import Agent, Step
 from shared.enums import Phase, StepStatus
 from shared.events.envelope import Event
 from shared.graph import types
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from tests.support.making import MISSION, make_owner
 from tests.support.waiting import until
 
@@ -32,7 +32,7 @@ async def order_agent(
     """A new agent, and the event that asks for its configuration; without a name it has a provisional one."""
     owner_id = await make_owner(database, owner)
     async with database.transaction() as session:
-        agent = await agents.create(
+        agent = await agents.create_agent(
             session,
             owner_id,
             name=name or f"provisional {await _count(database)}",
@@ -40,9 +40,9 @@ async def order_agent(
             interval_seconds=3600,
         )
         agent.active = active
-        wanted = Wanted(mission=mission, provisional_name=None if name else agent.name)
-        step = await configuration.order(session, agent, wanted)
-        return agent, derived_events.order(step)
+        wanted = ConfigurationInput(mission=mission, provisional_name=None if name else agent.name)
+        step = await configuration.request_configuration(session, agent, wanted)
+        return agent, derived_events.agent_task_event(step)
 
 
 async def order_again(
@@ -53,9 +53,13 @@ async def order_again(
     keep: tuple[Phase, ...] = (),
 ) -> Event:
     async with database.transaction() as session:
-        agent = await agents.locked(session, agent_id)
-        wanted = Wanted(mission=mission, keep=keep, prompts_version=agent.prompts_version)
-        return derived_events.order(await configuration.order(session, agent, wanted))
+        agent = await agents.lock_agent(session, agent_id)
+        wanted = ConfigurationInput(
+            mission=mission, keep=keep, prompts_version=agent.prompts_version
+        )
+        return derived_events.agent_task_event(
+            await configuration.request_configuration(session, agent, wanted)
+        )
 
 
 async def reread(database: Database, agent: Agent) -> Agent:
@@ -68,7 +72,7 @@ async def configured(database: Database, agent: Agent) -> Step:
 
     async def look() -> Step | None:
         async with database.transaction() as session:
-            step_id = configuration.newest_id(await session.get_one(Agent, agent.id))
+            step_id = configuration.newest_step_id(await session.get_one(Agent, agent.id))
             ended = Step.status.in_((StepStatus.COMPLETED, StepStatus.FAILED))
             return await session.scalar(select(Step).where(Step.id == step_id, ended))
 
@@ -103,9 +107,11 @@ async def step_of(database: Database, agent: Agent, kind: str, status: str) -> S
 async def types_of(
     database: Database, agent: Agent
 ) -> tuple[list[types.NodeType], list[types.EdgeType]]:
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     async with database.transaction() as session:
-        return await types.node_types(session, scope), await types.edge_types(session, scope)
+        return await types.list_node_types(session, scope), await types.list_edge_types(
+            session, scope
+        )
 
 
 def says(**answer: Any) -> dict[str, Any]:

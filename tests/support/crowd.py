@@ -18,7 +18,7 @@ from shared.enums import Phase, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.providers import model_of, search_of
+from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import knowledge_acquisition
@@ -114,7 +114,7 @@ class Crowd:
             if lease.seconds == LAPSING_SECONDS:
                 await work
             else:
-                await leases.while_held(equipment.database, lease, work)
+                await leases.run_while_renewing(equipment.database, lease, work)
         except LeaseLostError:
             return "lost"
         except BudgetUsedUpError as error:
@@ -125,7 +125,7 @@ class Crowd:
         except TransientError as error:
             with suppress(LeaseLostError):
                 async with equipment.database.transaction() as session:
-                    await steps.give_back(session, lease, str(error), attempts=0, rest_seconds=0)
+                    await steps.release(session, lease, str(error), attempts=0, rest_seconds=0)
             return "given back"
         return "ended"
 
@@ -149,7 +149,7 @@ class Equipment:
     @classmethod
     def of(cls, settings: Settings, number: int) -> "Equipment":
         database = Database(settings.database_url, name=f"crowd-{number}", pool_size=8)
-        return cls(database, model_of(settings, database), search_of(settings))
+        return cls(database, create_model(settings, database), create_search_client(settings))
 
     async def open_steps(self) -> list[UUID]:
         async with self.database.transaction() as session:
@@ -162,7 +162,7 @@ class Equipment:
         async with self.database.transaction() as session:
             agent = await session.get_one(Agent, lease.agent_id)
         run = PhaseRun(self.model, lease, agent, Phase.KNOWLEDGE_ACQUISITION, "Go on.")
-        await ToolLoop(run, knowledge_acquisition(self.search)).last_words()
+        await ToolLoop(run, knowledge_acquisition(self.search)).run()
         async with leases.leased_transaction(self.database, lease) as session:
             await steps.end(session, lease, {})
 

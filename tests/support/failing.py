@@ -12,9 +12,9 @@ from shared.database.tables import Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.errors import PermanentError
 from shared.runtime.bus import Bus
-from shared.runtime.consumer import Actor
+from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import Outcome, Work, step_actor
+from shared.runtime.step_runner import StepHandler, StepResult, step_consumer
 from shared.workflow import dead_letters, iterations, leases, steps
 from shared.workflow.leases import Claimed
 from tests.support.letters import rows
@@ -26,16 +26,16 @@ from tests.support.waiting import until
 QUERY = {"objective": "lithium", "reasoning": "why not", "search_hints": []}
 
 
-async def breaks(lease: leases.Lease, step: Step) -> Outcome:
+async def breaks(lease: leases.Lease, step: Step) -> StepResult:
     raise PermanentError("llm_key", "the key is wrong")
 
 
-async def works(lease: leases.Lease, step: Step) -> Outcome:
-    return Outcome({"nodes": 1, "edges": 0})
+async def works(lease: leases.Lease, step: Step) -> StepResult:
+    return StepResult({"nodes": 1, "edges": 0})
 
 
-def researcher(settings: Settings, work: Work) -> Actor:
-    return step_actor(
+def researcher(settings: Settings, work: StepHandler) -> MessageConsumer:
+    return step_consumer(
         "researcher",
         settings,
         Database(settings.database_url, name="r"),
@@ -53,7 +53,7 @@ async def planned(database: Database) -> tuple[Iteration, Step]:
         iteration = await session.get_one(Iteration, made.iteration.id)
         await iterations.plan_steps(session, iteration, queries=[QUERY], insights=[])
         await steps.end(session, claim.lease, {})
-        (query,) = await steps.of_iteration(session, iteration.id, StepKind.QUERY)
+        (query,) = await steps.list_steps(session, iteration.id, StepKind.QUERY)
     return iteration, query
 
 
@@ -62,15 +62,20 @@ async def end_iteration(database: Database, iteration: Iteration) -> None:
     async with database.transaction() as session:
         ended = await session.get_one(Iteration, iteration.id)
         ended.status, ended.stage = IterationStatus.FAILED, Stage.ENDED
-        ended.ended_at = await iterations.clock(session)
+        ended.ended_at = await iterations.database_time(session)
 
 
 async def failed_query(
-    database: Database, bus: Bus, settings: Settings, work: Work = breaks, *, ended: bool = True
+    database: Database,
+    bus: Bus,
+    settings: Settings,
+    work: StepHandler = breaks,
+    *,
+    ended: bool = True,
 ) -> Step:
     """The query, once a worker has failed it for good; its iteration has ended over it."""
     iteration, query = await planned(database)
-    await bus.publish(derived_events.request(iteration, query))
+    await bus.publish(derived_events.iteration_step_event(iteration, query))
     async with running_actor(researcher(settings, work)):
         await until(partial(status_is, database, query, StepStatus.FAILED), what="the failure")
     if ended:
@@ -81,7 +86,7 @@ async def failed_query(
 async def wish(database: Database) -> None:
     async with database.transaction() as session:
         (letter,) = await rows(database)
-        await dead_letters.ask_for_retry(session, letter)
+        await dead_letters.request_retry(session, letter)
 
 
 async def claimed(database: Database, step: Step) -> leases.Claim:

@@ -13,8 +13,8 @@ from cli.cluster.keys import Keys
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
-from shared.database.engine import role_in
-from shared.runtime.credentials import database_url_of
+from shared.database.engine import role_in_url
+from shared.runtime.credentials import build_database_url
 from shared.runtime.settings import Settings
 
 DATABASE = "vigil"
@@ -46,8 +46,8 @@ class Guarded:
     def connect(self, name: str) -> psycopg.Connection:
         """To Postgres as that service."""
         settings = self.migrator() if name == "migrate" else self.settings(name)
-        url = database_url_of(settings, name)
-        assert role_in(url) == (SUPERUSER if name == "migrate" else f"vigil_{name}")
+        url = build_database_url(settings, name)
+        assert role_in_url(url) == (SUPERUSER if name == "migrate" else f"vigil_{name}")
         return psycopg.connect(url, autocommit=True)
 
     def _files(self, name: str) -> Iterator[Path]:

@@ -10,19 +10,19 @@ from services.aggregator.reducer import (
     Command,
     Complete,
     DeadlinePassed,
-    Ended,
     Fail,
-    Lack,
+    MissingData,
     NewInsight,
     NewQuery,
-    Part,
-    PlanMade,
+    PlanCompleted,
+    RepeatInsights,
     RequestAdvice,
-    RequestAgain,
     RequestInsights,
     RequestQueries,
     State,
     StepEnded,
+    StepOutcome,
+    StepState,
     Tick,
 )
 from shared.database import ids
@@ -54,7 +54,7 @@ def _ids(kind: StepKind, count: int) -> tuple[UUID, ...]:
 
 OBSERVE, STRANGER = named("observe"), named("stranger")
 (ADVISE,) = _ids(StepKind.ADVISE, 1)
-START = State(Stage.OBSERVING, (Part(OBSERVE, StepKind.OBSERVE),), ITERATION)
+START = State(Stage.OBSERVING, (StepState(OBSERVE, StepKind.OBSERVE),), ITERATION)
 QUERIES = _ids(StepKind.QUERY, MOST_OF_A_KIND + MOST_ROUNDS * QUERIES_A_ROUND)
 INSIGHTS = _ids(StepKind.INSIGHT, MOST_OF_A_KIND * (1 + MOST_ROUNDS))
 """Those of the plan first, then those of later rounds as they come."""
@@ -63,7 +63,7 @@ ANALYSES = {
     for insight in INSIGHTS
 }
 LACKS = {
-    (insight, objective): Lack(uuid5(insight, objective), objective)
+    (insight, objective): MissingData(uuid5(insight, objective), objective)
     for insight in INSIGHTS
     for objective in OBJECTIVES
 }
@@ -75,13 +75,13 @@ class World:
 
     queries: tuple[UUID, ...]
     insights: tuple[UUID, ...]
-    ends: Mapping[UUID, Ended]
+    ends: Mapping[UUID, StepOutcome]
     feedback_rounds: int = 0
     rests: bool = False
 
     @property
     def start(self) -> State:
-        return replace(START, feedback_rounds=self.feedback_rounds, rests=self.rests)
+        return replace(START, feedback_rounds=self.feedback_rounds, is_suspended=self.rests)
 
     @cached_property
     def course(self) -> Sequence["Round"]:
@@ -90,7 +90,7 @@ class World:
     def word_of(self, step_id: UUID) -> Tick:
         """What the aggregator is told of the step's end."""
         if step_id == OBSERVE and self.ends[OBSERVE].error is None:
-            return PlanMade(OBSERVE, self.queries, self.insights)
+            return PlanCompleted(OBSERVE, self.queries, self.insights)
         return StepEnded(step_id, self.ends[step_id])
 
 
@@ -100,7 +100,7 @@ def a_world(random: Random) -> World:
     bad_luck = random.choice((0.0, 0.2, 0.6, 1.0))
     ends = {OBSERVE: _an_end(random, bad_luck / 8), ADVISE: _an_end(random, bad_luck)}
     for query in QUERIES:
-        ends[query] = replace(_an_end(random, bad_luck), found=random.random() < 0.7)
+        ends[query] = replace(_an_end(random, bad_luck), has_results=random.random() < 0.7)
     for insight in INSIGHTS:
         ends[insight] = _an_end(
             random, bad_luck, ANALYSES[insight][: random.randrange(3)], _lacks(random, insight)
@@ -127,9 +127,9 @@ def foretold(world: World) -> tuple[Command, ...]:
     asked = [*world.insights]
     for each in world.course:
         commands += [RequestQueries(each.queries)]
-        commands += [RequestAgain(each.insights)] if each.insights else []
-        errors += _errors(world, StepKind.QUERY, [query.part.step_id for query in each.queries])
-        again = [insight.part.step_id for insight in each.insights]
+        commands += [RepeatInsights(each.insights)] if each.insights else []
+        errors += _errors(world, StepKind.QUERY, [query.step.step_id for query in each.queries])
+        again = [insight.step.step_id for insight in each.insights]
         errors += _errors(world, StepKind.INSIGHT, again)
         asked += again
     analyses = tuple(each for step in asked for each in world.ends[step].analysis_ids)
@@ -162,14 +162,14 @@ def _course(world: World) -> Sequence[Round]:
         answered: list[tuple[UUID, UUID]] = []
         for objective, (index, step_id) in zip(chosen, queries, strict=False):
             requests = tuple(request for request, _ in lacking[objective])
-            part = Part(step_id, StepKind.QUERY, round=number, answers=requests)
+            part = StepState(step_id, StepKind.QUERY, round=number, answers=requests)
             asked.append(NewQuery(part, index))
-            if world.ends[step_id].error is None and world.ends[step_id].found:
+            if world.ends[step_id].error is None and world.ends[step_id].has_results:
                 answered += lacking[objective]
         # In the order of the insights, whichever query found it.
-        told = [lack.request_id for insight in planned for lack in world.ends[insight].lacks]
+        told = [lack.request_id for insight in planned for lack in world.ends[insight].missing]
         again = _again(number, planned, sorted(answered, key=lambda each: told.index(each[0])))
-        planned |= {each.part.step_id: each.part.planned_id for each in again}
+        planned |= {each.step.step_id: each.step.planned_id for each in again}
         rounds.append(Round(tuple(asked), again))
     return rounds
 
@@ -180,7 +180,7 @@ def _lacking(
     """Requests by what they ask for, each with the insight of the plan that lacks it, in the order of the insights."""
     found: dict[str, list[tuple[UUID, UUID]]] = {}
     for insight, of_plan in planned.items():
-        for lack in world.ends[insight].lacks:
+        for lack in world.ends[insight].missing:
             found.setdefault(lack.objective.lower(), []).append((lack.request_id, of_plan))
     return found
 
@@ -193,7 +193,7 @@ def _again(
         by_insight.setdefault(of_plan, []).append(request_id)
     return tuple(
         NewInsight(
-            Part(INSIGHTS[index], StepKind.INSIGHT, round=number, again_of=of_plan),
+            StepState(INSIGHTS[index], StepKind.INSIGHT, round=number, repeats=of_plan),
             index,
             tuple(request_ids),
         )
@@ -206,7 +206,7 @@ def _errors(world: World, kind: StepKind, step_ids: Sequence[UUID]) -> list[str]
     return [f"{kind}: {error}" for error in failed if error is not None]
 
 
-def _lacks(random: Random, insight: UUID) -> tuple[Lack, ...]:
+def _lacks(random: Random, insight: UUID) -> tuple[MissingData, ...]:
     chosen = random.sample(OBJECTIVES, random.choice((0, 0, 1, 2, 4)))
     return tuple(LACKS[insight, objective] for objective in chosen)
 
@@ -215,8 +215,8 @@ def in_some_order(random: Random, world: World) -> list[Tick]:
     """The word of every step once: a step's after that of those it waited for, else in any order."""
     stages: list[Sequence[UUID]] = [(OBSERVE,), world.queries, world.insights]
     for each in world.course:
-        stages.append([query.part.step_id for query in each.queries])
-        stages.append([insight.part.step_id for insight in each.insights])
+        stages.append([query.step.step_id for query in each.queries])
+        stages.append([insight.step.step_id for insight in each.insights])
     stages.append((ADVISE,))
     return [world.word_of(step) for steps in stages for step in random.sample(steps, len(steps))]
 
@@ -243,9 +243,11 @@ def disturbed(random: Random, ticks: Sequence[Tick]) -> list[Tick]:
 def _said_again(random: Random, tick: Tick) -> Tick:
     if isinstance(tick, DeadlinePassed) or random.random() < 0.6:
         return tick
-    step_id = OBSERVE if isinstance(tick, PlanMade) else random.choice((tick.step_id, STRANGER))
+    step_id = (
+        OBSERVE if isinstance(tick, PlanCompleted) else random.choice((tick.step_id, STRANGER))
+    )
     return StepEnded(
-        step_id, random.choice((Ended("on second thoughts"), Ended(None, (STRANGER,))))
+        step_id, random.choice((StepOutcome("on second thoughts"), StepOutcome(None, (STRANGER,))))
     )
 
 
@@ -253,8 +255,8 @@ def _an_end(
     random: Random,
     bad_luck: float,
     analysis_ids: tuple[UUID, ...] = (),
-    lacks: tuple[Lack, ...] = (),
-) -> Ended:
+    lacks: tuple[MissingData, ...] = (),
+) -> StepOutcome:
     if random.random() < bad_luck:
-        return Ended(random.choice(("429", "broke")))
-    return Ended(None, analysis_ids, lacks)
+        return StepOutcome(random.choice(("429", "broke")))
+    return StepOutcome(None, analysis_ids, lacks)

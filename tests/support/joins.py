@@ -32,8 +32,8 @@ async def planned(database: Database, *, queries: int = 0, insights: int = 0) ->
 async def told(database: Database, iteration: Iteration, kind: StepKind) -> list[Event]:
     """What the workers of that kind say when they have ended."""
     async with database.transaction() as session:
-        ended = await steps.of_iteration(session, iteration.id, kind)
-        return [(await derived_events.ended(session, step))[0] for step in ended]
+        ended = await steps.list_steps(session, iteration.id, kind)
+        return [(await derived_events.events_after_step(session, step))[0] for step in ended]
 
 
 async def now(database: Database, iteration: Iteration) -> Iteration:

@@ -14,7 +14,7 @@ from shared.events.codec import encode
 from shared.events.models import PlanProduced
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
-from shared.workflow.iterations import Started
+from shared.workflow.iterations import StartedIteration
 from tests.support.waiting import until
 
 SUBJECT = "iteration.started"
@@ -32,9 +32,9 @@ MISPLACED = encode(
 )
 
 
-def from_the_future(made: Started) -> bytes:
+def from_the_future(made: StartedIteration) -> bytes:
     """The request for an observe step, as a later version would make it."""
-    request = json.loads(encode(derived_events.request(made.iteration, made.observe)))
+    request = json.loads(encode(derived_events.iteration_step_event(made.iteration, made.observe)))
     return json.dumps(request | {"type": "vigil.iteration.v2.started"}).encode()
 
 

@@ -9,7 +9,7 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, GraphNode, GraphNodeType
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.workflow import iterations
-from shared.workflow.iterations import Started
+from shared.workflow.iterations import StartedIteration
 
 MISSION = "Watch battery makers and their lithium supply"
 
@@ -39,7 +39,7 @@ async def make_agent(
     """Ready, with `PROMPTS` and no types; due at once, unless it is not `active`."""
     owner_id = await make_owner(database)
     async with database.transaction() as session:
-        agent = await agents.create(
+        agent = await agents.create_agent(
             session, owner_id, name=name, mission=mission, interval_seconds=interval_seconds
         )
         agent.active = active
@@ -55,7 +55,7 @@ async def wake(database: Database, agent: Agent) -> None:
 
 async def make_ready(session: AsyncSession, agent: Agent) -> None:
     """As if it had been configured, without a model."""
-    await configuration.write(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
+    await configuration.store_prompts(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
     agent.status = AgentStatus.READY
     await session.flush()
 
@@ -70,8 +70,12 @@ async def make_node(database: Database, agent: Agent) -> None:
         session.add(GraphNode(**of, id=uuid4(), type="Metal", name="Lithium", properties={}))
 
 
-async def make_iteration(database: Database, agent: Agent, *, deadline: float = 600) -> Started:
+async def make_iteration(
+    database: Database, agent: Agent, *, deadline: float = 600
+) -> StartedIteration:
     """The agent's next iteration, as the scheduler starts it."""
     async with database.transaction() as session:
         attached = await session.merge(agent)
-        return await iterations.start(session, attached, why="due", deadline_seconds=deadline)
+        return await iterations.start_iteration(
+            session, attached, why="due", deadline_seconds=deadline
+        )

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.llm.messages import ChatRequest
 from shared.llm.model_server import Limits, ModelServer, Stream
 from shared.llm.provider import ChatProvider
@@ -15,7 +15,7 @@ from shared.llm.provider import ChatProvider
 Json = dict[str, Any]
 
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
-REQUEST = ChatRequest("m", ({"role": "user", "content": "Go on."},), most_output_tokens=100)
+REQUEST = ChatRequest("m", ({"role": "user", "content": "Go on."},), max_output_tokens=100)
 
 
 class Connection:
@@ -139,7 +139,7 @@ async def speaking(
 def in_flight(
     sendings: list[BaseException | None] | None = None,
     progressed: Callable[[int], Awaitable[None]] | None = None,
-) -> InFlight:
+) -> ResumableCall:
     """A call without a ledger; `sendings` gets what came of each sending."""
 
     async def keep(reference: str) -> None:
@@ -157,4 +157,4 @@ def in_flight(
             if sendings is not None:
                 sendings.append(error)
 
-    return InFlight("key", None, keep, sending, progressed)
+    return ResumableCall("key", None, keep, sending, progressed)

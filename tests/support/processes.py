@@ -5,15 +5,15 @@ import sys
 
 from shared.database.tables import Step
 from shared.runtime import consumer as actor_module
-from shared.runtime.step_runner import Outcome
+from shared.runtime.step_runner import StepResult
 from shared.workflow.leases import Lease
 
 
-async def nothing(lease: Lease, step: Step) -> Outcome:
-    return Outcome({"queries": 0, "insights": 0})
+async def nothing(lease: Lease, step: Step) -> StepResult:
+    return StepResult({"queries": 0, "insights": 0})
 
 
-async def ready(working: actor_module.Actor) -> bool:
+async def ready(working: actor_module.MessageConsumer) -> bool:
     return await working.fault() is None
 
 

@@ -20,7 +20,7 @@ async def said_again(database: Database) -> list[tuple[Event, int]]:
     """What a look leads to, each with its number, once all of it is said and counted."""
     reconciler = Reconciler(database, resend_after_seconds=GRACE_SECONDS)
     said = []
-    for lost in await reconciler.look():
+    for lost in await reconciler.find_missed():
         said += [(event, lost.number) for event in await reconciler.events(lost)]
         await reconciler.count(lost)
     return said

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.graph.conclusions.citations import Citation, replaced
+from shared.graph.conclusions.citations import Citation, replace_citations
 
 Name = list[Any]
 """What stands for an id: a node's type and name, an edge's type and the names of its two ends."""
@@ -32,7 +32,7 @@ def _with_names(text: str, names: Names) -> str:
         known = names.get(citation)
         return None if known is None else f"[{citation.kind}:{one_json(known)}]"
 
-    return replaced(text, name_of)
+    return replace_citations(text, name_of)
 
 
 def one_json(value: Any) -> str:

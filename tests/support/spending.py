@@ -11,7 +11,7 @@ from sqlalchemy import select
 from shared.billing import budgets, call_ledger, reservations
 from shared.billing.budgets import Caps
 from shared.billing.call_ledger import CallRequest
-from shared.billing.reservations import INSTALLATION, Sending
+from shared.billing.reservations import INSTALLATION, Attempt
 from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call
 from shared.enums import CallKind, Phase
@@ -81,23 +81,23 @@ class Spender:
 
     async def reserve(
         self, bound: Amount, *names: str, day: date | None = TODAY
-    ) -> Sequence[Sending] | None:
+    ) -> Sequence[Attempt] | None:
         bounds = {await self.call(name): usd(bound) for name in names or ("a",)}
         async with self.database.transaction() as session:
             return await reservations.reserve(session, self.agent.id, bounds, day=day)
 
     async def reserved(
         self, bound: Amount, name: str = "a", *, day: date | None = TODAY
-    ) -> Sending:
+    ) -> Attempt:
         found = await self.reserve(bound, name, day=day)
         assert found is not None, "no cap is in the way"
         return found[0]
 
-    async def settle(self, sending: Sending, cost: Amount | None) -> None:
+    async def settle(self, sending: Attempt, cost: Amount | None) -> None:
         async with self.database.transaction() as session:
             await reservations.settle(session, sending, None if cost is None else usd(cost))
 
-    async def release(self, sending: Sending) -> None:
+    async def release(self, sending: Attempt) -> None:
         async with self.database.transaction() as session:
             await reservations.release(session, sending)
 

@@ -12,15 +12,15 @@ from shared.database.tables import Step
 from shared.enums import StepKind, StepStatus
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
-from shared.runtime.consumer import Actor
+from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import Work, step_actor
+from shared.runtime.step_runner import StepHandler, step_consumer
 from tests.support.actors import told
 from tests.support.making import make_agent, make_iteration
 
 
 @asynccontextmanager
-async def running(actor: Actor) -> AsyncIterator[None]:
+async def running(actor: MessageConsumer) -> AsyncIterator[None]:
     task = asyncio.create_task(actor.run())
     try:
         yield
@@ -30,15 +30,15 @@ async def running(actor: Actor) -> AsyncIterator[None]:
             await task
 
 
-def observer(settings: Settings, work: Work) -> Actor:
+def observer(settings: Settings, work: StepHandler) -> MessageConsumer:
     database = Database(settings.database_url, name="observer")
-    return step_actor("observer", settings, database, {StepKind.OBSERVE: work}, slots=2)
+    return step_consumer("observer", settings, database, {StepKind.OBSERVE: work}, slots=2)
 
 
 async def started(database: Database, bus: Bus) -> Step:
     """An observe step that was asked for on the bus."""
     made = await make_iteration(database, await make_agent(database))
-    await bus.publish(derived_events.request(made.iteration, made.observe))
+    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
     return made.observe
 
 

@@ -1,14 +1,13 @@
-"""The reference iteration's script, and the ideal that it is measured by."""
+"""The scripted reference iteration, and the ideal makespan."""
 
 import json
 from uuid import uuid4
 
 import pytest
 
-from bench.loop import script
-from bench.loop.ideal import CRITICAL_CALLS, makespan
-from bench.loop.instant import answer_to
-from bench.loop.script import Query, Reference
+from bench.loop import scripted_model
+from bench.loop.run import CRITICAL_CALLS, ideal_makespan
+from bench.loop.scripted_model import Query, Reference, answer
 from shared.llm.messages import ChatRequest
 
 SLOTS = {"observer": 2, "researcher": 4, "analyzer": 4, "adviser": 2}
@@ -17,40 +16,42 @@ QUERY = Query("0123456789abcdef")
 
 
 def test_one_agent_takes_its_critical_path() -> None:
-    assert makespan(1, SLOTS, 0.2) == pytest.approx(CRITICAL_CALLS * 0.2)
+    assert ideal_makespan(1, SLOTS, 0.2) == pytest.approx(CRITICAL_CALLS * 0.2)
 
 
 def test_where_slots_are_short_steps_wait_for_each_other() -> None:
     one_at_a_time = dict.fromkeys(SLOTS, 1)
-    assert makespan(1, one_at_a_time, 1.0) == pytest.approx(1 + 3 * 5 + 2 * 2 + 1)
+    assert ideal_makespan(1, one_at_a_time, 1.0) == pytest.approx(1 + 3 * 5 + 2 * 2 + 1)
 
 
 def test_more_slots_are_never_slower() -> None:
-    spans = [makespan(20, {**SLOTS, "researcher": 4 * many}, 0.2) for many in (1, 2, 4)]
+    spans = [ideal_makespan(20, {**SLOTS, "researcher": 4 * many}, 0.2) for many in (1, 2, 4)]
     assert spans == sorted(spans, reverse=True)
     assert spans[0] >= 20 * 3 * 5 * 0.2 / 4
 
 
 def test_no_two_names_are_alike() -> None:
-    names = [script.name_of(f"{key:016x}", place) for key in range(200) for place in range(4)]
+    names = [
+        scripted_model.node_name(f"{key:016x}", place) for key in range(200) for place in range(4)
+    ]
     words = [word for name in names for word in name.split()]
     assert len(set(words)) == len(words)
 
 
 def test_every_quote_stands_in_the_page() -> None:
     text = QUERY.page["content"]
-    for given in script.arguments_of(script.writes(REFERENCE, QUERY)):
+    for given in scripted_model.parse_arguments(scripted_model.write_calls(REFERENCE, QUERY)):
         for evidence in given["evidence"]:
             assert evidence["sourceUrl"] == QUERY.url
             assert evidence["quote"] in text
 
 
 def test_what_is_asked_tells_of_whom_it_is_asked() -> None:
-    assert Reference.within(f"<mission>\n{REFERENCE.mission}\n</mission>") == REFERENCE
-    plan = script.plan_for(REFERENCE, QUERY.key)
-    keys = [Query.within(each["objective"]).key for each in plan["queries"]]
-    keys += [Query.within(each["observation"]).key for each in plan["insights"]]
-    assert len(set(keys)) == script.QUERIES + script.INSIGHTS
+    assert Reference.parse(f"<mission>\n{REFERENCE.mission}\n</mission>") == REFERENCE
+    plan = scripted_model.plan_for(REFERENCE, QUERY.key)
+    keys = [Query.parse(each["objective"]).key for each in plan["queries"]]
+    keys += [Query.parse(each["observation"]).key for each in plan["insights"]]
+    assert len(set(keys)) == scripted_model.QUERIES + scripted_model.INSIGHTS
 
 
 def test_the_same_call_is_answered_the_same() -> None:
@@ -59,6 +60,6 @@ def test_the_same_call_is_answered_the_same() -> None:
         ({"role": "system", "content": ""}, {"role": "user", "content": REFERENCE.mission}),
         response_format={"type": "json_schema"},
     )
-    first, again, other = (answer_to(request, key) for key in ("one", "one", "two"))
+    first, again, other = (answer(request, key) for key in ("one", "one", "two"))
     assert first == again != other
-    assert len(json.loads(first.text)["queries"]) == script.QUERIES
+    assert len(json.loads(first.text)["queries"]) == scripted_model.QUERIES

@@ -1,4 +1,4 @@
-"""What a soak says of its samples."""
+"""Judgement and page of a soak run."""
 
 import os
 import subprocess
@@ -9,12 +9,10 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from bench.soak import explaining, judging
-from bench.soak.report import document
-from bench.soak.sample import Held, Queue, Run, Sample, Stream, Table, Work
-from bench.soak.sampling import held_by
-from bench.soak.telling import MIB, percentile
-from bench.soak.verdict import faults
+from bench.soak import judging, report
+from bench.soak.judging import faults
+from bench.soak.report import MIB, percentile, render_page
+from bench.soak.sampling import ProcessUsage, Queue, Run, Sample, Stream, Table, Work, process_usage
 from shared.database.tables import Base
 from shared.runtime.settings import Settings
 
@@ -25,7 +23,7 @@ ITERATIONS_APART = 10
 PER_ITERATION = 50_000
 
 Grown = Callable[[int], float]
-"""By how much, at the sample of that number."""
+"""Growth by sample number."""
 
 
 def nothing(_: int) -> float:
@@ -36,7 +34,7 @@ def sample(
     number: int, memory: Grown = nothing, table: Grown = nothing, kept: Grown = nothing
 ) -> Sample:
     completed = number * ITERATIONS_APART
-    held = Held(100 * MIB, int(90 * MIB + memory(number)), 60 * MIB, 1, 12, number * 2.0)
+    held = ProcessUsage(100 * MIB, int(90 * MIB + memory(number)), 60 * MIB, 1, 12, number * 2.0)
     grown = int(completed * PER_ITERATION + kept(number))
     return Sample(
         number * APART_SECONDS,
@@ -54,23 +52,23 @@ def sample(
 
 
 def work(completed: int) -> Work:
-    nodes = AGENTS * explaining.ANCHORS + completed * explaining.NODES
-    edges = completed * explaining.EDGES
+    nodes = AGENTS * report.ANCHORS + completed * report.NODES
+    edges = completed * report.EDGES
     return Work(completed, completed, 0, 0, 0, 0, 0, 0, 0, 0, 0, nodes, edges, 0, 12_000.0)
 
 
 def run(memory: Grown = nothing, table: Grown = nothing, kept: Grown = nothing) -> Run:
-    """Of an hour."""
+    """A run of an hour."""
     samples = [sample(number, memory, table, kept) for number in range(61)]
     return Run(AGENTS, 60, WARM_UP_SECONDS, 3600, 0.0, 3600, True, samples, samples[-1])
 
 
 def page(of: Run) -> str:
-    return document(of, Settings())
+    return render_page(of, Settings())
 
 
 def changed(of: Run, **work: int) -> Run:
-    """The last look saw this."""
+    """Change the last sample."""
     assert of.at_rest is not None
     return replace(of, at_rest=replace(of.at_rest, work=replace(of.at_rest.work, **work)))
 
@@ -83,10 +81,10 @@ def test_an_hour_in_which_nothing_grows_is_without_fault() -> None:
 
 def test_the_slope_is_of_the_last_half_alone() -> None:
     samples = run(memory=lambda number: max(0, number - 40) * MIB).samples
-    (found, *_) = judging.memory(samples[40:])
-    assert found.per_hour == pytest.approx(60 * MIB)
-    assert found.growth == pytest.approx(10 * MIB)
-    assert not found.is_flat
+    (trend, *_) = judging.memory(samples[40:])
+    assert trend.per_hour == pytest.approx(60 * MIB)
+    assert trend.growth == pytest.approx(10 * MIB)
+    assert not trend.is_flat
 
 
 def test_what_grew_before_the_last_half_is_not_held_against_it() -> None:
@@ -97,8 +95,8 @@ def test_what_grew_before_the_last_half_is_not_held_against_it() -> None:
     ("mib_an_hour", "is_flat"), [(0, True), (3, True), (6, False), (-50, True)]
 )
 def test_memory_is_flat_within_its_bound(mib_an_hour: float, is_flat: bool) -> None:
-    found = next(judging.memory(run(memory=lambda at: at / 60 * mib_an_hour * MIB).steady))
-    assert found.is_flat is is_flat
+    trend = next(judging.memory(run(memory=lambda at: at / 60 * mib_an_hour * MIB).steady))
+    assert trend.is_flat is is_flat
 
 
 def test_a_table_that_is_not_kept_may_not_grow() -> None:
@@ -108,8 +106,8 @@ def test_a_table_that_is_not_kept_may_not_grow() -> None:
 
 
 def test_a_kept_table_may_grow_by_the_same_with_each_iteration() -> None:
-    (found,) = judging.kept_tables(run().steady)
-    assert (found.first, found.last, found.is_flat) == (PER_ITERATION, PER_ITERATION, True)
+    (growth,) = judging.growing_tables(run().steady)
+    assert (growth.first, growth.last, growth.is_flat) == (PER_ITERATION, PER_ITERATION, True)
 
 
 def test_a_kept_table_may_not_grow_by_more_and_more() -> None:
@@ -119,7 +117,7 @@ def test_a_kept_table_may_not_grow_by_more_and_more() -> None:
 
 
 def test_what_is_kept_are_tables() -> None:
-    assert Base.metadata.tables.keys() >= judging.KEPT
+    assert Base.metadata.tables.keys() >= judging.GROWING_TABLES
 
 
 def test_growing_contexts_are_told_as_the_reason() -> None:
@@ -149,38 +147,38 @@ def test_what_went_wrong_is_a_fault(seen: dict[str, int], said: str) -> None:
 
 
 def test_lag_that_does_not_return_to_nothing_is_a_fault() -> None:
-    found = run()
-    assert found.at_rest is not None
-    found.at_rest = replace(found.at_rest, queues={"observer": Queue(7, 1, 1)})
-    assert any("8 messages wait" in each for each in faults(found))
+    changed_run = run()
+    assert changed_run.at_rest is not None
+    changed_run.at_rest = replace(changed_run.at_rest, queues={"observer": Queue(7, 1, 1)})
+    assert any("8 messages wait" in fault for fault in faults(changed_run))
 
 
 def test_an_end_that_was_not_seen_is_not_taken_for_a_good_one() -> None:
-    found = replace(run(), at_rest=None)
-    assert faults(found) == ["whether anything waits at the end was not seen"]
-    assert "| observer | 0 | 0 | 0 | not seen |" in page(found)
+    changed_run = replace(run(), at_rest=None)
+    assert faults(changed_run) == ["whether anything waits at the end was not seen"]
+    assert "| observer | 0 | 0 | 0 | not seen |" in page(changed_run)
 
 
 def test_a_sample_that_could_not_be_taken_is_told() -> None:
-    found = run()
-    found.failures.append("no sample at 90 s: NoSuchProcess")
-    said = "1 samples could not be taken; the first: no sample at 90 s: NoSuchProcess"
-    assert faults(found) == [said]
-    assert said in page(found)
+    failed_run = run()
+    failed_run.failures.append("no sample at 90 s: NoSuchProcess")
+    message = "1 samples could not be taken; the first: no sample at 90 s: NoSuchProcess"
+    assert faults(failed_run) == [message]
+    assert message in page(failed_run)
 
 
 def test_a_process_that_has_ended_is_not_one_that_holds_nothing() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet waited for
     with pytest.raises(psutil.NoSuchProcess, match="notifier"):
-        held_by("notifier", ended.pid)
+        process_usage("notifier", ended.pid)
     ended.wait()
 
 
 def test_a_process_is_seen_with_what_it_holds() -> None:
-    held = held_by("this", os.getpid())
-    assert held.rss_bytes >= held.pss_bytes >= held.private_bytes > 0
-    assert held.files > 0
+    usage = process_usage("this", os.getpid())
+    assert usage.rss_bytes >= usage.pss_bytes >= usage.private_bytes > 0
+    assert usage.files > 0
 
 
 def test_one_that_was_ended_early_says_how_long_it_ran_and_judges_no_growth() -> None:

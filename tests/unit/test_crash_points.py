@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from shared.failpoints import DIRECTORY, CrashPoint, reach
+from shared.failpoints import DIRECTORY, Failpoint, failpoint
 
 PROGRAM = """
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 for number in range(3):
     print(number, flush=True)
-    reach(CrashPoint.LEASE_TAKEN)
+    failpoint(Failpoint.LEASE_TAKEN)
 """
 
 
@@ -30,24 +30,24 @@ def run(directory: Path) -> tuple[int, list[str]]:
 
 
 def test_nothing_happens_where_nothing_is_armed(tmp_path: Path) -> None:
-    (tmp_path / CrashPoint.DRAINING).write_text("SIGKILL")
+    (tmp_path / Failpoint.DRAINING).write_text("SIGKILL")
     assert run(tmp_path) == (0, ["0", "1", "2"])
 
 
 def test_an_armed_point_kills_once(tmp_path: Path) -> None:
-    (tmp_path / CrashPoint.LEASE_TAKEN).write_text("SIGKILL")
+    (tmp_path / Failpoint.LEASE_TAKEN).write_text("SIGKILL")
     assert run(tmp_path) == (-signal.SIGKILL, ["0"])
     assert run(tmp_path) == (0, ["0", "1", "2"])
 
 
 def test_so_many_pass_first(tmp_path: Path) -> None:
-    (tmp_path / CrashPoint.LEASE_TAKEN).write_text("SIGKILL")
+    (tmp_path / Failpoint.LEASE_TAKEN).write_text("SIGKILL")
     for number in range(2):
-        (tmp_path / f"{CrashPoint.LEASE_TAKEN}.skip{number}").touch()
+        (tmp_path / f"{Failpoint.LEASE_TAKEN}.skip{number}").touch()
     assert run(tmp_path) == (-signal.SIGKILL, ["0", "1", "2"])
 
 
 def test_a_file_that_names_no_signal_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / CrashPoint.LEASE_TAKEN).write_text("boom")
+    (tmp_path / Failpoint.LEASE_TAKEN).write_text("boom")
     with pytest.raises(KeyError, match="boom"):
-        reach(CrashPoint.LEASE_TAKEN, {DIRECTORY: str(tmp_path)})
+        failpoint(Failpoint.LEASE_TAKEN, {DIRECTORY: str(tmp_path)})

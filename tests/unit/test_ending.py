@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from shared.runtime import background
-from shared.runtime.background import end, heed_cancellation, whatever_happens
+from shared.runtime.background import cancel_and_wait, log_and_continue, raise_if_cancelled
 
 
 async def deaf(times: int, began: asyncio.Event) -> None:
@@ -21,12 +21,12 @@ async def deaf(times: int, began: asyncio.Event) -> None:
 async def test_a_task_that_swallows_its_cancellation_is_cancelled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(background, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(background, "CANCEL_RETRY_SECONDS", 0.01)
     began = asyncio.Event()
     task = asyncio.create_task(deaf(3, began))
     await began.wait()
     async with asyncio.timeout(10):
-        await end(task)
+        await cancel_and_wait(task)
     assert task.cancelled()
 
 
@@ -37,7 +37,7 @@ async def test_what_broke_a_task_is_raised_at_its_end() -> None:
     task = asyncio.create_task(breaks())
     await asyncio.wait({task})
     with pytest.raises(ValueError, match="broken"):
-        await end(task)
+        await cancel_and_wait(task)
 
 
 async def test_a_swallowed_cancellation_is_heeded_later() -> None:
@@ -46,11 +46,11 @@ async def test_a_swallowed_cancellation_is_heeded_later() -> None:
 
     async def start() -> None:
         nonlocal went_on
-        heed_cancellation()  # nobody has cancelled it yet
+        raise_if_cancelled()  # nobody has cancelled it yet
         began.set()
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        heed_cancellation()
+        raise_if_cancelled()
         went_on = True
 
     task = asyncio.create_task(start())
@@ -72,7 +72,7 @@ async def test_a_rhythm_ends_though_its_work_swallowed_the_word() -> None:
 
     async def beats() -> None:
         while True:
-            await whatever_happens(work, "again")
+            await log_and_continue(work, "again")
 
     task = asyncio.create_task(beats())
     await began.wait()

@@ -10,18 +10,18 @@ from uuid import UUID
 
 import pytest
 
-from cli.config.durations import day_of, seconds_of
+from cli.config.durations import parse_day, parse_seconds
 from cli.errors import BadInputError
-from services.api.streaming.answer_stream import BadPlaceError, Place
+from services.api.streaming.answer_stream import BadPositionError, StreamPosition
 from shared.agents import agents, configuration
 from shared.database import pagination
 from shared.database.text import error_text, storable
 from shared.errors import PermanentError
-from shared.events.codec import agent_of, decode
+from shared.events.codec import agent_id_of, decode
 from shared.graph.provenance import claims
-from shared.graph.validation import normal_name
-from shared.notifications.smtp import address
-from shared.notifications.webhooks import checked
+from shared.graph.validation import normalize_name
+from shared.notifications.smtp import parse_address
+from shared.notifications.webhooks import validate_url
 from shared.retry_after import retry_after_seconds
 from shared.tools import ToolRefusalError
 from tests.support.hostile import JSON, STRINGS
@@ -30,24 +30,33 @@ Reader = Callable[[str], Any]
 Refusals = tuple[type[Exception], ...]
 
 READERS: Final[dict[str, tuple[Reader, Refusals]]] = {
-    "published": (claims.published, ()),
-    "beginning": (claims.beginning, (ValueError,)),
-    "end": (claims.end, (ValueError,)),
-    "duration": (seconds_of, (BadInputError,)),
-    "day": (day_of, (BadInputError,)),
+    "published": (claims.parse_published, ()),
+    "beginning": (claims.parse_period_start, (ValueError,)),
+    "end": (claims.parse_period_end, (ValueError,)),
+    "duration": (parse_seconds, (BadInputError,)),
+    "day": (parse_day, (BadInputError,)),
     "retry-after": (lambda text: retry_after_seconds(text, at_most=60), ()),
-    "webhook": (lambda text: checked(text, private=False), (PermanentError,)),
-    "webhook host": (lambda text: checked(f"http://{text}/", private=False), (PermanentError,)),
-    "webhook port": (lambda text: checked(f"http://a:{text}/", private=False), (PermanentError,)),
-    "mail address": (address, (PermanentError,)),
-    "mail domain": (lambda text: address(f"a@{text}"), (PermanentError,)),
-    "name of a node": (normal_name, (ToolRefusalError,)),
-    "name of an agent": (agents.checked, (ValueError,)),
-    "prompt": (configuration.checked, (ValueError,)),
-    "place": (Place.read, (BadPlaceError,)),
+    "webhook": (lambda text: validate_url(text, private=False), (PermanentError,)),
+    "webhook host": (
+        lambda text: validate_url(f"http://{text}/", private=False),
+        (PermanentError,),
+    ),
+    "webhook port": (
+        lambda text: validate_url(f"http://a:{text}/", private=False),
+        (PermanentError,),
+    ),
+    "mail address": (parse_address, (PermanentError,)),
+    "mail domain": (lambda text: parse_address(f"a@{text}"), (PermanentError,)),
+    "name of a node": (normalize_name, (ToolRefusalError,)),
+    "name of an agent": (agents.validate_name, (ValueError,)),
+    "prompt": (configuration.validate_prompt, (ValueError,)),
+    "place": (StreamPosition.read, (BadPositionError,)),
     "storable": (lambda text: storable(text).encode(), ()),
     "error": (lambda text: error_text(text).encode(), ()),
-    "cursor": (lambda text: pagination.read("list", [int], text), (pagination.BadCursorError,)),
+    "cursor": (
+        lambda text: pagination.decode_cursor("list", [int], text),
+        (pagination.InvalidCursorError,),
+    ),
 }
 _ID: Final = "00000000-0000-0000-0000-000000000000"
 WHOLE: Final = (
@@ -86,8 +95,8 @@ def test_a_cursor_is_read_or_refused(kind: type) -> None:
     for value in (*values, *JSON, *(each.encode("utf-8", "surrogatepass") for each in STRINGS)):
         whole = b'[1,"list",' + value + b"]"
         cursor = base64.urlsafe_b64encode(whole).rstrip(b"=").decode()
-        read = partial(pagination.read, "list", [kind], cursor)
-        assert len(refusal_of(read, pagination.BadCursorError)) < 300
+        read = partial(pagination.decode_cursor, "list", [kind], cursor)
+        assert len(refusal_of(read, pagination.InvalidCursorError)) < 300
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
@@ -95,5 +104,5 @@ def test_a_message_of_the_bus_is_read_or_refused(wrapping: str) -> None:
     texts = [json.dumps(each).encode() for each in STRINGS]
     for value in (*texts, *JSON):
         payload = wrapping.encode() % value
-        agent_of(payload)
+        agent_id_of(payload)
         assert refusal_of(partial(decode, payload), PermanentError).encode() or wrapping == WHOLE

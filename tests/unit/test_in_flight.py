@@ -7,7 +7,12 @@ from contextlib import nullcontext
 import pytest
 
 from shared.billing import resumable_call
-from shared.billing.resumable_call import MAX_FAILED_LOOKS, CallLostError, InFlight, looked_for
+from shared.billing.resumable_call import (
+    MAX_FAILED_POLLS,
+    CallLostError,
+    ResumableCall,
+    poll_until_done,
+)
 from shared.errors import PermanentError, TransientError
 
 
@@ -52,12 +57,12 @@ class Service:
         return await self.look()
 
     async def ask(self, reference: str | None) -> object:
-        flight = InFlight("key", reference, self.keep, nullcontext)
-        return await flight.found_or_ordered(self.order, self.collect)
+        flight = ResumableCall("key", reference, self.keep, nullcontext)
+        return await flight.resume_or_start(self.order, self.collect)
 
 
 async def test_looks_become_rarer(waited: list[float]) -> None:
-    assert await looked_for(Service(*[None] * 6, "found").look) == "found"
+    assert await poll_until_done(Service(*[None] * 6, "found").look) == "found"
     assert waited == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
 
 
@@ -65,21 +70,21 @@ async def test_failed_looks_are_borne_and_the_wait_that_is_asked_for_is_kept(
     waited: list[float],
 ) -> None:
     trouble = TransientError("busy", retry_in_seconds=30)
-    assert await looked_for(Service(trouble, None, "found").look) == "found"
+    assert await poll_until_done(Service(trouble, None, "found").look) == "found"
     assert waited == [0.5, 30, 5.0]
 
 
 async def test_only_too_many_failed_looks_in_a_row_are_an_error() -> None:
-    trouble = [TransientError("away")] * MAX_FAILED_LOOKS
-    assert await looked_for(Service(*trouble, None, *trouble, "found").look) == "found"
+    trouble = [TransientError("away")] * MAX_FAILED_POLLS
+    assert await poll_until_done(Service(*trouble, None, *trouble, "found").look) == "found"
     with pytest.raises(TransientError, match="away"):
-        await looked_for(Service(*trouble, TransientError("away"), "never seen").look)
+        await poll_until_done(Service(*trouble, TransientError("away"), "never seen").look)
 
 
 @pytest.mark.parametrize("error", [CallLostError("gone"), PermanentError("llm_key", "wrong key")])
 async def test_what_no_other_look_can_mend_is_raised_at_once(error: Exception) -> None:
     with pytest.raises(type(error)):
-        await looked_for(Service(error, "never seen").look)
+        await poll_until_done(Service(error, "never seen").look)
 
 
 async def test_a_reference_is_kept_before_anything_is_collected_by_it() -> None:
@@ -124,7 +129,7 @@ async def test_who_is_told_to_stop_stays_for_the_reference_of_what_it_has_ordere
 
 
 async def test_it_does_not_stay_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resumable_call, "STAY_SECONDS", 0.01)
+    monkeypatch.setattr(resumable_call, "CANCELLED_WAIT_SECONDS", 0.01)
     service = Service("never collected")
     await cancelled_while_ordering(service, is_answered=False)
     assert service.events == ["order key"]

@@ -10,13 +10,13 @@ from services.aggregator.reducer import (
     Command,
     Complete,
     DeadlinePassed,
-    Ended,
     Fail,
-    PlanMade,
+    PlanCompleted,
     RequestAdvice,
     RequestInsights,
     State,
     StepEnded,
+    StepOutcome,
     Tick,
     join,
 )
@@ -27,16 +27,16 @@ Q1, Q2, I1, I2 = (named(name) for name in ("q1", "q2", "i1", "i2"))
 A1, A2 = named("analysis 1"), named("analysis 2")
 
 
-def plan(queries: tuple[UUID, ...] = (), insights: tuple[UUID, ...] = ()) -> PlanMade:
-    return PlanMade(OBSERVE, queries, insights)
+def plan(queries: tuple[UUID, ...] = (), insights: tuple[UUID, ...] = ()) -> PlanCompleted:
+    return PlanCompleted(OBSERVE, queries, insights)
 
 
 def done(step_id: UUID, *analyses: UUID) -> StepEnded:
-    return StepEnded(step_id, Ended(analysis_ids=analyses))
+    return StepEnded(step_id, StepOutcome(analysis_ids=analyses))
 
 
 def failed(step_id: UUID, error: str = "broke") -> StepEnded:
-    return StepEnded(step_id, Ended(error=error))
+    return StepEnded(step_id, StepOutcome(error=error))
 
 
 def run(*ticks: Tick) -> tuple[State, list[Command]]:

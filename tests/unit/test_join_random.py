@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,16 +15,16 @@ from services.aggregator.reducer import (
     Command,
     Complete,
     DeadlinePassed,
-    Ended,
     Fail,
-    Part,
-    PlanMade,
+    PlanCompleted,
+    RepeatInsights,
     RequestAdvice,
-    RequestAgain,
     RequestInsights,
     RequestQueries,
     State,
     StepEnded,
+    StepOutcome,
+    StepState,
     Tick,
     join,
 )
@@ -41,13 +42,14 @@ from tests.support.join_worlds import (
 )
 from tests.support.seeds import repeatable
 
-WORLDS = 50_000
+WORLDS = [10_000, pytest.param(50_000, marks=pytest.mark.slow)]
 """Three sequences of ticks in each."""
 SETTLED_WORLDS = 20_000
 
 
-def test_random_sequences_of_ticks_keep_the_promises(seed: int) -> None:
-    for each in range(seed, seed + WORLDS):
+@pytest.mark.parametrize("worlds", WORLDS)
+def test_random_sequences_of_ticks_keep_the_promises(seed: int, worlds: int) -> None:
+    for each in range(seed, seed + worlds):
         with repeatable(each):
             keeps_the_promises(Random(each))
 
@@ -90,7 +92,7 @@ class Walk:
     def __init__(self, world: World, ticks: Sequence[Tick]) -> None:
         self.state = world.start
         self.commands: list[Command] = []
-        self._words: dict[UUID, Ended] = {}
+        self._words: dict[UUID, StepOutcome] = {}
         """The first that was said of each step's end while the step was known and the iteration ran."""
         for tick in ticks:
             self._take(tick)
@@ -109,15 +111,15 @@ class Walk:
         assert len(ends) == (self.state.stage is Stage.ENDED), "the end is told once, when it comes"
         for command in following:
             self._look_at(command, before, tick)
-        if isinstance(tick, PlanMade):
-            self._words.setdefault(tick.observe_id, Ended())
-        elif isinstance(tick, StepEnded) and tick.step_id in _ids(before.parts):
+        if isinstance(tick, PlanCompleted):
+            self._words.setdefault(tick.observe_id, StepOutcome())
+        elif isinstance(tick, StepEnded) and tick.step_id in _ids(before.steps):
             self._words.setdefault(tick.step_id, tick.ended)
 
     def _look_at(self, command: Command, before: State, tick: Tick) -> None:
         match command:
             case RequestInsights(step_ids):
-                planned = [part for part in self.state.parts if part.round == 0]
+                planned = [part for part in self.state.steps if part.round == 0]
                 queries = [part for part in planned if part.kind == StepKind.QUERY]
                 insights = [part for part in planned if part.kind == StepKind.INSIGHT]
                 assert step_ids == _ids(insights) != ()
@@ -125,26 +127,26 @@ class Walk:
             case RequestQueries(fresh):
                 assert 1 <= len(fresh) <= QUERIES_A_ROUND
                 assert self.state.round <= self.state.feedback_rounds
-                assert not self.state.rests, "who rests begins no round"
+                assert not self.state.is_suspended, "who rests begins no round"
                 assert not _open(self.state.of(StepKind.INSIGHT)), "a round waits for every insight"
                 asked = {each for part in before.of(StepKind.QUERY) for each in part.answers}
                 for query in fresh:
-                    assert asked.isdisjoint(query.part.answers), "what was asked is not asked again"
-            case RequestAgain(again):
+                    assert asked.isdisjoint(query.step.answers), "what was asked is not asked again"
+            case RepeatInsights(again):
                 assert not _open(self.state.of(StepKind.QUERY)), "insights wait for every query"
-                assert len({each.part.again_of for each in again}) == len(again) > 0
+                assert len({each.step.repeats for each in again}) == len(again) > 0
                 assert all(each.answered for each in again), "again where something was found"
             case RequestAdvice(_, analysis_ids):
                 assert analysis_ids, "advice stands on analyses"
                 assert not _open(self.state.of(StepKind.INSIGHT)), "advice waits for every insight"
             case AbandonSteps(step_ids):
                 assert isinstance(tick, DeadlinePassed)
-                assert step_ids == _open(before.parts), "what is abandoned is what was open"
+                assert step_ids == _open(before.steps), "what is abandoned is what was open"
 
     def _account(self) -> None:
         """Of an iteration that has ended: nothing happened twice, and nothing that was asked for is left open."""
         times = Counter(type(command) for command in self.commands)
-        most = dict.fromkeys((RequestQueries, RequestAgain), self.state.feedback_rounds)
+        most = dict.fromkeys((RequestQueries, RepeatInsights), self.state.feedback_rounds)
         assert all(count <= most.get(kind, 1) for kind, count in times.items()), times
         assert times[Complete] + times[Fail] == 1
         asked = {
@@ -156,13 +158,13 @@ class Walk:
         for command in self.commands:
             if isinstance(command, RequestInsights):
                 asked.update(command.step_ids)
-            elif isinstance(command, RequestAgain):
-                asked.update(each.part.step_id for each in command.insights)
+            elif isinstance(command, RepeatInsights):
+                asked.update(each.step.step_id for each in command.insights)
             elif isinstance(command, AbandonSteps):
                 abandoned = command.step_ids
         assert len(set(abandoned)) == len(abandoned)
         assert asked <= self._words.keys() | set(abandoned), "what was asked for is accounted for"
-        for part in self.state.parts:
+        for part in self.state.steps:
             if part.step_id in self._words:
                 assert part.step_id not in abandoned
                 assert part.ended == self._words[part.step_id], "the first word counts"
@@ -178,7 +180,7 @@ class Settled:
     def __init__(self, random: Random, world: World) -> None:
         self._random = random
         self._world = world
-        self._rows = {OBSERVE: Part(OBSERVE, StepKind.OBSERVE)}
+        self._rows = {OBSERVE: StepState(OBSERVE, StepKind.OBSERVE)}
         self._stage = Stage.OBSERVING
         self._working = [OBSERVE]
         self._news: list[Tick] = []
@@ -204,7 +206,7 @@ class Settled:
         step_id = self._working.pop(self._random.randrange(len(self._working)))
         self._rows[step_id] = replace(self._rows[step_id], ended=self._world.ends[step_id])
         self._last = self._world.word_of(step_id)
-        if isinstance(self._last, PlanMade):
+        if isinstance(self._last, PlanCompleted):
             self._add(StepKind.QUERY, self._world.queries)
             self._add(StepKind.INSIGHT, self._world.insights)
             self._working += self._world.queries
@@ -223,21 +225,21 @@ class Settled:
             match command:
                 case RequestInsights(step_ids):
                     self._working += step_ids
-                case RequestQueries(fresh) | RequestAgain(fresh):
+                case RequestQueries(fresh) | RepeatInsights(fresh):
                     for each in fresh:
-                        self._rows[each.part.step_id] = each.part
-                        self._working.append(each.part.step_id)
+                        self._rows[each.step.step_id] = each.step
+                        self._working.append(each.step.step_id)
                 case RequestAdvice(step_id):
                     self._add(StepKind.ADVISE, (step_id,))
                     self._working.append(step_id)
 
     def _add(self, kind: StepKind, step_ids: Sequence[UUID]) -> None:
-        self._rows.update((step_id, Part(step_id, kind)) for step_id in step_ids)
+        self._rows.update((step_id, StepState(step_id, kind)) for step_id in step_ids)
 
 
-def _ids(parts: Sequence[Part]) -> tuple[UUID, ...]:
+def _ids(parts: Sequence[StepState]) -> tuple[UUID, ...]:
     return tuple(part.step_id for part in parts)
 
 
-def _open(parts: Sequence[Part]) -> tuple[UUID, ...]:
+def _open(parts: Sequence[StepState]) -> tuple[UUID, ...]:
     return tuple(part.step_id for part in parts if part.ended is None)

@@ -11,18 +11,18 @@ from services.aggregator.reducer import (
     Command,
     Complete,
     DeadlinePassed,
-    Ended,
     Fail,
-    Lack,
+    MissingData,
     NewInsight,
     NewQuery,
-    Part,
-    PlanMade,
+    PlanCompleted,
+    RepeatInsights,
     RequestAdvice,
-    RequestAgain,
     RequestInsights,
     RequestQueries,
     StepEnded,
+    StepOutcome,
+    StepState,
     Tick,
     join,
 )
@@ -32,33 +32,33 @@ from tests.support.join_worlds import ADVISE, INSIGHTS, OBSERVE, QUERIES, START,
 Q1, Q2, Q3, Q4 = QUERIES[:4]
 I1, I2, I3 = INSIGHTS[:3]
 A1, A2 = named("analysis 1"), named("analysis 2")
-L1, L2, L3, L4, L5 = (Lack(named(f"lack {each}"), f"objective {each}") for each in "12345")
-SAME_AS_1 = Lack(named("lack 1 again"), "Objective 1")
+L1, L2, L3, L4, L5 = (MissingData(named(f"lack {each}"), f"objective {each}") for each in "12345")
+SAME_AS_1 = MissingData(named("lack 1 again"), "Objective 1")
 
 
-def plan(insights: tuple[UUID, ...] = (I1,)) -> PlanMade:
-    return PlanMade(OBSERVE, (), insights)
+def plan(insights: tuple[UUID, ...] = (I1,)) -> PlanCompleted:
+    return PlanCompleted(OBSERVE, (), insights)
 
 
-def lacking(step_id: UUID, *lacks: Lack, analyses: tuple[UUID, ...] = ()) -> StepEnded:
-    return StepEnded(step_id, Ended(None, analyses, lacks))
+def lacking(step_id: UUID, *lacks: MissingData, analyses: tuple[UUID, ...] = ()) -> StepEnded:
+    return StepEnded(step_id, StepOutcome(None, analyses, lacks))
 
 
 def found(step_id: UUID, *, anything: bool = True) -> StepEnded:
-    return StepEnded(step_id, Ended(found=anything))
+    return StepEnded(step_id, StepOutcome(has_results=anything))
 
 
 def failed(step_id: UUID) -> StepEnded:
-    return StepEnded(step_id, Ended("broke"))
+    return StepEnded(step_id, StepOutcome("broke"))
 
 
-def asks(index: int, number: int, *lacks: Lack) -> NewQuery:
+def asks(index: int, number: int, *lacks: MissingData) -> NewQuery:
     answers = tuple(lack.request_id for lack in lacks)
-    return NewQuery(Part(QUERIES[index], StepKind.QUERY, round=number, answers=answers), index)
+    return NewQuery(StepState(QUERIES[index], StepKind.QUERY, round=number, answers=answers), index)
 
 
-def again(index: int, number: int, of: UUID, *lacks: Lack) -> NewInsight:
-    part = Part(INSIGHTS[index], StepKind.INSIGHT, round=number, again_of=of)
+def again(index: int, number: int, of: UUID, *lacks: MissingData) -> NewInsight:
+    part = StepState(INSIGHTS[index], StepKind.INSIGHT, round=number, repeats=of)
     return NewInsight(part, index, tuple(lack.request_id for lack in lacks))
 
 
@@ -86,7 +86,7 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         Stage.ANALYZING,
         [
             RequestQueries((asks(0, 1, L1), asks(1, 1, L2))),
-            RequestAgain((again(2, 1, I1, L1), again(3, 1, I2, L2))),
+            RepeatInsights((again(2, 1, I1, L1), again(3, 1, I2, L2))),
         ],
     ),
     "what several lack is one query": (
@@ -95,7 +95,7 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         Stage.ANALYZING,
         [
             RequestQueries((asks(0, 1, L1, SAME_AS_1),)),
-            RequestAgain((again(2, 1, I1, L1), again(3, 1, I2, SAME_AS_1))),
+            RepeatInsights((again(2, 1, I1, L1), again(3, 1, I2, SAME_AS_1))),
         ],
     ),
     "nobody is asked again for what was not found": (
@@ -104,7 +104,7 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         Stage.ANALYZING,
         [
             RequestQueries((asks(0, 1, L1), asks(1, 1, L2))),
-            RequestAgain((again(2, 1, I2, L2),)),
+            RepeatInsights((again(2, 1, I2, L2),)),
         ],
     ),
     "where all of a round's queries fail the iteration goes on with what there is": (
@@ -119,7 +119,7 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         Stage.ENDED,
         [
             RequestQueries((asks(0, 1, L1),)),
-            RequestAgain((again(1, 1, I1, L1),)),
+            RepeatInsights((again(1, 1, I1, L1),)),
             RequestAdvice(ADVISE, (A1,)),
             Complete(("insight: broke",)),
         ],
@@ -130,7 +130,7 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         Stage.ADVISING,
         [
             RequestQueries((asks(0, 1, L1),)),
-            RequestAgain((again(1, 1, I1, L1),)),
+            RepeatInsights((again(1, 1, I1, L1),)),
             RequestAdvice(ADVISE, (A1, A2)),
         ],
     ),
@@ -140,9 +140,9 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         Stage.ANALYZING,
         [
             RequestQueries((asks(0, 1, L1),)),
-            RequestAgain((again(1, 1, I1, L1),)),
+            RepeatInsights((again(1, 1, I1, L1),)),
             RequestQueries((asks(1, 2, L2),)),
-            RequestAgain((again(2, 2, I1, L2),)),
+            RepeatInsights((again(2, 2, I1, L2),)),
         ],
     ),
     "three a round": (
@@ -168,7 +168,7 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         1,
         [plan(), lacking(I1, L1), plan(), lacking(I1, L2), found(Q1), found(Q1), lacking(I1, L1)],
         Stage.ANALYZING,
-        [RequestQueries((asks(0, 1, L1),)), RequestAgain((again(1, 1, I1, L1),))],
+        [RequestQueries((asks(0, 1, L1),)), RepeatInsights((again(1, 1, I1, L1),))],
     ),
     "the deadline abandons a round": (
         1,
@@ -195,7 +195,7 @@ def test_case(case: str) -> None:
 
 
 def test_who_rests_begins_no_round() -> None:
-    state = replace(START, feedback_rounds=2, rests=True)
+    state = replace(START, feedback_rounds=2, is_suspended=True)
     for tick in (plan(), lacking(I1, L1)):
         state, commands = join(state, tick)
     assert (state.stage, list(commands)) == (Stage.ENDED, [Complete(())])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.llm.answers import WHOLE, AnswerError, FailureKind
+from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer
 from shared.llm.model_server import Stream
 from tests.support.model_server import (
@@ -486,9 +486,9 @@ async def test_an_answer_that_is_none_is_a_billed_failure_that_says_what_came(
     assert re.search(case.fails, str(error), re.DOTALL)
     assert stand_ins[0].url in str(error)
     assert (error.unbilled, error.counts) == (False, case.counts)
-    assert error.kind in (*WHOLE, FailureKind.CUT_OFF)
-    assert len(error.said) <= 500
-    assert bool(error.said.strip()) == bool(body_of(case, stream).strip()), error.said
+    assert error.kind in (*COMPLETE_KINDS, FailureKind.CUT_OFF)
+    assert len(error.excerpt) <= 500
+    assert bool(error.excerpt.strip()) == bool(body_of(case, stream).strip()), error.excerpt
     known = (error.usage.input_tokens, error.usage.output_tokens)
     assert known in (case.tokens, (None, None))
     if stream == "never" and case.tokens == (11, 7):

@@ -11,7 +11,7 @@ import pytest
 
 from shared.billing import resumable_call as in_flight_module
 from shared.billing.embedding_cache import EmbeddingRequest
-from shared.billing.resumable_call import CallLostError, InFlight
+from shared.billing.resumable_call import CallLostError, ResumableCall
 from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.llm.answers import AnswerError
@@ -32,7 +32,7 @@ def ended(**changed: Any) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)
-    monkeypatch.setattr(in_flight_module, "FIRST_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(in_flight_module, "FIRST_POLL_SECONDS", 0.01)
 
 
 @asynccontextmanager
@@ -44,11 +44,11 @@ async def connected(url: str) -> AsyncIterator[ModelServer]:
         await server.close()
 
 
-def call() -> InFlight:
+def call() -> ResumableCall:
     async def keep(_: str) -> None:
         return None
 
-    return InFlight("key", None, keep, in_flight().sending)
+    return ResumableCall("key", None, keep, in_flight().sending)
 
 
 async def collected(order: Any, result: Any) -> str:
@@ -107,7 +107,7 @@ async def test_a_response_that_is_no_answer_is_ordered_anew(result: Any) -> None
 async def test_a_response_that_cannot_be_read_is_looked_at_again_and_then_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(in_flight_module, "MAX_FAILED_LOOKS", 1)
+    monkeypatch.setattr(in_flight_module, "MAX_FAILED_POLLS", 1)
     with pytest.raises(TransientError, match="did not answer with JSON"):
         await collected({"id": "r1"}, DEEP)
 

@@ -13,8 +13,8 @@ from shared.errors import PermanentError, TransientError
 from shared.llm import provider as provider_module
 from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind
 from shared.llm.model_server import (
-    LONGEST_RETRY_AFTER_SECONDS,
     MAX_BODY_BYTES,
+    MAX_RETRY_AFTER_SECONDS,
     Limits,
     ModelServer,
     Stream,
@@ -53,14 +53,14 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("90", 90.0),
         ("0.5", 0.5),
         ("-5", 0.0),
-        ("1e400", LONGEST_RETRY_AFTER_SECONDS),
-        ("9" * 10_000, LONGEST_RETRY_AFTER_SECONDS),
+        ("1e400", MAX_RETRY_AFTER_SECONDS),
+        ("9" * 10_000, MAX_RETRY_AFTER_SECONDS),
         ("-1e400", 0.0),
-        ("86400", LONGEST_RETRY_AFTER_SECONDS),
+        ("86400", MAX_RETRY_AFTER_SECONDS),
         ("Sun, 01 Mar 2026 12:01:30 GMT", 90.0),
         ("Sunday, 01-Mar-26 12:01:30 GMT", 90.0),
         ("Sun, 01 Mar 2026 11:00:00 GMT", 0.0),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", LONGEST_RETRY_AFTER_SECONDS),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_RETRY_AFTER_SECONDS),
         ("Fri, 31 Dec 99999999999 23:59:59 GMT", None),
         ("Sun, 01 Mar 2026 12:01:30", 90.0),
         ("nan", None),
@@ -70,7 +70,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_wait_that_is_asked_for_is_bounded(header: str | None, seconds: float | None) -> None:
-    assert retry_after_seconds(header, at_most=LONGEST_RETRY_AFTER_SECONDS, now=NOW) == seconds
+    assert retry_after_seconds(header, at_most=MAX_RETRY_AFTER_SECONDS, now=NOW) == seconds
 
 
 async def failing(
@@ -164,7 +164,7 @@ async def test_an_answer_that_breaks_off_is_a_failed_one_with_what_came(stream: 
     error = await failing(respond, stream=stream)
     assert isinstance(error, AnswerError)
     assert (error.kind, error.counts, error.unbilled) == (FailureKind.CUT_OFF, True, False)
-    assert error.said == ("Hi" if stream == "auto" else '{"choices": [')
+    assert error.excerpt == ("Hi" if stream == "auto" else '{"choices": [')
 
 
 @pytest.mark.parametrize("stream", ["auto", "never"])

@@ -19,7 +19,7 @@ from shared.llm.tool_loop import faults
 from shared.tools import Arguments, PaidTool, declaration
 from shared.tools.schemas import (
     MAX_ITEMS,
-    MOST_ITEMS,
+    MAX_PORTABLE_ITEMS,
     PORTABLE_KEYWORDS,
     portable_schema,
     without_max_items,
@@ -95,7 +95,9 @@ def test_every_structured_answer_is_asked_for_in_the_portable_subset_and_strictl
             assert each["additionalProperties"] is False
             assert each["required"] == list(each["properties"])
         if each.get("type") == "array":
-            assert 1 <= each[MAX_ITEMS] <= MOST_ITEMS, "a model that repeats itself is stopped"
+            assert 1 <= each[MAX_ITEMS] <= MAX_PORTABLE_ITEMS, (
+                "a model that repeats itself is stopped"
+            )
     assert all(each.keys() <= PORTABLE_KEYWORDS for each in schemas_in(without_max_items(schema)))
 
 
@@ -103,12 +105,20 @@ def test_only_small_maxima_are_kept_and_only_where_they_are_wanted() -> None:
     schema = {
         "type": "object",
         "properties": {
-            "maxItems": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_ITEMS},
-            "many": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_ITEMS + 1},
+            "maxItems": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": MAX_PORTABLE_ITEMS,
+            },
+            "many": {
+                "type": "array",
+                "items": {"type": "string"},
+                "maxItems": MAX_PORTABLE_ITEMS + 1,
+            },
         },
     }
     kept = portable_schema(schema, keep_max_items=True)["properties"]
-    assert kept["maxItems"]["maxItems"] == MOST_ITEMS
+    assert kept["maxItems"]["maxItems"] == MAX_PORTABLE_ITEMS
     assert "maxItems" not in kept["many"]
     assert kept["many"]["description"] == "At most 101 entries."
     plain = portable_schema(schema)["properties"]

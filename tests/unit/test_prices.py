@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.http import prices as charged
-from sandbox.http.openai_shapes import usage_of, within
-from sandbox.reader.answer import Answer
+from sandbox.http import calls as charged
+from sandbox.http.openai_format import truncate, usage_of
+from sandbox.model.request import Answer
 from shared.errors import PermanentError
 from shared.llm.messages import ChatRequest
 from shared.llm.pricing import SHIPPED, Prices, read_prices
-from shared.runtime.providers import prices_of
+from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
 from tests.support.hostile import MANY_DIGITS
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -109,7 +109,7 @@ def test_no_answer_costs_more_than_the_most_that_was_reserved(
     prices = read_prices()
     cost = prices.tokens_usd(model, int(sent * shares[0]), int(limit * shares[1]))
     assert cost is not None
-    assert cost <= prices.most_usd(model, sent, limit)
+    assert cost <= prices.max_cost_usd(model, sent, limit)
 
 
 def test_a_price_that_falls_for_long_requests_is_no_way_below_the_most() -> None:
@@ -120,7 +120,7 @@ def test_a_price_that_falls_for_long_requests_is_no_way_below_the_most() -> None
         "long_context": {"above_tokens": 100, "input": 1, "output": 1},
     }
     prices = Prices.model_validate(given_prices)
-    of_few, most = prices.tokens_usd("odd", 100, 5), prices.most_usd("odd", 200, 5)
+    of_few, most = prices.tokens_usd("odd", 100, 5), prices.max_cost_usd("odd", 200, 5)
     assert of_few is not None
     assert of_few <= most
 
@@ -130,13 +130,13 @@ def test_the_sandbox_counts_no_more_tokens_than_are_reserved_for(
     messages: list[dict[str, Any]], text: str, limit: int
 ) -> None:
     request = ChatRequest("sandbox-reader", tuple(messages))
-    usage = usage_of(messages, [], within(limit, Answer(text)))
+    usage = usage_of(messages, [], truncate(limit, Answer(text)))
     assert usage["prompt_tokens"] <= len(request.as_call().canonical)
     assert usage["completion_tokens"] <= limit
 
 
 def test_the_sandbox_charges_what_is_listed() -> None:
-    prices = read_prices(SANDBOX_PRICES).of_sandbox(model=True, search=True)
+    prices = read_prices(SANDBOX_PRICES).for_sandbox(model=True, search=True)
     usage = {"prompt_tokens": 1234, "completion_tokens": 56}
     assert charged.tokens_usd(usage) == prices.tokens_usd("sandbox-reader", 1234, 56)
     for name, usd in charged.OPERATIONS_USD.items():
@@ -149,20 +149,20 @@ def settings_of(**given: str) -> Settings:
 
 @pytest.mark.parametrize("model", ["sandbox-reader", "sandbox-embedder", "gpt-5.5", "unlisted"])
 def test_the_sandbox_costs_nothing_whatever_model_it_is_asked_for(model: str) -> None:
-    prices = prices_of(settings_of())
+    prices = load_prices(settings_of())
     assert prices.tokens_usd(model, 1_000_000, 1_000_000) == 0
-    assert prices.most_usd(model, 1_000_000, 1_000_000) == 0
+    assert prices.max_cost_usd(model, 1_000_000, 1_000_000) == 0
     for operation in ("search", "search_advanced", "extract", "research", "dive"):
         assert prices.of_operation(operation) == 0
 
 
 def test_beside_the_sandbox_a_real_service_costs_what_it_costs() -> None:
     listed = read_prices()
-    searching = prices_of(settings_of(OPENAI_API_KEY="sk-real"))
+    searching = load_prices(settings_of(OPENAI_API_KEY="sk-real"))
     assert searching.of_operation("search") == 0
     assert searching.of_model("gpt-5.4-mini") == listed.of_model("gpt-5.4-mini")
     assert searching.of_model("unlisted") == listed.of_model("unlisted")
-    reading = prices_of(settings_of(TAVILY_API_KEY="tvly-real"))
+    reading = load_prices(settings_of(TAVILY_API_KEY="tvly-real"))
     assert reading.of_operation("search") == listed.of_operation("search") > 0
     assert reading.of_operation("dive") == listed.fallback.operation
     assert reading.tokens_usd("unlisted", 1_000, 1_000) == 0
@@ -171,19 +171,19 @@ def test_beside_the_sandbox_a_real_service_costs_what_it_costs() -> None:
 def test_prices_of_ones_own_make_the_sandbox_free_as_well(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     file.write_text(SHIPPED.read_text().replace('"sandbox-', '"another-'))
-    prices = prices_of(settings_of(prices_file=str(file)))
+    prices = load_prices(settings_of(prices_file=str(file)))
     assert prices.tokens_usd("sandbox-reader", 1_000, 1_000) == 0
     assert prices.of_operation("search") == 0
 
 
 def test_a_price_that_is_given_for_the_sandbox_counts() -> None:
     named = settings_of().model_copy(update={"prices": {"sandbox-reader": (2.0, 8.0)}})
-    assert prices_of(named).tokens_usd("sandbox-reader", 1_000_000, 0) == 2
+    assert load_prices(named).tokens_usd("sandbox-reader", 1_000_000, 0) == 2
 
 
 def test_the_limit_of_an_answer_is_sent_and_no_part_of_what_is_asked() -> None:
-    request = ChatRequest("m", ({"role": "user", "content": "x"},), most_output_tokens=7)
-    other = ChatRequest("m", ({"role": "user", "content": "x"},), most_output_tokens=8)
+    request = ChatRequest("m", ({"role": "user", "content": "x"},), max_output_tokens=7)
+    other = ChatRequest("m", ({"role": "user", "content": "x"},), max_output_tokens=8)
     assert request.sent_body["max_completion_tokens"] == 7
     assert request.as_call().hash == other.as_call().hash
     assert "max_completion_tokens" not in json.dumps(request.body)

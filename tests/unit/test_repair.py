@@ -14,7 +14,7 @@ from shared.llm.repair import (
     Repairs,
     UnreadableError,
     cut_text,
-    fitted,
+    fit_to_schema,
     read_json,
     without_repeats,
 )
@@ -63,7 +63,7 @@ VALID = {
 def test_broken_json_is_read_and_noted(text: str, value: Any) -> None:
     repairs = Repairs()
     assert read_json(text, repairs) == value
-    assert repairs.told
+    assert repairs.all_notes
 
 
 @pytest.mark.parametrize("text", ["", "I would rather not.", '"a"', "7" * 5000, "null and void"])
@@ -79,7 +79,7 @@ def test_where_there_is_no_json_nothing_is_made_up(text: str) -> None:
 def test_what_is_json_stays_as_it_is_without_a_note(value: Any) -> None:
     repairs = Repairs()
     assert read_json(json.dumps(value), repairs) == value
-    assert repairs.told == []
+    assert repairs.all_notes == []
 
 
 def test_an_answer_that_was_cut_loses_what_is_incomplete() -> None:
@@ -148,21 +148,21 @@ def test_the_limit_is_the_same_on_every_machine() -> None:
 )
 def test_other_spellings_and_neighbouring_types_are_fitted(given: Any, noted: str) -> None:
     repairs = Repairs()
-    fit = Whole.model_validate(fitted(Whole, given, repairs, salvage=True))
+    fit = Whole.model_validate(fit_to_schema(Whole, given, repairs, salvage=True))
     assert fit == Whole.model_validate(VALID)
-    assert noted in " ".join(repairs.told)
+    assert noted in " ".join(repairs.all_notes)
 
 
 def test_what_fits_is_not_touched() -> None:
     repairs = Repairs()
     for salvage in (True, False):
-        assert fitted(Whole, VALID, repairs, salvage=salvage) == VALID
-    assert repairs.told == []
+        assert fit_to_schema(Whole, VALID, repairs, salvage=salvage) == VALID
+    assert repairs.all_notes == []
 
 
 def test_without_salvage_what_is_not_asked_for_stays_to_be_refused() -> None:
     with pytest.raises(ValidationError, match="Extra inputs"):
-        Whole.model_validate(fitted(Whole, {**VALID, "more": 1}, Repairs(), salvage=False))
+        Whole.model_validate(fit_to_schema(Whole, {**VALID, "more": 1}, Repairs(), salvage=False))
 
 
 def test_random_damage_never_breaks_the_repair() -> None:
@@ -174,10 +174,10 @@ def test_random_damage_never_breaks_the_repair() -> None:
             repairs = Repairs()
             try:
                 value = read_json(text, repairs, is_cut=rng.random() < 0.3)
-                Whole.model_validate(fitted(Whole, value, repairs, salvage=True))
+                Whole.model_validate(fit_to_schema(Whole, value, repairs, salvage=True))
             except (UnreadableError, ValidationError):
                 continue
-            json.dumps(repairs.told)
+            json.dumps(repairs.all_notes)
 
 
 def test_texts_are_cut_at_words_and_repeats_are_left_out() -> None:
@@ -185,4 +185,4 @@ def test_texts_are_cut_at_words_and_repeats_are_left_out() -> None:
     assert len(cut_text("x" * 50, 10)) == 10
     repairs = Repairs()
     assert without_repeats(["a", "b", "a", "a"], "items", repairs) == ["a", "b"]
-    assert repairs.told == ["2 items repeated others and were left out."]
+    assert repairs.all_notes == ["2 items repeated others and were left out."]

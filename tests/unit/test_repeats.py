@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.observer.deduplication import (
-    Covered,
+    CoveringAnalysis,
     Words,
     is_same_question,
-    letters_of,
+    normalize_letters,
     repeated_insight,
     repeated_query,
-    words_of,
+    split_words,
 )
 
 A, B, C, D, E, F = (UUID(int=number) for number in range(1, 7))
@@ -75,7 +75,7 @@ def test_the_query_that_asked_it_is_named() -> None:
     assert repeated_query("Find the output of Ghana in 2026.", answered) is None
 
 
-COVERED = Covered(
+COVERED = CoveringAnalysis(
     "Exports: Ghana and Togo compared",
     frozenset({A, B}),
     "Ghana and Togo each state a figure for exports in 2025. Compare exports: who is highest and who lowest. "
@@ -107,7 +107,7 @@ def test_an_insight_is_covered_by_an_analysis_of_its_nodes_that_says_it(
 
 
 def test_four_of_five_nodes_are_the_same() -> None:
-    wide = Covered("Wide", frozenset({A, B, C, D, E}), TOLD)
+    wide = CoveringAnalysis("Wide", frozenset({A, B, C, D, E}), TOLD)
     assert repeated_insight({A, B, C, D}, TOLD, [wide]) == wide
     assert repeated_insight({A, B, C, D, F}, TOLD, [wide]) == wide
     assert repeated_insight({A, B, C}, TOLD, [wide]) is None
@@ -134,7 +134,7 @@ TEXTS = st.lists(st.sampled_from([*STEMS, *(f"{stem}. " for stem in STEMS)]), ma
 
 @given(TEXTS, TEXTS)
 def test_a_word_is_found_among_others_as_by_looking_at_each(text: str, other: str) -> None:
-    for word in words_of(other):
-        is_among = any(word.is_like(each) for each in words_of(text))
+    for word in split_words(other):
+        is_among = any(word.is_like(each) for each in split_words(text))
         assert Words(text).has_like(word) == is_among
-        assert not is_among or any(like in letters_of(text) for like in word.like_texts)
+        assert not is_among or any(like in normalize_letters(text) for like in word.like_texts)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.http.responses_shapes import as_chat
+from sandbox.http.responses import to_chat_body
 from shared.llm.answers import AnswerError
-from shared.llm.background_provider import answer_of, body_of
+from shared.llm.background_provider import parse_response, request_body
 from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message
 from shared.llm.messages import ToolCall as Call
 
@@ -34,7 +34,7 @@ REPLIES = [
 
 
 def response(*output: dict[str, Any], status: str = "completed", **more: Any) -> ChatAnswer:
-    return answer_of(
+    return parse_response(
         "the server",
         {
             "id": "resp_1",
@@ -92,11 +92,11 @@ TALK = ChatRequest(
     ],
 )
 def test_nothing_is_lost_on_the_way_there(request_: ChatRequest) -> None:
-    assert as_chat(body_of(request_)) == request_.body
+    assert to_chat_body(request_body(request_)) == request_.body
 
 
 def test_calls_and_their_results_are_items_that_share_an_id_and_have_none_of_their_own() -> None:
-    kinds = [(item["type"], item.get("call_id")) for item in body_of(TALK)["input"]]
+    kinds = [(item["type"], item.get("call_id")) for item in request_body(TALK)["input"]]
     assert kinds == [
         ("message", None),
         ("message", None),
@@ -107,11 +107,11 @@ def test_calls_and_their_results_are_items_that_share_an_id_and_have_none_of_the
         ("function_call_output", "a_1"),
         ("message", None),
     ]
-    assert not any("id" in item for item in body_of(TALK)["input"])
+    assert not any("id" in item for item in request_body(TALK)["input"])
 
 
 def test_tools_may_leave_arguments_out() -> None:
-    assert body_of(TALK)["tools"][0]["strict"] is False
+    assert request_body(TALK)["tools"][0]["strict"] is False
 
 
 def test_an_answer_has_its_text_and_tokens() -> None:

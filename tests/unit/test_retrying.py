@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from shared.enums import IterationStatus, StepKind
-from shared.workflow.dead_letters import FailedStep, refusal
+from shared.workflow.dead_letters import FailedStep, retry_refusal
 
 QUERY = FailedStep(StepKind.QUERY, 7, IterationStatus.FAILED, "Lithium")
 SPACED = replace(QUERY, agent_name="Lithium Supply")
@@ -28,13 +28,13 @@ SPACED = replace(QUERY, agent_name="Lithium Supply")
     ],
 )
 def test_what_may_be_retried(actor: str, subject: str, step: FailedStep | None) -> None:
-    assert refusal(actor, subject, "llm_key", step) is None
+    assert retry_refusal(actor, subject, "llm_key", step) is None
 
 
 @pytest.mark.parametrize(
     ("actor", "subject", "code", "step", "words"),
     [
-        ("researcher", "analysis.produced", "x", None, ["hears analysis.produced", "discard"]),
+        ("researcher", "analysis.produced", "x", None, ["consumes analysis.produced", "discard"]),
         ("brain", "query.requested", "x", None, ["no brain of this version", "discard"]),
         (
             "observer",
@@ -48,20 +48,20 @@ def test_what_may_be_retried(actor: str, subject: str, step: FailedStep | None) 
             "query.requested",
             "llm_key",
             replace(QUERY, iteration_status=IterationStatus.RUNNING),
-            ["iteration 7 of Lithium still runs", "when the iteration has ended"],
+            ["iteration 7 of Lithium is still running", "when the iteration has ended"],
         ),
         (
             "researcher",
             "query.requested",
             "empty_answer",
             SPACED,
-            ["answer is kept", '`vigil run "Lithium Supply"`'],
+            ["response is stored", '`vigil run "Lithium Supply"`'],
         ),
     ],
 )
 def test_what_may_not_and_what_to_do_instead(
     actor: str, subject: str, code: str, step: FailedStep | None, words: list[str]
 ) -> None:
-    told = refusal(actor, subject, code, step)
+    told = retry_refusal(actor, subject, code, step)
     assert told is not None
     assert [word for word in words if word not in told] == []

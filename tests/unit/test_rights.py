@@ -3,7 +3,7 @@
 import pytest
 
 from cli.local.members import ACTORS, API
-from shared.database.grants import ALL, GRANTS, Filled, Rows
+from shared.database.grants import ALL, GRANTS, NotNull, RowFilter
 from shared.database.tables import Base
 from shared.events.permissions import PERMISSIONS
 from shared.events.topology import CONSUMERS, PUBLISHES
@@ -29,7 +29,7 @@ def test_an_actor_says_its_own_events_and_nothing_with_a_wildcard(actor: str) ->
     assert all(
         actor in subject for subject in PERMISSIONS[actor].publish if subject.startswith("$")
     )
-    assert PERMISSIONS[actor].hear == (f"_INBOX_{actor}.>",)
+    assert PERMISSIONS[actor].subscribe == (f"_INBOX_{actor}.>",)
 
 
 @pytest.mark.parametrize("actor", GRANTS)
@@ -42,7 +42,7 @@ def test_grants_name_tables_and_columns_that_exist(actor: str) -> None:
         assert named <= columns, table
 
 
-DELETES = {("scheduler", "dead_letters"): Filled("retry_requested_at")}
+DELETES = {("scheduler", "dead_letters"): NotNull("retry_requested_at")}
 """What an actor may delete, and of that, which rows."""
 
 
@@ -57,7 +57,7 @@ def test_no_actor_deletes_or_rewrites_whole_rows(actor: str) -> None:
 @pytest.mark.parametrize("actor", ACTORS)
 def test_an_actor_keeps_letters_in_its_own_name_and_cannot_wish_them_retried(actor: str) -> None:
     grant = GRANTS[actor]["dead_letters"]
-    own = Rows("actor", (actor,))
+    own = RowFilter("actor", (actor,))
     assert (grant.inserts, grant.updates) == (own, own)
     assert "retry_requested_at" not in {*grant.insert, *grant.update}
     assert ALL[0] not in {*grant.insert, *grant.update}

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from cli.config.providers import read_settings
 from cli.errors import BadInputError
 from shared.runtime import process
-from shared.runtime.credentials import credentials_of, database_url_of
-from shared.runtime.settings import LARGEST, Settings
+from shared.runtime.credentials import build_database_url, build_nats_credentials
+from shared.runtime.settings import MAX_NUMBER, Settings
 from tests.support.hostile import DATES, MANY_DIGITS, NUMBERS
 
 
@@ -66,7 +66,7 @@ def test_the_sandbox_answers_where_nobody_else_is_named(
     given: dict[str, str], sandboxed: list[str]
 ) -> None:
     settings = Settings.model_validate({**given, "sandbox_url": "http://sandbox:8080/"})
-    assert settings.sandboxed == sandboxed
+    assert settings.sandboxed_providers == sandboxed
     assert (settings.model == "sandbox-reader") is ("model" in sandboxed)
     assert (settings.openai_base_url == "http://sandbox:8080/v1") is ("model" in sandboxed)
     assert (settings.tavily_base_url == "http://sandbox:8080") is ("search" in sandboxed)
@@ -83,7 +83,7 @@ def test_the_sandbox_makes_vectors_only_where_a_model_for_them_is_named() -> Non
 
 def test_without_a_sandbox_nothing_stands_in() -> None:
     settings = Settings()
-    assert (settings.sandboxed, settings.openai_base_url) == ([], None)
+    assert (settings.sandboxed_providers, settings.openai_base_url) == ([], None)
 
 
 @pytest.mark.parametrize(
@@ -108,18 +108,20 @@ def test_without_a_sandbox_nothing_stands_in() -> None:
     ],
 )
 def test_postgres_is_reached_as_whoever_is_named(given: dict[str, str], url: str) -> None:
-    assert database_url_of(Settings.model_validate(given), "researcher") == url
+    assert build_database_url(Settings.model_validate(given), "researcher") == url
 
 
 def test_nats_is_reached_as_the_actor_itself() -> None:
-    credentials = credentials_of(Settings.model_validate({"nats_password": "hidden"}), "researcher")
+    credentials = build_nats_credentials(
+        Settings.model_validate({"nats_password": "hidden"}), "researcher"
+    )
     assert credentials.options() == {
         "inbox_prefix": "_INBOX_researcher",
         "user": "researcher",
         "password": "hidden",
     }
     assert "hidden" not in repr(credentials)
-    assert "password" not in credentials_of(Settings(), "researcher").options()
+    assert "password" not in build_nats_credentials(Settings(), "researcher").options()
 
 
 @pytest.mark.parametrize(
@@ -170,7 +172,7 @@ def test_a_number_is_within_what_clocks_and_columns_hold(
         except ValidationError:
             continue
         if value is not None:
-            assert -1 <= value <= LARGEST, text
+            assert -1 <= value <= MAX_NUMBER, text
         if name.endswith("_seconds"):
             timedelta(seconds=value)
 
@@ -209,7 +211,7 @@ def test_a_service_that_cannot_understand_a_setting_says_which_and_ends(
         process.begin("observer")
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert said.startswith("vigil observer: a setting in the environment cannot be used: ")
+    assert said.startswith("vigil observer: a setting in the environment is invalid: ")
     assert "VIGIL_CONNECTIONS: " in said
     assert "'many'" in said
     assert len(said.splitlines()) == 1

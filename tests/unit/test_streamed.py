@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.http.openai_shapes import chunks
-from sandbox.reader.answer import Answer, ToolCall
+from sandbox.http.openai_format import chunks
+from sandbox.model.request import Answer, ToolCall
 from shared.errors import TransientError
 from shared.llm.streamed import Streamed
 

@@ -72,7 +72,9 @@ def test_an_answer_that_consists_of_calls_is_one(text: str) -> None:
     assert (call.name, json.loads(call.arguments)) == ("queryGraph", {"text": "x"})
     assert read.text == ""
     assert read.message["tool_calls"][0]["id"] == call.id
-    assert [each.told for each in call_repairs(said, read)] == [["The call was written as text."]]
+    assert [each.all_notes for each in call_repairs(said, read)] == [
+        ["The call was written as text."]
+    ]
     assert understood(said, NAMES) == read, "a resumed run reads the same"
 
 

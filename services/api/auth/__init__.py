@@ -1,1 +1,1 @@
-"""Who asks: credentials, sessions, sign-in links, and what they may do."""
+"""Authentication and authorization: credentials, sessions, sign-in links, scopes."""

@@ -1,7 +1,7 @@
-"""What every route gets: the caller, a transaction, and the caller's scope.
+"""FastAPI dependencies for the caller, the transaction, and the agent of a request.
 
-Who asks was found out before (`services.api.auth.middleware`), which also sees to it that the credential allows what the
-method does: safe ones need the scope `read`, all others `write`.
+The caller is authenticated before, in `services.api.auth.middleware`, which also checks the
+credential's scope: safe methods need `read`, all others `write`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,7 +12,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Request
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.api.auth.middleware import CALLER, OPENED, Opened, demand
+from services.api.auth.middleware import CALLER, TRANSACTION, RequestTransaction, require_scope
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import agents
 from services.api.queries import agents as reading_agents
@@ -21,118 +21,121 @@ from shared.accounts import authentication
 from shared.accounts.authentication import Caller
 from shared.database.engine import Database
 from shared.enums import AccessScope
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 
 
-async def _caller(request: Request) -> Caller:
-    opened: Opened | None = request.scope.pop(OPENED, None)
-    if opened is not None:
-        await opened.ends.aclose()
+async def _authenticated_caller(request: Request) -> Caller:
+    transaction: RequestTransaction | None = request.scope.pop(TRANSACTION, None)
+    if transaction is not None:
+        await transaction.ends.aclose()
     caller: Caller = request.scope[CALLER]
     return caller
 
 
-Called = Annotated[Caller, Depends(_caller)]
-"""For routes that need no transaction, or none for as long as they answer: an endless stream must not keep one."""
+AuthenticatedCaller = Annotated[Caller, Depends(_authenticated_caller)]
+"""For routes that need no transaction, or must not hold one while they answer, such as endless streams."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """One request's transaction; it is committed before the answer is sent."""
+    """One request with its transaction, which is committed before the response is sent."""
 
     session: AsyncSession
     caller: Caller
 
     @property
     def owner_id(self) -> UUID:
-        """Whose things it may touch."""
+        """The user whose data the request may access."""
         return self.caller.user_id
 
 
-async def _access(request: Request) -> AsyncIterator[Access]:
+async def _owned_access(request: Request) -> AsyncIterator[Access]:
     caller: Caller = request.scope[CALLER]
-    opened: Opened | None = request.scope.pop(OPENED, None)
-    if opened is not None:
-        async with opened.ends.pop_all():
-            yield Access(opened.session, caller)
+    transaction: RequestTransaction | None = request.scope.pop(TRANSACTION, None)
+    if transaction is not None:
+        async with transaction.ends.pop_all():
+            yield Access(transaction.session, caller)
         return
     database: Database = request.app.state.database
     async with database.transaction() as session:
         yield Access(session, caller)
 
 
-Owned = Annotated[Access, Depends(_access, scope="function")]
+OwnedAccess = Annotated[Access, Depends(_owned_access, scope="function")]
 
 
-async def _operated(access: Owned) -> Access:
-    demand(access.caller, AccessScope.OPERATOR)
+async def _operator_access(access: OwnedAccess) -> Access:
+    require_scope(access.caller, AccessScope.OPERATOR)
     return access
 
 
-Operated = Annotated[Access, Depends(_operated, scope="function")]
-"""For whoever looks after the installation, by a credential that says so."""
+OperatorAccess = Annotated[Access, Depends(_operator_access, scope="function")]
+"""For operators, with a credential that has the `operator` scope."""
 
 
 @dataclass(frozen=True)
 class AgentAccess:
-    """A request about one agent of the owner's."""
+    """A request about one agent of the caller."""
 
     session: AsyncSession
     owner_id: UUID
     agent: AgentRef
 
     @property
-    def scope(self) -> Scope:
-        return Scope(self.owner_id, self.agent.id)
+    def scope(self) -> GraphScope:
+        return GraphScope(self.owner_id, self.agent.id)
 
 
 async def _agent_access(
-    access: Owned, agent: Annotated[str, Path(description="The agent's id or name")]
+    access: OwnedAccess, agent: Annotated[str, Path(description="The agent's id or name")]
 ) -> AgentAccess:
-    found = await reading_agents.named(access.session, access.owner_id, agent)
-    if found is None:
+    agent_ref = await reading_agents.find_agent_ref(access.session, access.owner_id, agent)
+    if agent_ref is None:
         raise NotFoundError("agent", agent)
-    return AgentAccess(access.session, access.owner_id, found)
+    return AgentAccess(access.session, access.owner_id, agent_ref)
 
 
 OwnedAgent = Annotated[AgentAccess, Depends(_agent_access, scope="function")]
 
 
-async def _snapshot(request: Request, caller: Called) -> AsyncIterator[Access]:
+async def _owned_snapshot(request: Request, caller: AuthenticatedCaller) -> AsyncIterator[Access]:
     database: Database = request.app.state.database
     async with database.snapshot() as session:
         yield Access(session, caller)
 
 
-OwnedSnapshot = Annotated[Access, Depends(_snapshot, scope="function")]
-"""As `Owned`, in a transaction of its own, which writes nothing."""
+OwnedSnapshot = Annotated[Access, Depends(_owned_snapshot, scope="function")]
+"""Like `Owned`, in a read-only transaction of its own."""
 
 
-async def _agent_snapshot(
+async def _owned_agent_snapshot(
     access: OwnedSnapshot, agent: Annotated[str, Path(description="The agent's id or name")]
 ) -> AgentAccess:
-    found = await agents.named(access.session, access.owner_id, agent)
-    if found is None:
+    agent_ref = await agents.find_agent_ref(access.session, access.owner_id, agent)
+    if agent_ref is None:
         raise NotFoundError("agent", agent)
-    return AgentAccess(access.session, access.owner_id, found)
+    return AgentAccess(access.session, access.owner_id, agent_ref)
 
 
-OwnedAgentSnapshot = Annotated[AgentAccess, Depends(_agent_snapshot, scope="function")]
+OwnedAgentSnapshot = Annotated[AgentAccess, Depends(_owned_agent_snapshot, scope="function")]
 
 
-StillAllowed = Callable[[], Awaitable[bool]]
-"""Raises TransientError where that cannot be known just now."""
+SessionCheck = Callable[[], Awaitable[bool]]
+"""Tells whether the credential is still valid.
+
+Raises TransientError while that cannot be checked.
+"""
 
 
-def still_allowed_of(request: Request, caller: Called) -> StillAllowed:
-    """As long as the credential that was shown would be let in again."""
+def session_check(request: Request, caller: AuthenticatedCaller) -> SessionCheck:
+    """Returns a check of whether the request's credential would still be accepted."""
     database: Database = request.app.state.database
 
     async def still_allowed() -> bool:
         async with database.transaction() as session:
-            return await authentication.still_stands(session, caller)
+            return await authentication.is_still_valid(session, caller)
 
     return still_allowed
 
 
-Standing = Annotated[StillAllowed, Depends(still_allowed_of)]
+SessionRevalidation = Annotated[SessionCheck, Depends(session_check)]

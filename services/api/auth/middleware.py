@@ -1,6 +1,7 @@
-"""Authentication: every path but a few needs a credential, which is checked before anything else.
+"""Authentication middleware: every path except a few public ones needs a valid credential.
 
-It stands before the routes, so that a route cannot forget to ask, and a body is not read for a stranger.
+It runs before routing, so no route can forget the check, and no body of an unauthenticated client
+is read.
 """
 
 import asyncio
@@ -22,46 +23,49 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from services.api.auth.owner import Owner
+from services.api.auth.owner import BootstrapOwner
 from services.api.http.problem_details import (
     ForbiddenError,
     ProblemError,
     TooManyError,
     UnknownCallerError,
-    answer_to,
+    response_to,
 )
 from shared.accounts import authentication
 from shared.accounts.authentication import Caller
-from shared.accounts.secrets import digest_of, is_secret, is_token
+from shared.accounts.secrets import hash_secret, is_secret, is_token
 from shared.database.engine import Database
 from shared.enums import AccessScope, CredentialKind
 from shared.errors import TransientError
-from shared.runtime.connection_limits import counted_as
+from shared.runtime.connection_limits import address_group
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
 
 BEARER: Final = "bearer"
 SESSION_SCHEME: Final = "session"
-"""In the OpenAPI document."""
+"""The name of the security scheme in the OpenAPI document."""
 COOKIE: Final = "vigil_session"
 HOST_COOKIE: Final = f"__Host-{COOKIE}"
-"""Browsers take a cookie of such a name over TLS alone, and from this host alone: no neighbour can set it."""
+"""Browsers accept a cookie with this prefix over TLS only and from this host only, so no
+neighbouring host can set it.
+"""
 _INSTALLATION_CHARACTERS: Final = 12
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The secret itself goes no further than this."""
+class PresentedCredential:
+    """The credential that a request presents, as a digest. The secret itself is not passed on."""
 
     kind: CredentialKind
     digest: bytes
 
 
 def cookie_name(settings: Settings, owner_id: UUID | None) -> str:
-    """Of this installation's sessions. Cookies are shared by all ports of a host, so the name tells installations apart.
+    """Returns the name of this installation's session cookie.
 
-    The id of the owner is random, and made with the installation; None, before the database is there, gives a placeholder
-    for the OpenAPI document.
+    All ports of a host share cookies, so the name contains the owner's id, which is random and
+    unique to the installation. Without an id (no database yet) it returns a placeholder for the
+    OpenAPI document.
     """
     prefix = HOST_COOKIE if settings.is_public_over_tls else COOKIE
     if owner_id is None:
@@ -70,26 +74,27 @@ def cookie_name(settings: Settings, owner_id: UUID | None) -> str:
     return f"{prefix}_{installation[:_INSTALLATION_CHARACTERS]}"
 
 
-def shown(connection: HTTPConnection, cookie: str) -> Shown | None:
-    """None where nothing is shown. A token comes before a session: it was put there on purpose.
+def presented_credential(connection: HTTPConnection, cookie: str) -> PresentedCredential | None:
+    """Returns the credential that the request presents, or None. A token has precedence over a
+    session cookie.
 
-    Raises UnknownCallerError where what is shown cannot be a credential, which costs no look at the database.
+    Raises UnknownCallerError where the value cannot be a credential, without a database query.
     """
-    given = connection.headers.getlist("authorization")
-    if given:
-        return Shown(CredentialKind.TOKEN, digest_of(_token(given)))
+    headers = connection.headers.getlist("authorization")
+    if headers:
+        return PresentedCredential(CredentialKind.TOKEN, hash_secret(_parse_bearer_token(headers)))
     session = connection.cookies.get(cookie)
     if session is None:
         return None
     if not is_secret(session):
         raise UnknownCallerError("This session has ended: sign in again.")
-    return Shown(CredentialKind.SESSION, digest_of(session))
+    return PresentedCredential(CredentialKind.SESSION, hash_secret(session))
 
 
-def _token(given: list[str]) -> str:
-    if len(given) > 1:
+def _parse_bearer_token(headers: list[str]) -> str:
+    if len(headers) > 1:
         raise UnknownCallerError("There are several Authorization headers: send one.")
-    scheme, _, token = given[0].partition(" ")
+    scheme, _, token = headers[0].partition(" ")
     token = token.strip()
     if scheme.lower() != BEARER or not is_token(token):
         raise UnknownCallerError(
@@ -99,55 +104,63 @@ def _token(given: list[str]) -> str:
     return token
 
 
-def told_in_document(settings: Settings) -> list[params.Depends]:
-    """Dependencies that tell in the OpenAPI document what has to be shown; who is let in is decided at the door."""
+def security_dependencies(settings: Settings) -> list[params.Depends]:
+    """Returns dependencies that declare the security schemes in the OpenAPI document.
+
+    They check nothing: the middleware does.
+    """
     bearer = HTTPBearer(scheme_name="token", bearerFormat="vgl_…", auto_error=False)
     name = cookie_name(settings, None)
     session = APIKeyCookie(name=name, scheme_name=SESSION_SCHEME, auto_error=False)
     return [Security(bearer), Security(session)]
 
 
-OWN: Final = "same-origin"
-BY_HAND: Final = "none"
-"""No page asked: the person did, by the address bar or a bookmark."""
+SAME_ORIGIN: Final = "same-origin"
+USER_INITIATED: Final = "none"
+"""`Sec-Fetch-Site` of requests from the address bar or a bookmark."""
 
 
-def demand_own_page(headers: Headers) -> None:
-    """Raises ForbiddenError unless the browser says that a page of this host asks."""
+def require_same_origin(headers: Headers) -> None:
+    """Raises ForbiddenError unless the browser says that the request comes from a page of this host."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site == OWN or (site is None and origin is not None and is_own(origin, headers)):
+    if site == SAME_ORIGIN or (
+        site is None and origin is not None and is_same_origin(origin, headers)
+    ):
         return
-    told = "another page" if site or origin else "no page that names itself"
+    origin_words = "another page" if site or origin else "no page that names itself"
     raise ForbiddenError(
         "foreign-page",
-        f"With a session this is taken from Vigil's own pages only, and {told} asks for it. Programs use a token.",
+        f"With a session this is taken from Vigil's own pages only, and {origin_words} asks for it. Programs use a token.",
     )
 
 
-def refuse_other_pages(headers: Headers) -> None:
-    """For what needs no session yet: who is no browser may ask too, but no other page. Raises ForbiddenError."""
-    if headers.get("sec-fetch-site") not in (None, OWN, BY_HAND):
+def refuse_cross_site(headers: Headers) -> None:
+    """Raises ForbiddenError for requests from pages of other sites.
+
+    For endpoints that need no session: clients that are no browsers may call them.
+    """
+    if headers.get("sec-fetch-site") not in (None, SAME_ORIGIN, USER_INITIATED):
         raise ForbiddenError("foreign-page", "Pages of others may not sign anybody in here.")
 
 
-def is_own(origin: str, headers: Headers) -> bool:
-    """Whether that Origin is the host that was asked."""
+def is_same_origin(origin: str, headers: Headers) -> bool:
+    """Returns whether `origin` is the host that the request was sent to."""
     return origin.partition("://")[2] == headers.get("host", "")
 
 
 WINDOW_SECONDS: Final = 60.0
-MOST_ADDRESSES: Final = 10_000
-MOST_KNOWN: Final = 10_000
+MAX_ADDRESSES: Final = 10_000
+MAX_RECENT_CREDENTIALS: Final = 10_000
 LOOKUP_SECONDS: Final = 0.01
-"""Between two queries for credentials: at most 100 a second, of each kind, however many are shown."""
+"""The pause between two queries for credentials: at most 100 queries a second for each kind of credential."""
 
 T = TypeVar("T")
-Find = Callable[[AsyncSession, Collection[T]], Awaitable[set[T]]]
-"""Of some keys, such as digests of credentials, those that are valid."""
+FindValid = Callable[[AsyncSession, Collection[T]], Awaitable[set[T]]]
+"""Returns the valid ones among the given keys, such as digests of credentials."""
 
 
-class Attempts:
-    """How many there were of each key, such as an address, in its present minute, or another time."""
+class AttemptLimiter:
+    """Counts attempts for each key, such as an address, in fixed windows of a minute or another duration."""
 
     def __init__(
         self,
@@ -162,15 +175,15 @@ class Attempts:
         self._seen: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def wait_seconds(self, address: str) -> float:
-        """How long until the minute of a key that has reached the limit is over; 0 where it has not."""
+        """Returns the seconds until the window of `address` ends where it has reached the limit, else 0."""
         began, count = self._window(address)
         return 0.0 if count < self._limit else began + self._window_seconds - self._clock()
 
     def add(self, address: str) -> bool:
-        """Whether this one is the first beyond the limit in its minute."""
+        """Counts an attempt. Returns whether it is the first one beyond the limit in its window."""
         began, count = self._window(address)
         self._seen[address] = (began, count + 1)
-        while len(self._seen) > MOST_ADDRESSES:
+        while len(self._seen) > MAX_ADDRESSES:
             self._seen.popitem(last=False)
         return count == self._limit
 
@@ -183,8 +196,8 @@ class Attempts:
         return now, 0
 
 
-class Known:
-    """Digests of the credentials that were valid most recently."""
+class RecentlyValidCredentials:
+    """Digests of the credentials that were valid most recently (LRU)."""
 
     def __init__(self) -> None:
         self._digests: OrderedDict[bytes, None] = OrderedDict()
@@ -195,7 +208,7 @@ class Known:
     def add(self, digest: bytes) -> None:
         self._digests[digest] = None
         self._digests.move_to_end(digest)
-        if len(self._digests) > MOST_KNOWN:
+        if len(self._digests) > MAX_RECENT_CREDENTIALS:
             self._digests.popitem(last=False)
 
     def discard(self, digest: bytes) -> None:
@@ -209,9 +222,9 @@ class _Batch(Generic[T]):
 
 
 class ValidityCheck(Generic[T]):
-    """Whether credentials are valid: one query at a time, for all that have come while the one before was running."""
+    """Checks credentials in batches: one query at a time, for all requests that arrived while the previous one ran."""
 
-    def __init__(self, database: Database, find: Find[T]) -> None:
+    def __init__(self, database: Database, find: FindValid[T]) -> None:
         self._database = database
         self._find = find
         self._running = asyncio.Lock()
@@ -219,7 +232,7 @@ class ValidityCheck(Generic[T]):
         self._free_at = 0.0
 
     async def is_valid(self, key: T) -> bool:
-        """Raises TransientError where Postgres is away."""
+        """Raises TransientError while PostgreSQL is unavailable."""
         if self._next is None:
             self._next = _Batch()
             self._next.task = asyncio.create_task(self._look_up(self._next))
@@ -239,37 +252,37 @@ class ValidityCheck(Generic[T]):
                 self._free_at = monotonic() + LOOKUP_SECONDS
 
 
-MOST_BAD_ATTEMPTS: Final = 60
-"""Of one address, in a minute, before the answer is to wait."""
-MOST_OF_CREDENTIAL: Final = 300
-"""The same of one bad credential, from wherever it is shown."""
+MAX_BAD_ATTEMPTS: Final = 60
+"""Of one address in a minute, before it has to wait."""
+MAX_ATTEMPTS_PER_CREDENTIAL: Final = 300
+"""Of one bad credential in a minute, from any address."""
 CALLER: Final = "vigil.caller"
-"""Under which a request's ASGI scope holds the Caller."""
-OPENED: Final = "vigil.opened"
-"""And an Opened, where there is one."""
-SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The key of the Caller in the ASGI scope of a request."""
+TRANSACTION: Final = "vigil.opened"
+"""The key of the RequestTransaction in the ASGI scope, where there is one."""
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 POLICY_VIOLATION: Final = 1008
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A transaction that a route may take over, by `pop_all`; else it ends with the request."""
+class RequestTransaction:
+    """A transaction that a route may take over with `pop_all`; otherwise it ends with the request."""
 
     session: AsyncSession
     ends: AsyncExitStack
 
 
-class Door:
+class AuthenticationMiddleware:
     def __init__(
         self,
         app: ASGIApp,
         *,
-        owner: Owner,
+        owner: BootstrapOwner,
         database: Database,
         settings: Settings,
-        places: Known,
+        places: RecentlyValidCredentials,
         is_open: Callable[[str], bool],
     ) -> None:
         self._app = app
@@ -278,10 +291,12 @@ class Door:
         self._settings = settings
         self._places = places
         self._is_open = is_open
-        self._bad = Attempts(MOST_BAD_ATTEMPTS)
-        self._bad_of_credential = Attempts(MOST_OF_CREDENTIAL)
-        self._known = Known()
-        self._checks = {kind: ValidityCheck(database, _finder(kind)) for kind in CredentialKind}
+        self._bad = AttemptLimiter(MAX_BAD_ATTEMPTS)
+        self._bad_of_credential = AttemptLimiter(MAX_ATTEMPTS_PER_CREDENTIAL)
+        self._known = RecentlyValidCredentials()
+        self._checks = {
+            kind: ValidityCheck(database, _valid_credentials_query(kind)) for kind in CredentialKind
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -290,21 +305,24 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        async with AsyncExitStack() as opened:
+        async with AsyncExitStack() as stack:
             answer = self._app
             try:
-                _demand_storable(scope)
+                _refuse_nul(scope)
                 if not self._is_open(scope["path"]):
-                    await self._let_in(scope, opened)
+                    await self._let_in(scope, stack)
             except (ProblemError, TransientError) as error:
-                await opened.aclose()
-                answer = answer_to(error)
+                await stack.aclose()
+                answer = response_to(error)
             await answer(scope, receive, send)
 
-    async def _let_in(self, scope: Scope, opened: AsyncExitStack) -> None:
-        """Puts the Caller into `scope`, and for safe methods the transaction in which that was found out, for the route
-        to go on in: to begin another would take as long again. Others read a body first, for as long as whoever sends it
-        likes, and keep nothing open; nor does one in which the use was noted, whose row others would wait for.
+    async def _let_in(self, scope: Scope, stack: AsyncExitStack) -> None:
+        """Authenticates the request and puts the Caller into `scope`.
+
+        Safe methods also get the transaction of the check, since beginning another one would take
+        as long again. Other methods read a body first, which may take the client arbitrarily long,
+        so they keep no transaction open. Nor does a check that updated the credential's last use,
+        because others would wait for that row.
         """
         cookie = cookie_name(self._settings, await self._owner.id())
         connection = HTTPConnection(scope)
@@ -313,52 +331,55 @@ class Door:
             session = await looking.enter_async_context(self._database.transaction())
             caller = await self._caller(session, credential, connection, scope["method"])
             scope[CALLER] = caller
-            if caller.is_unnoted:
-                await authentication.note_use(session, caller)
-            elif scope["method"] in SAFE:
-                opened.push_async_exit(looking.pop_all())
-                scope[OPENED] = Opened(session, opened)
+            if caller.is_use_update_due:
+                await authentication.record_use(session, caller)
+            elif scope["method"] in SAFE_METHODS:
+                stack.push_async_exit(looking.pop_all())
+                scope[TRANSACTION] = RequestTransaction(session, stack)
 
-    async def _checked(self, connection: HTTPConnection, cookie: str) -> Shown:
-        """What was shown, where it is or was valid; only then it is given a transaction of its own."""
-        credential = shown(connection, cookie)
+    async def _checked(self, connection: HTTPConnection, cookie: str) -> PresentedCredential:
+        """Returns the presented credential.
+
+        Only one that is or was valid gets a transaction of its own.
+        """
+        credential = presented_credential(connection, cookie)
         if credential is None:
             raise UnknownCallerError(
                 "This asks for a credential: a token (`Authorization: Bearer vgl_…`) or a browser that is signed in.",
                 is_shown=False,
             )
-        known = credential.digest in self._known
-        if not known and not await self._checks[credential.kind].is_valid(credential.digest):
+        was_valid = credential.digest in self._known
+        if not was_valid and not await self._checks[credential.kind].is_valid(credential.digest):
             raise self._refusal(credential, address_of(connection))
         return credential
 
     async def _caller(
         self,
         session: AsyncSession,
-        credential: Shown,
+        credential: PresentedCredential,
         connection: HTTPConnection,
         method: str,
     ) -> Caller:
-        caller = await authentication.recognise(session, credential.kind, credential.digest)
+        caller = await authentication.authenticate(session, credential.kind, credential.digest)
         if caller is None:
             self._known.discard(credential.digest)
             raise self._refusal(credential, address_of(connection))
         self._known.add(credential.digest)
-        self._places.add(place_of(caller.user_id, address_of(connection)))
-        if caller.kind is CredentialKind.SESSION and method not in SAFE:
-            demand_own_page(connection.headers)
-        demand(caller, AccessScope.READ if method in SAFE else AccessScope.WRITE)
+        self._places.add(address_digest(caller.user_id, address_of(connection)))
+        if caller.kind is CredentialKind.SESSION and method not in SAFE_METHODS:
+            require_same_origin(connection.headers)
+        require_scope(caller, AccessScope.READ if method in SAFE_METHODS else AccessScope.WRITE)
         return caller
 
-    def _refusal(self, credential: Shown, address: str) -> ProblemError:
-        """Counts the attempt."""
+    def _refusal(self, credential: PresentedCredential, address: str) -> ProblemError:
+        """Counts the failed attempt and returns the error to answer with."""
         wait_seconds = 0.0
-        for counted, key in (
+        for limiter, key in (
             (self._bad, address),
             (self._bad_of_credential, credential.digest.hex()),
         ):
-            wait_seconds = max(wait_seconds, counted.wait_seconds(key))
-            if counted.add(key) and counted is self._bad:
+            wait_seconds = max(wait_seconds, limiter.wait_seconds(key))
+            if limiter.add(key) and limiter is self._bad:
                 log.warning("too many bad credentials from one address", address=address)
         if wait_seconds > 0:
             return TooManyError(
@@ -370,25 +391,25 @@ class Door:
         )
 
 
-def _finder(kind: CredentialKind) -> Find[bytes]:
+def _valid_credentials_query(kind: CredentialKind) -> FindValid[bytes]:
     async def find(session: AsyncSession, digests: Collection[bytes]) -> set[bytes]:
-        return await authentication.find_valid(session, kind, digests)
+        return await authentication.find_valid_digests(session, kind, digests)
 
     return find
 
 
 def address_of(connection: HTTPConnection) -> str:
-    """What the attempts of a request are counted by."""
-    return counted_as(connection.client.host if connection.client else "")
+    """Returns the client address that attempts are counted by."""
+    return address_group(connection.client.host if connection.client else "")
 
 
-def place_of(user_id: UUID, address: str) -> bytes:
-    """What is remembered of an address that a user has come in from."""
-    return digest_of(f"{user_id} {address}")
+def address_digest(user_id: UUID, address: str) -> bytes:
+    """Returns the digest that is remembered for an address from which a user has signed in."""
+    return hash_secret(f"{user_id} {address}")
 
 
-def demand(caller: Caller, scope: AccessScope) -> None:
-    """Raises ForbiddenError where the caller's credential does not allow that."""
+def require_scope(caller: Caller, scope: AccessScope) -> None:
+    """Raises ForbiddenError where the caller's credential does not have `scope`."""
     if scope not in caller.scopes:
         allowed = ", ".join(sorted(caller.scopes)) or "nothing"
         raise ForbiddenError(
@@ -400,8 +421,8 @@ def demand(caller: Caller, scope: AccessScope) -> None:
         )
 
 
-def _demand_storable(scope: Scope) -> None:
-    """PostgreSQL holds no NUL: what asks for one cannot be there, and need not be looked for."""
+def _refuse_nul(scope: Scope) -> None:
+    """Rejects paths and queries with NUL characters, which PostgreSQL cannot store."""
     if "\x00" in scope["path"] or "\x00" in unquote(scope["query_string"].decode("latin-1")):
         raise ProblemError(
             HTTPStatus.BAD_REQUEST, "nul", "The address holds the character NUL: leave it out."

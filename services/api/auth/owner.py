@@ -1,4 +1,4 @@
-"""The user to whom the installation belongs."""
+"""The bootstrap owner: the user to whom the installation belongs."""
 
 import asyncio
 from typing import Final
@@ -12,14 +12,14 @@ from shared.database.engine import Database
 from shared.errors import TransientError
 from shared.runtime.logging import logger
 
-LOOK_AGAIN_SECONDS: Final = 0.5
+RETRY_SECONDS: Final = 0.5
 
 
 log = logger(__name__)
 
 
-class Owner:
-    """Known once Postgres answers and has its tables."""
+class BootstrapOwner:
+    """The owner's id, which is known once PostgreSQL answers and has its tables."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
@@ -28,11 +28,11 @@ class Owner:
 
     @property
     def known_id(self) -> UUID | None:
-        """The id, where it has been looked up."""
+        """The id, if it has been read already."""
         return self._id
 
     async def id(self) -> UUID:
-        """Raises TransientError while Postgres is away or has no tables yet."""
+        """Raises TransientError while PostgreSQL is unavailable or has no tables yet."""
         if self._id is None:
             try:
                 async with self._database.transaction() as session:
@@ -46,7 +46,7 @@ class Owner:
         return self._id
 
     async def fault(self) -> str | None:
-        """Why nothing can be answered, in words, or None."""
+        """Returns why the API cannot answer yet, or None."""
         try:
             await self.id()
             await self._database.ping()
@@ -55,11 +55,11 @@ class Owner:
         return None
 
     async def wait(self) -> None:
-        """Returns when Postgres is there; says what it waits for, once for each reason."""
-        said: str | None = None
+        """Waits until PostgreSQL is available. Logs each reason for waiting once."""
+        last_fault: str | None = None
         while (fault := await self.fault()) is not None:
-            if fault != said:
+            if fault != last_fault:
                 log.warning("waiting for PostgreSQL", reason=fault)
-                said = fault
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                last_fault = fault
+            await asyncio.sleep(RETRY_SECONDS)
         log.info("ready")

@@ -1,1 +1,1 @@
-"""What people order, whether through the API or the window."""
+"""Commands of users, shared by the JSON API and the web UI."""

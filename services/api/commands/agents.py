@@ -13,12 +13,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.http.etags import refuse_if_changed
-from services.api.http.openapi import length_told
+from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError
 from services.api.queries import agents as reading
 from shared import derived_events
 from shared.agents import agents, configuration, fields
-from shared.agents.configuration import Wanted
+from shared.agents.configuration import ConfigurationInput
 from shared.billing.budgets import Caps
 from shared.database.tables import Agent
 from shared.enums import AgentStatus, Phase, PromptMaker
@@ -26,13 +26,13 @@ from shared.events.envelope import Event
 from shared.schemas.agents import PromptedPhase
 from shared.schemas.base import AgentDetails
 
-MOST_WORDS: Final = 4
-FEWEST_WORDS: Final = 2
-LONGEST_NAME_CHARACTERS: Final = 40
-FALLBACK: Final = "Watch"
+MAX_NAME_WORDS: Final = 4
+MIN_NAME_WORDS: Final = 2
+MAX_NAME_CHARS: Final = 40
+FALLBACK_NAME: Final = "Watch"
 
-# What missions are asked with, rather than about.
-_COMMON: Final = frozenset(
+# Words that missions begin with or ask with. They say nothing about the subject.
+_STOP_WORDS: Final = frozenset(
     """
     a about above across after against all also am an and any are around as at be because been before being below
     between both but by can could did do does doing during each every few for from further had has have having how
@@ -55,25 +55,26 @@ _WORD: Final = re.compile(r"[^\W_][\w'’&+-]*")
 _TOKEN: Final = re.compile(rf"{_WORD.pattern}|[^\w\s]")
 
 
-def name_for(mission: str) -> str:
-    """Two to four significant words of the mission in title case, or fewer where it has no more."""
+def name_from_mission(mission: str) -> str:
+    """Returns a name of two to four significant words of the mission in title case, fewer where it has no more."""
     words: list[str] = []
     for phrase in _phrases(mission):
         fresh = [word for word in phrase if word.lower() not in map(str.lower, words)]
-        room = fresh[: MOST_WORDS - len(words)]
-        # Part of a phrase says something else than the phrase; it serves only where there is nothing better.
-        if len(words) >= FEWEST_WORDS and not _fits(words, fresh):
+        room = fresh[: MAX_NAME_WORDS - len(words)]
+        # A part of a phrase can mean something else than the phrase, so parts are used only as a
+        # fallback.
+        if len(words) >= MIN_NAME_WORDS and not _fits(words, fresh):
             break
         words += room
-    named = " ".join(_titled(word) for word in words)[:LONGEST_NAME_CHARACTERS].strip()
-    return named if len(words) >= FEWEST_WORDS else f"{named} {FALLBACK}".strip()
+    name = " ".join(_title_case(word) for word in words)[:MAX_NAME_CHARS].strip()
+    return name if len(words) >= MIN_NAME_WORDS else f"{name} {FALLBACK_NAME}".strip()
 
 
 def _phrases(mission: str) -> Iterator[list[str]]:
-    """Runs of significant words that stand side by side."""
+    """Returns runs of adjacent significant words."""
     phrase: list[str] = []
     for token in _TOKEN.findall(mission):
-        if _WORD.fullmatch(token) and token.lower() not in _COMMON:
+        if _WORD.fullmatch(token) and token.lower() not in _STOP_WORDS:
             phrase.append(token)
         elif phrase:
             yield phrase
@@ -84,16 +85,16 @@ def _phrases(mission: str) -> Iterator[list[str]]:
 
 def _fits(words: list[str], phrase: list[str]) -> bool:
     together = [*words, *phrase]
-    return len(together) <= MOST_WORDS and len(" ".join(together)) <= LONGEST_NAME_CHARACTERS
+    return len(together) <= MAX_NAME_WORDS and len(" ".join(together)) <= MAX_NAME_CHARS
 
 
-def _titled(word: str) -> str:
-    """With a capital first; words that have capitals of their own (EU, McKinsey) keep them."""
+def _title_case(word: str) -> str:
+    """Capitalizes a word, unless it has capitals of its own (EU, McKinsey)."""
     return word if any(letter.isupper() for letter in word) else word[:1].upper() + word[1:]
 
 
-Mission = Annotated[fields.Mission, length_told(*fields.MISSION_CHARACTERS)]
-Name = Annotated[fields.Name, length_told(*agents.NAME_CHARACTERS)]
+Mission = Annotated[fields.Mission, length_in_schema(*fields.MISSION_CHARACTERS)]
+Name = Annotated[fields.Name, length_in_schema(*agents.NAME_CHARACTERS)]
 Interval = fields.Interval
 FeedbackRounds = fields.FeedbackRounds
 Models = fields.Models
@@ -108,9 +109,9 @@ class NewAgent(BaseModel):
     name: Name | None = None
     interval_seconds: Interval = 300
     feedback_rounds: FeedbackRounds = 0
-    """How often an iteration may look for what its Analyzers lacked, and ask them again."""
+    """How often an iteration may research data that its Analyzers lacked and then run them again."""
     models: Models = {}
-    """Phase to model; phases that are not named use the installation's model."""
+    """Phase to model. Phases without an entry use the installation's model."""
 
 
 class ChangedAgent(BaseModel):
@@ -121,12 +122,12 @@ class ChangedAgent(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    # None of the defaults is ever used: what is not given is not looked at, and null is refused.
+    # The defaults are never used: fields that are not set are ignored, and null is rejected.
     name: Name = Field(default_factory=str)
     interval_seconds: Interval = Field(default_factory=int)
     feedback_rounds: FeedbackRounds = Field(default_factory=int)
     models: Models = Field(default_factory=dict)
-    """All of them: a phase that is not named here uses the installation's model from then on."""
+    """The complete mapping: phases without an entry use the installation's model from then on."""
     active: bool = Field(default_factory=bool)
 
 
@@ -141,113 +142,128 @@ class NewConfiguration(BaseModel):
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """The agent as it is now, and what to tell the bus when that is committed."""
+class CommandResult:
+    """The agent after the command, and the event to publish after the commit."""
 
     agent: AgentDetails
     event: Event
 
 
-async def create(session: AsyncSession, owner_id: UUID, wanted: NewAgent, caps: Caps) -> Ordered:
-    """`caps` is what the agent may spend until somebody says otherwise.
+async def create_agent(
+    session: AsyncSession, owner_id: UUID, new_agent: NewAgent, caps: Caps
+) -> CommandResult:
+    """Creates an agent and requests its configuration.
 
-    Raises ConflictError where the owner has an agent of that name.
+    `caps` is its initial budget. Raises ConflictError where the owner has an agent of that name.
     """
-    name = wanted.name or await agents.free(session, owner_id, name_for(wanted.mission))
+    name = new_agent.name or await agents.find_free_name(
+        session, owner_id, name_from_mission(new_agent.mission)
+    )
     try:
-        agent = await agents.create(
+        agent = await agents.create_agent(
             session,
             owner_id,
             name=name,
-            mission=wanted.mission,
-            interval_seconds=wanted.interval_seconds,
+            mission=new_agent.mission,
+            interval_seconds=new_agent.interval_seconds,
         )
     except IntegrityError as error:
-        raise _taken(name) from error
-    agent.feedback_rounds = wanted.feedback_rounds
-    agent.models = {phase.value: model for phase, model in wanted.models.items()}
+        raise _name_taken_error(name) from error
+    agent.feedback_rounds = new_agent.feedback_rounds
+    agent.models = {phase.value: model for phase, model in new_agent.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
-    provisional = None if wanted.name else name
-    step = await configuration.order(
-        session, agent, Wanted(mission=wanted.mission, provisional_name=provisional)
+    provisional = None if new_agent.name else name
+    step = await configuration.request_configuration(
+        session, agent, ConfigurationInput(mission=new_agent.mission, provisional_name=provisional)
     )
-    return Ordered(await details(session, owner_id, agent.id), derived_events.order(step))
+    return CommandResult(
+        await get_details(session, owner_id, agent.id), derived_events.agent_task_event(step)
+    )
 
 
-async def configure(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, wanted: NewConfiguration
-) -> Ordered:
-    """Has the agent's prompts and types made anew; what it has stays until they are there."""
-    agent = await agents.locked(session, agent_id)
-    step = await configuration.order(
+async def configure_agent(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, new_configuration: NewConfiguration
+) -> CommandResult:
+    """Requests new prompts and types. The agent keeps its present ones until they are ready."""
+    agent = await agents.lock_agent(session, agent_id)
+    step = await configuration.request_configuration(
         session,
         agent,
-        Wanted(
-            mission=wanted.mission or agent.mission,
+        ConfigurationInput(
+            mission=new_configuration.mission or agent.mission,
             provisional_name=await configuration.provisional_name(session, agent),
-            keep=tuple(wanted.keep),
+            keep=tuple(new_configuration.keep),
             prompts_version=agent.prompts_version,
         ),
     )
-    return Ordered(await details(session, owner_id, agent_id), derived_events.order(step))
+    return CommandResult(
+        await get_details(session, owner_id, agent_id), derived_events.agent_task_event(step)
+    )
 
 
 async def edit_prompt(
     session: AsyncSession, agent_id: UUID, phase: Phase, prompt: str, *, versions: str | None
 ) -> None:
-    """Makes `prompt` the agent's for `phase`. `versions` is what If-Match says, if it was sent.
+    """Replaces the agent's prompt for `phase`. `versions` are the ETags of If-Match, if sent.
 
-    Raises ProblemError (412) where they have changed since, and ConflictError where the agent has none yet.
+    Raises ProblemError (412) where the prompts have changed since, and ConflictError where the
+    agent has none yet.
     """
-    agent = await agents.locked(session, agent_id)
+    agent = await agents.lock_agent(session, agent_id)
     refuse_if_changed(versions, str(agent.prompts_version))
-    if not configuration.of_agent(agent):
+    if not configuration.prompts_by_phase(agent):
         raise ConflictError(
             "not-configured", f"{agent.name} has no prompts yet: wait until it is configured."
         )
-    await configuration.write(session, agent, {phase: prompt}, PromptMaker.OWNER)
+    await configuration.store_prompts(session, agent, {phase: prompt}, PromptMaker.OWNER)
 
 
-async def change(
+async def change_agent(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    wanted: ChangedAgent,
+    changes: ChangedAgent,
     if_match: str | None,
 ) -> AgentDetails:
-    """Raises ProblemError (412) where the agent is not what `if_match` names, ConflictError where the name is taken."""
+    """Changes an agent's settings.
+
+    Raises ProblemError (412) where the agent's version is none of `if_match`, and ConflictError
+    where the name is taken.
+    """
     await session.execute(
         select(Agent.id).where(Agent.id == agent_id).with_for_update(key_share=True)
     )
-    refuse_if_changed(if_match, version_of(await details(session, owner_id, agent_id)))
-    given = wanted.model_dump(mode="json", exclude_unset=True)
-    if "interval_seconds" in given:
-        # The next run stands where the longer rhythm put it; a shorter one begins now.
-        soon = func.clock_timestamp() + timedelta(seconds=wanted.interval_seconds)
-        given["next_run_at"] = func.least(Agent.next_run_at, soon)
+    refuse_if_changed(if_match, agent_version(await get_details(session, owner_id, agent_id)))
+    values = changes.model_dump(mode="json", exclude_unset=True)
+    if "interval_seconds" in values:
+        # `next_run_at` was computed with the longer interval; with a shorter one the next run is
+        # due now.
+        soon = func.clock_timestamp() + timedelta(seconds=changes.interval_seconds)
+        values["next_run_at"] = func.least(Agent.next_run_at, soon)
     try:
-        return await _changed(session, owner_id, agent_id, **given)
+        return await _changed_error(session, owner_id, agent_id, **values)
     except IntegrityError as error:
-        raise _taken(wanted.name) from error
+        raise _name_taken_error(changes.name) from error
 
 
-def version_of(agent: AgentDetails) -> str:
-    """Differs when what people decide of the agent is changed, and not while it works."""
+def agent_version(agent: AgentDetails) -> str:
+    """Returns a version that changes with the settings of the agent, but not with its work."""
     return f"{agent.updated_at.timestamp():.6f}".replace(".", "-")
 
 
 async def set_active(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, *, active: bool
 ) -> AgentDetails:
-    return await _changed(session, owner_id, agent_id, active=active)
+    return await _changed_error(session, owner_id, agent_id, active=active)
 
 
-async def run_now(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """The scheduler finds it, whether the agent is paused or not, as soon as it is configured.
+async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
+    """Requests an iteration. The scheduler starts it as soon as the agent is configured, even where
+    it is paused.
 
-    Raises ConflictError where it could not be, and while it rests.
+    Raises ConflictError where the agent could not be configured, and while its budget is used up.
     """
-    agent = await agents.get(session, agent_id)
+    agent = await agents.get_agent(session, agent_id)
     if agent.status == AgentStatus.FAILED:
         raise ConflictError("not-configured", f"{agent.name} cannot run. {agent.fault}")
     rests_until = await session.scalar(
@@ -261,16 +277,18 @@ async def run_now(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> Agen
             f"The agent rests until {rests_until:%Y-%m-%d %H:%M} (UTC), for a budget is used up: its inbox says which."
             " A higher budget ends the rest at once.",
         )
-    return await _changed(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
+    return await _changed_error(
+        session, owner_id, agent_id, run_requested_at=func.clock_timestamp()
+    )
 
 
-def _taken(name: str) -> ConflictError:
+def _name_taken_error(name: str) -> ConflictError:
     return ConflictError(
         "agent-name-taken", f"An agent named {name!r} exists already: choose another name."
     )
 
 
-async def _changed(
+async def _changed_error(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, **values: object
 ) -> AgentDetails:
     await session.execute(
@@ -279,11 +297,11 @@ async def _changed(
         .values(updated_at=func.clock_timestamp(), **values)
         .execution_options(synchronize_session=False)
     )
-    return await details(session, owner_id, agent_id)
+    return await get_details(session, owner_id, agent_id)
 
 
-async def details(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """Of an agent that is known to be the owner's."""
-    found = await reading.find(session, owner_id, str(agent_id))
-    assert found is not None
-    return found
+async def get_details(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
+    """Returns the details of an agent that is known to be the owner's."""
+    agent = await reading.find_agent(session, owner_id, str(agent_id))
+    assert agent is not None
+    return agent

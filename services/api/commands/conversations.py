@@ -1,4 +1,4 @@
-"""What people say to an agent: questions, wishes, facts, and that an answer be tried again."""
+"""Commands of conversations: questions, retries of answers, and memories."""
 
 from http import HTTPStatus
 from typing import Annotated, Final
@@ -9,38 +9,38 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.auth.dependencies import AgentAccess
-from services.api.http.openapi import length_told
+from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
 from services.api.queries import conversation as reading
 from shared.agents import conversations, memories
-from shared.agents.conversations import MAX_OPEN_TURNS, TooManyOpen
+from shared.agents.conversations import MAX_OPEN_TURNS, TooManyOpenTurns
 from shared.agents.memories import TooManyMemoriesError
 from shared.database import ids
 from shared.database.tables import DeadLetter, Memory, Step
 from shared.enums import MemoryKind
 from shared.schemas.conversation import MemoryView, MessageView, TurnView
 from shared.workflow import dead_letters
-from shared.workflow.dead_letters import ANSWERED
-from shared.workflow.iterations import clock
+from shared.workflow.dead_letters import MODEL_RESPONSE_CODES
+from shared.workflow.iterations import database_time
 
-MESSAGE_CHARACTERS: Final = 8_000
+MAX_MESSAGE_CHARS: Final = 8_000
 
 
-def _said(text: str, longest: int) -> str:
+def _trimmed(text: str, max_chars: int) -> str:
     text = text.strip()
-    if not 1 <= len(text) <= longest:
-        raise ValueError(f"it has {len(text)} characters, and 1 to {longest} can be taken")
+    if not 1 <= len(text) <= max_chars:
+        raise ValueError(f"it has {len(text)} characters, and 1 to {max_chars} can be taken")
     if "\x00" in text:
         raise ValueError("the character NUL cannot be stored; leave it out")
     return text
 
 
 def _message(text: str) -> str:
-    return _said(text, MESSAGE_CHARACTERS)
+    return _trimmed(text, MAX_MESSAGE_CHARS)
 
 
 def _memory(text: str) -> str:
-    return _said(" ".join(text.split()), memories.MAX_CHARACTERS)
+    return _trimmed(" ".join(text.split()), memories.MAX_MEMORY_CHARS)
 
 
 class NewMessage(BaseModel):
@@ -48,7 +48,7 @@ class NewMessage(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    content: Annotated[str, AfterValidator(_message), length_told(1, MESSAGE_CHARACTERS)]
+    content: Annotated[str, AfterValidator(_message), length_in_schema(1, MAX_MESSAGE_CHARS)]
 
 
 class NewMemory(BaseModel):
@@ -57,74 +57,79 @@ class NewMemory(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     kind: MemoryKind = MemoryKind.WISH
-    content: Annotated[str, AfterValidator(_memory), length_told(1, memories.MAX_CHARACTERS)]
+    content: Annotated[str, AfterValidator(_memory), length_in_schema(1, memories.MAX_MEMORY_CHARS)]
 
 
-async def ask(access: AgentAccess, content: str) -> tuple[TurnView, Step]:
-    """The new turn, and the step that will answer it. Raises ProblemError."""
+async def ask_question(access: AgentAccess, content: str) -> tuple[TurnView, Step]:
+    """Adds a turn to the conversation.
+
+    Returns the turn, and the step that will answer it. Raises ProblemError.
+    """
     agent_id = access.agent.id
-    step = await conversations.ask(access.session, agent_id, content)
+    step = await conversations.add_question(access.session, agent_id, content)
     if step is None:
         raise NotFoundError("agent", agent_id)
-    if isinstance(step, TooManyOpen):
+    if isinstance(step, TooManyOpenTurns):
         raise ConflictError(
             "too-many-unanswered",
             f"{MAX_OPEN_TURNS} messages wait for their answers already: wait for some of them.",
         )
-    question = await found(access, ids.question_id(agent_id, step.index))
-    answer = await found(access, ids.answer_id(agent_id, step.index))
+    question = await get_message(access, ids.question_id(agent_id, step.index))
+    answer = await get_message(access, ids.answer_id(agent_id, step.index))
     return TurnView(question=question, answer=answer), step
 
 
-async def found(access: AgentAccess, message_id: UUID) -> MessageView:
-    """Raises NotFoundError."""
-    message = await reading.find(access.session, access.owner_id, access.agent.id, message_id)
+async def get_message(access: AgentAccess, message_id: UUID) -> MessageView:
+    """Returns the message. Raises NotFoundError."""
+    message = await reading.find_message(
+        access.session, access.owner_id, access.agent.id, message_id
+    )
     if message is None:
         raise NotFoundError("message", message_id)
     return message
 
 
-async def ask_again(access: AgentAccess, message_id: UUID) -> MessageView:
-    """Wishes a failed answer tried again. The scheduler passes the wish on, as it does a dead letter's.
+async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageView:
+    """Requests a retry of a failed answer. The scheduler starts it, as it does for dead letters.
 
-    What was answered and paid for is not asked for again. Raises ProblemError.
+    Responses that were received and paid for are reused. Raises ProblemError.
     """
-    answer = await found(access, message_id)
+    answer = await get_message(access, message_id)
     if answer.status != "failed" or answer.turn is None:
         raise ConflictError(
             "not-failed", f"This {answer.kind} is {answer.status}: only failed answers are retried."
         )
-    session, step_id = access.session, reading.step_of(access.agent.id, answer.turn)
+    session, step_id = access.session, reading.step_id_of_turn(access.agent.id, answer.turn)
     letter = await session.scalar(select(DeadLetter).where(DeadLetter.step_id == step_id))
-    if letter is not None and letter.code in ANSWERED:
+    if letter is not None and letter.code in MODEL_RESPONSE_CODES:
         raise ConflictError(
             "not-retried",
             "The model's answer is kept and would be read again: say it anew in other words.",
         )
     if letter is not None:
-        await dead_letters.ask_for_retry(session, letter)
-    elif not await _wish(session, step_id):
+        await dead_letters.request_retry(session, letter)
+    elif not await _request_step_retry(session, step_id):
         raise ConflictError("not-retried", "The work on it is not there any more: say it anew.")
-    return await found(access, message_id)
+    return await get_message(access, message_id)
 
 
-async def _wish(session: AsyncSession, step_id: UUID) -> bool:
-    """The same without a letter, which somebody has discarded."""
+async def _request_step_retry(session: AsyncSession, step_id: UUID) -> bool:
+    """Requests the retry of a step whose dead letter was discarded."""
     wished = await session.scalar(
         update(Step)
         .where(Step.id == step_id)
-        .values(retry_requested_at=await clock(session))
+        .values(retry_requested_at=await database_time(session))
         .returning(Step.id)
         .execution_options(synchronize_session=False)
     )
     return wished is not None
 
 
-async def remember(access: AgentAccess, wanted: NewMemory) -> MemoryView:
-    """Raises ConflictError where so many are kept that one has to be forgotten first."""
+async def add_memory(access: AgentAccess, new_memory: NewMemory) -> MemoryView:
+    """Stores a memory. Raises ConflictError where the limit of memories is reached."""
     try:
         memory_id = await memories.remember(
-            access.session, access.agent.id, wanted.kind, wanted.content
+            access.session, access.agent.id, new_memory.kind, new_memory.content
         )
     except TooManyMemoriesError as error:
         raise ConflictError(
@@ -135,7 +140,7 @@ async def remember(access: AgentAccess, wanted: NewMemory) -> MemoryView:
     return MemoryView.model_validate(row)
 
 
-async def forget(access: AgentAccess, memory_id: UUID) -> None:
+async def forget_memory(access: AgentAccess, memory_id: UUID) -> None:
     if not await memories.forget(access.session, access.agent.id, memory_id):
         raise NotFoundError("memory", memory_id)
 

@@ -1,4 +1,4 @@
-"""What people order of destinations: made, tested, stopped, given another secret."""
+"""Commands of notification destinations: create, rotate the secret."""
 
 from datetime import timedelta
 from http import HTTPStatus
@@ -15,14 +15,14 @@ from shared.enums import DestinationKind
 from shared.errors import PermanentError
 from shared.notifications import destinations as store
 from shared.notifications import webhooks
-from shared.notifications.smtp import address
+from shared.notifications.smtp import parse_address
 from shared.notifications.webhooks import new_secret
 from shared.runtime.settings import Settings
 from shared.schemas.notifications import CreatedDestination, DestinationDetails, NewSecret
-from shared.workflow.iterations import clock
+from shared.workflow.iterations import database_time
 
-OVERLAP: Final = timedelta(hours=24)
-"""For which a secret that was replaced signs too, so that receivers can be told the new one in peace."""
+SECRET_OVERLAP: Final = timedelta(hours=24)
+"""How long a replaced secret still signs deliveries too, so that receivers have time to change it."""
 
 
 class NewDestination(BaseModel):
@@ -42,58 +42,65 @@ class DestinationChange(BaseModel):
     active: Annotated[bool, Field(description="Whether anything is sent there")]
 
 
-async def create(
-    session: AsyncSession, owner_id: UUID, wanted: NewDestination, settings: Settings
+async def create_destination(
+    session: AsyncSession, owner_id: UUID, new_destination: NewDestination, settings: Settings
 ) -> CreatedDestination:
-    """Raises ProblemError."""
-    agent_id = await _agent_id(session, owner_id, wanted.agent)
-    given = _checked(wanted, settings)
-    if await store.count(session, owner_id) >= store.MOST:
+    """Creates a destination. Raises ProblemError."""
+    agent_id = await _agent_id(session, owner_id, new_destination.agent)
+    checked_address = _validated_address(new_destination, settings)
+    if await store.lock_and_count(session, owner_id) >= store.MAX_DESTINATIONS:
         raise ConflictError(
-            "too-many-destinations", f"There are {store.MOST} destinations: delete one first."
+            "too-many-destinations",
+            f"There are {store.MAX_DESTINATIONS} destinations: delete one first.",
         )
-    made = await store.create(session, owner_id, kind=wanted.kind, address=given, agent_id=agent_id)
-    if made is None:
+    destination_id = await store.create(
+        session, owner_id, kind=new_destination.kind, address=checked_address, agent_id=agent_id
+    )
+    if destination_id is None:
         raise ConflictError("destination-exists", "There is such a destination already.")
     secret = None
-    if wanted.kind is DestinationKind.WEBHOOK:
+    if new_destination.kind is DestinationKind.WEBHOOK:
         secret = new_secret()
-        await store.give_secret(session, made, secret, overlap=timedelta())
-    found = await find(session, owner_id, made)
-    return CreatedDestination(**found.model_dump(exclude={"deliveries"}), secret=secret)
+        await store.rotate_secret(session, destination_id, secret, overlap=timedelta())
+    destination = await get_destination(session, owner_id, destination_id)
+    return CreatedDestination(**destination.model_dump(exclude={"deliveries"}), secret=secret)
 
 
-async def find(session: AsyncSession, owner_id: UUID, destination_id: UUID) -> DestinationDetails:
-    """Raises NotFoundError."""
-    found = await reading.find_destination(session, owner_id, destination_id)
-    if found is None:
+async def get_destination(
+    session: AsyncSession, owner_id: UUID, destination_id: UUID
+) -> DestinationDetails:
+    """Returns the destination. Raises NotFoundError."""
+    destination = await reading.find_destination(session, owner_id, destination_id)
+    if destination is None:
         raise NotFoundError("destination", destination_id)
-    return found
+    return destination
 
 
 async def rotate_secret(session: AsyncSession, destination: DestinationDetails) -> NewSecret:
-    """Raises ConflictError where nothing is signed."""
+    """Replaces the signing secret. Raises ConflictError where the destination has none."""
     if destination.kind != DestinationKind.WEBHOOK:
         raise ConflictError("no-secret", "Mails are not signed: only a webhook has a secret.")
     secret = new_secret()
-    await store.give_secret(session, destination.id, secret, overlap=OVERLAP)
-    return NewSecret(secret=secret, previous_signs_until=await clock(session) + OVERLAP)
+    await store.rotate_secret(session, destination.id, secret, overlap=SECRET_OVERLAP)
+    return NewSecret(
+        secret=secret, previous_signs_until=await database_time(session) + SECRET_OVERLAP
+    )
 
 
 async def _agent_id(session: AsyncSession, owner_id: UUID, reference: str | None) -> UUID | None:
     if reference is None:
         return None
-    found = await reading_agents.find(session, owner_id, reference)
-    if found is None:
+    agent = await reading_agents.find_agent(session, owner_id, reference)
+    if agent is None:
         raise NotFoundError("agent", reference)
-    return found.id
+    return agent.id
 
 
-def _checked(wanted: NewDestination, settings: Settings) -> str:
+def _validated_address(new_destination: NewDestination, settings: Settings) -> str:
     try:
-        if wanted.kind is DestinationKind.WEBHOOK:
-            return webhooks.checked(wanted.address, private=settings.webhook_private)
-        given = address(wanted.address.strip()).addr_spec
+        if new_destination.kind is DestinationKind.WEBHOOK:
+            return webhooks.validate_url(new_destination.address, private=settings.webhook_private)
+        plain_address = parse_address(new_destination.address.strip()).addr_spec
     except PermanentError as error:
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY, "bad-address", f"address: {error}."
@@ -103,4 +110,4 @@ def _checked(wanted: NewDestination, settings: Settings) -> str:
             "mail-off",
             "This installation sends no mail: its operator sets VIGIL_SMTP_URL and VIGIL_MAIL_FROM.",
         )
-    return given
+    return plain_address

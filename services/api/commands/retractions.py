@@ -1,4 +1,4 @@
-"""Retractions as people ask for them, and the work that follows from them, done beside the requests."""
+"""Commands of retractions, and the background task that propagates them."""
 
 import asyncio
 from functools import partial
@@ -9,37 +9,37 @@ from fastapi import BackgroundTasks, Depends, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from services.api.auth.dependencies import AgentAccess
-from services.api.http.openapi import length_told
+from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import provenance as reading
 from shared.database.engine import Database
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import lift, work_off
-from shared.runtime.background import whatever_happens
+from shared.graph.retraction.propagation import propagate_retractions, resolve_doubts
+from shared.runtime.background import log_and_continue
 from shared.schemas.provenance import RetractionView
 
-LOOK_AGAIN_SECONDS: Final = 2.0
-REFERENCE_CHARACTERS: Final = 4_000
-BECAUSE_CHARACTERS: Final = 500
+POLL_SECONDS: Final = 2.0
+MAX_REFERENCE_CHARS: Final = 4_000
+MAX_REASON_CHARS: Final = 500
 
 
 def _reference(text: str) -> str:
-    return _said(text.strip(), REFERENCE_CHARACTERS)
+    return _trimmed(text.strip(), MAX_REFERENCE_CHARS)
 
 
-def _because(text: str) -> str:
-    return _said(" ".join(text.split()), BECAUSE_CHARACTERS)
+def _reason(text: str) -> str:
+    return _trimmed(" ".join(text.split()), MAX_REASON_CHARS)
 
 
-def _said(text: str, longest: int) -> str:
-    if not 1 <= len(text) <= longest:
-        raise ValueError(f"it has {len(text)} characters, and 1 to {longest} can be taken")
+def _trimmed(text: str, max_chars: int) -> str:
+    if not 1 <= len(text) <= max_chars:
+        raise ValueError(f"it has {len(text)} characters, and 1 to {max_chars} can be taken")
     if "\x00" in text:
         raise ValueError("the character NUL cannot be stored; leave it out")
     return text
 
 
-Because = Annotated[str, AfterValidator(_because), length_told(1, BECAUSE_CHARACTERS)]
+Reason = Annotated[str, AfterValidator(_reason), length_in_schema(1, MAX_REASON_CHARS)]
 
 
 class NewRetraction(BaseModel):
@@ -50,18 +50,19 @@ class NewRetraction(BaseModel):
     source: Annotated[
         str,
         AfterValidator(_reference),
-        length_told(1, REFERENCE_CHARACTERS),
+        length_in_schema(1, MAX_REFERENCE_CHARS),
         Field(
             description="A URL, for all versions of it that were read; or a source's id, for one"
         ),
     ]
-    because: Because
+    because: Reason
 
 
-class Retracting:
-    """Works off what is due, soon after it was asked for, and what a process before this one left behind.
+class RetractionWorker:
+    """Background task: propagates retractions soon after they were requested, and those that an
+    earlier process left.
 
-    And lifts the doubts that came of it, where new evidence puts an end to them.
+    It also resolves the resulting doubts where new evidence answers them.
     """
 
     def __init__(self, database: Database) -> None:
@@ -69,59 +70,62 @@ class Retracting:
         self._asked = asyncio.Event()
 
     def ask(self) -> None:
-        """Something is due. Lost, it is found at the next look."""
+        """Wakes the task. A lost signal is made up for by the next poll."""
         self._asked.set()
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until cancelled."""
         while True:
-            await whatever_happens(
-                partial(work_off, self._database), "retractions wait for the next look"
+            await log_and_continue(
+                partial(propagate_retractions, self._database), "retractions wait for the next look"
             )
-            await whatever_happens(
-                partial(lift, self._database), "doubts to be lifted wait for the next look"
+            await log_and_continue(
+                partial(resolve_doubts, self._database),
+                "doubts to be lifted wait for the next look",
             )
             self._asked.clear()
             try:
-                async with asyncio.timeout(LOOK_AGAIN_SECONDS):
+                async with asyncio.timeout(POLL_SECONDS):
                     await self._asked.wait()
             except TimeoutError:
                 continue
 
 
-class AfterCommit:
-    """Has the work begun once the request's transaction is committed and its answer sent."""
+class WakeAfterCommit:
+    """Wakes the task after the request's transaction is committed and its response sent."""
 
     def __init__(self, request: Request, tasks: BackgroundTasks) -> None:
-        self._retracting: Retracting = request.app.state.retracting
+        self._retracting: RetractionWorker = request.app.state.retracting
         self._tasks = tasks
 
     def work(self) -> None:
         self._tasks.add_task(self._retracting.ask)
 
 
-Afterwards = Annotated[AfterCommit, Depends()]
+RetractionWakeup = Annotated[WakeAfterCommit, Depends()]
 
 
-async def retract(access: AgentAccess, wanted: NewRetraction) -> RetractionView:
-    """Raises NotFoundError where nothing was read there."""
+async def retract_source(access: AgentAccess, new_retraction: NewRetraction) -> RetractionView:
+    """Retracts a source, or all sources at a URL. Raises NotFoundError where there is none."""
     try:
-        made = await retractions.retract(
-            access.session, access.scope, wanted.source, wanted.because
+        retraction = await retractions.retract_source(
+            access.session, access.scope, new_retraction.source, new_retraction.because
         )
     except retractions.NoSuchSourceError as error:
-        raise NotFoundError("source", wanted.source) from error
-    return await found(access, made)
+        raise NotFoundError("source", new_retraction.source) from error
+    return await get_retraction(access, retraction)
 
 
-async def restore(access: AgentAccess, retraction_id: UUID) -> RetractionView:
-    if not await retractions.restore(access.session, access.scope, retraction_id):
+async def restore_source(access: AgentAccess, retraction_id: UUID) -> RetractionView:
+    if not await retractions.restore_source(access.session, access.scope, retraction_id):
         raise NotFoundError("retraction", retraction_id)
-    return await found(access, retraction_id)
+    return await get_retraction(access, retraction_id)
 
 
-async def found(access: AgentAccess, retraction_id: UUID) -> RetractionView:
-    view = await reading.find(access.session, access.owner_id, access.agent.id, retraction_id)
+async def get_retraction(access: AgentAccess, retraction_id: UUID) -> RetractionView:
+    view = await reading.find_retraction(
+        access.session, access.owner_id, access.agent.id, retraction_id
+    )
     if view is None:
         raise NotFoundError("retraction", retraction_id)
     return view

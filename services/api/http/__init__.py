@@ -1,1 +1,1 @@
-"""What every request has in common: problem details, limits, ETags, idempotency, metrics."""
+"""HTTP concerns of every request: problem details, limits, ETags, idempotency, metrics."""

@@ -1,7 +1,8 @@
-"""Pages of lists, and hints in answers.
+"""FastAPI dependencies for pagination and for events after the commit.
 
-A route takes `paging: Paging`, hands it to a reader that ends in `shared.database.pagination.slice_of`, and returns a
-`Page`. A cursor that is none is told by `BadCursorError`, which `services.api.http.problem_details` makes a problem.
+A route takes `paging: Paging`, passes it to a query that ends in
+`shared.database.pagination.paginate`, and returns a `Page`. An invalid cursor raises
+`BadCursorError`, which `services.api.http.problem_details` translates.
 """
 
 from typing import Annotated
@@ -17,7 +18,7 @@ from shared.schemas.base import LARGEST_PAGE, PAGE_SIZE, Page, Wanted
 __all__ = ["Page", "Paging"]
 
 
-def _paging(
+def _page_request(
     limit: Annotated[
         int, Query(ge=1, le=LARGEST_PAGE, description="How many to tell at most")
     ] = PAGE_SIZE,
@@ -29,20 +30,26 @@ def _paging(
     return Wanted(limit, cursor)
 
 
-Paging = Annotated[Wanted, Depends(_paging)]
+Paging = Annotated[Wanted, Depends(_page_request)]
 
 
 log = logger(__name__)
 
 
-class Hints:
-    """Tells the bus where there is one; an order is committed before, so that nothing hangs on it."""
+class BestEffortPublisher:
+    """Publishes events on a best-effort basis.
+
+    The request is committed before, so nothing depends on it.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
     async def tell(self, event: Event) -> None:
-        """Publishes `event`. Call when what it tells of is committed: best as the response's background task."""
+        """Publishes `event`.
+
+        Call it after the commit, preferably as a background task of the response.
+        """
         if not self._bus.is_connected:
             log.warning("not told yet, for NATS is away; it will be", about=event.subject)
             return
@@ -52,15 +59,15 @@ class Hints:
             log.warning("not told yet; it will be", about=event.subject, reason=str(error))
 
 
-class AfterCommit:
-    """Tells the bus what a request has ordered, once its transaction is committed and its answer sent."""
+class PublishAfterCommit:
+    """Publishes the event of a request after its transaction is committed and its response sent."""
 
     def __init__(self, request: Request, tasks: BackgroundTasks) -> None:
-        self._hints: Hints = request.app.state.hints
+        self._hints: BestEffortPublisher = request.app.state.hints
         self._tasks = tasks
 
     def tell(self, event: Event) -> None:
         self._tasks.add_task(self._hints.tell, event)
 
 
-Afterwards = Annotated[AfterCommit, Depends()]
+EventAfterCommit = Annotated[PublishAfterCommit, Depends()]

@@ -1,8 +1,8 @@
-"""ETags: an answer that has not changed is not sent again, and nobody overwrites what they have not seen.
+"""ETags: conditional reads with If-None-Match, and conditional changes with If-Match.
 
-They are strong: the same ETag means the same bytes. The ETag of what can be changed begins with its version, and
-`If-Match` asks for that version alone: an agent's iterations go on all the time, and do not stand in the way of who
-changes its name.
+ETags are strong: the same ETag means the same bytes. The ETag of a resource that can be changed
+begins with its version, and `If-Match` compares the version alone. So the iterations of an agent,
+which change its representation all the time, do not block a change of its name.
 """
 
 from hashlib import sha256
@@ -18,9 +18,9 @@ from services.api.http.problem_details import ProblemError
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {
     int(HTTPStatus.NOT_MODIFIED): {"description": "It is still what `If-None-Match` names."}
 }
-"""For the `responses` of routes that answer reads by `tagged`."""
+"""For the `responses` of routes that answer with `tagged`."""
 _HASH_CHARACTERS: Final = 32
-_BETWEEN: Final = "."
+_SEPARATOR: Final = "."
 
 IfMatch = Annotated[
     str | None,
@@ -32,24 +32,27 @@ IfMatch = Annotated[
 ]
 
 
-def tagged(request: Request, view: BaseModel, *, version: str = "") -> Response:
-    """The view as JSON with its ETag, or 304 without it where the caller has it already."""
+def etag_response(request: Request, view: BaseModel, *, version: str = "") -> Response:
+    """Returns the view as JSON with its ETag, or 304 where the client has it already."""
     body = view.model_dump_json().encode()
     content = sha256(body).hexdigest()[:_HASH_CHARACTERS]
-    tag = f'"{version}{_BETWEEN}{content}"' if version else f'"{content}"'
-    # A cache may keep it, but asks each time; and it is this caller's alone.
+    tag = f'"{version}{_SEPARATOR}{content}"' if version else f'"{content}"'
+    # Caches may store it for this user only, and must revalidate it.
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
     reads = request.method in ("GET", "HEAD")
-    if reads and _names(request.headers.get("if-none-match", ""), tag):
+    if reads and _matches_any(request.headers.get("if-none-match", ""), tag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(body, media_type="application/json", headers=headers)
 
 
 def refuse_if_changed(if_match: str | None, version: str) -> None:
-    """Raises ProblemError (412) unless one of the ETags is of this version; without any, nothing is asked."""
+    """Raises ProblemError (412) unless one of the ETags has this version.
+
+    Without ETags it passes.
+    """
     if if_match is None or if_match.strip() == "*":
         return
-    if version not in {_version(each) for each in _listed(if_match)}:
+    if version not in {_version(item) for item in _split_etags(if_match)}:
         raise ProblemError(
             HTTPStatus.PRECONDITION_FAILED,
             "changed-since",
@@ -58,15 +61,17 @@ def refuse_if_changed(if_match: str | None, version: str) -> None:
 
 
 def _version(tag: str) -> str:
-    """Of a weak ETag, which is never the same as anything here: none."""
-    version, between, _ = tag.strip('"').partition(_BETWEEN)
+    """Returns the version in an ETag; None for a weak one, which never matches."""
+    version, between, _ = tag.strip('"').partition(_SEPARATOR)
     return version if between and not tag.startswith("W/") else ""
 
 
-def _names(header: str, tag: str) -> bool:
-    """Weakly compared, as RFC 9110 has it for If-None-Match."""
-    return header.strip() == "*" or tag in {each.removeprefix("W/") for each in _listed(header)}
+def _matches_any(header: str, tag: str) -> bool:
+    """Compares weakly, as RFC 9110 requires for If-None-Match."""
+    return header.strip() == "*" or tag in {
+        item.removeprefix("W/") for item in _split_etags(header)
+    }
 
 
-def _listed(header: str) -> list[str]:
-    return [each.strip() for each in header.split(",")]
+def _split_etags(header: str) -> list[str]:
+    return [item.strip() for item in header.split(",")]

@@ -1,4 +1,4 @@
-"""Keeps web pages of others away, before anybody is asked who he is: a browser must not be their way in."""
+"""Host and origin check: rejects requests that pages of other sites make through a user's browser."""
 
 from collections.abc import Iterable
 from ipaddress import ip_address
@@ -9,19 +9,20 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from services.api.auth.middleware import is_own
-from services.api.http.problem_details import problem
+from services.api.auth.middleware import is_same_origin
+from services.api.http.problem_details import problem_response
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
-class Guard:
-    """Refuses names of this machine that a foreign page has invented, and requests that come from such a page."""
+class HostGuard:
+    """Rejects unknown host names (DNS rebinding) and requests from pages of other origins."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        """`hosts` are the names, without ports, that are answered to besides loopback's.
+        """`hosts` are accepted names without ports, in addition to loopback's.
 
-        Addresses always are: a page can have its own name mean this machine, but no address.
+        IP addresses are always accepted: a page can make its own name resolve to this machine, but
+        not an address.
         """
         self._app = app
         self._hosts = LOOPBACK | {host.lower().strip("[]") for host in hosts}
@@ -34,20 +35,22 @@ class Guard:
 
     def _refusal(self, headers: Headers) -> Response | None:
         host = headers.get("host", "")
-        name = _name_in(host)
+        name = _host_name(host)
         if name not in self._hosts and not _is_address(name):
-            told = f"This api does not answer to {host!r}."
+            detail = f"This api does not answer to {host!r}."
             if name:
-                told += f" If that is a name of its own, start it with VIGIL_ALLOWED_HOSTS={name}."
-            return problem(403, "foreign-host", told)
+                detail += (
+                    f" If that is a name of its own, start it with VIGIL_ALLOWED_HOSTS={name}."
+                )
+            return problem_response(403, "foreign-host", detail)
         origin = headers.get("origin")
-        if origin is not None and not is_own(origin, headers):
-            return problem(403, "foreign-page", f"Pages of {origin} may not use this api.")
+        if origin is not None and not is_same_origin(origin, headers):
+            return problem_response(403, "foreign-page", f"Pages of {origin} may not use this api.")
         return None
 
 
-def _name_in(host: str) -> str | None:
-    """Without the port; None where it is no host at all."""
+def _host_name(host: str) -> str | None:
+    """Returns the host without its port; None where it is invalid."""
     try:
         return urlsplit(f"//{host}").hostname
     except ValueError:

@@ -1,7 +1,8 @@
-"""Creates that may be asked for twice, by a client that saw no answer: an Idempotency-Key makes them one.
+"""Idempotency keys: a repeated create with the same Idempotency-Key has one effect.
 
-The key is kept for a day with the answer, in the transaction that makes what was asked for: there is either both or
-neither, whatever is killed. While one request is at it, a second with its key is told to wait, and asks again.
+The key is stored for a day with the response, in the transaction of the create, so either both
+exist or neither. A second request with the same key that arrives meanwhile is told to wait and
+retry.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,13 +17,13 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, delete, func, select
 from starlette.responses import JSONResponse, Response
 
-from services.api.auth.dependencies import Access, Owned
+from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.problem_details import ConflictError, ProblemError
 from shared.database.tables import IdempotencyKey
 
-KEPT: Final = timedelta(hours=24)
-PRUNED_AT_ONCE: Final = 100
-REPEATED: Final = {"Idempotency-Replayed": "true"}
+KEY_LIFETIME: Final = timedelta(hours=24)
+PRUNE_BATCH: Final = 100
+REPLAY_HEADERS: Final = {"Idempotency-Replayed": "true"}
 SHOWN_ONCE: Final = {"Cache-Control": "no-store"}
 
 Key = Annotated[
@@ -38,8 +39,8 @@ Key = Annotated[
 
 
 @dataclass(frozen=True)
-class Once:
-    """One request that makes something."""
+class IdempotentRequest:
+    """A create that may carry an Idempotency-Key."""
 
     access: Access
     key: str | None
@@ -48,14 +49,15 @@ class Once:
     async def answer(
         self, make: Callable[[], Awaitable[BaseModel]], *, holds_secret: bool = False
     ) -> Response:
-        """201 with what `make` makes, or the answer that was given to this request before.
+        """Returns 201 with the result of `make`, or the stored response of this request.
 
-        Where the answer `holds_secret` nobody keeps it, and asking again is refused: a secret is shown once.
-        Raises ProblemError where the key was another request's, or that request has not ended.
+        A response that `holds_secret` is not stored, and repeating the request is refused: a secret
+        is shown once. Raises ProblemError where the key belongs to another request, or that request
+        is still running.
         """
         headers = SHOWN_ONCE if holds_secret else None
         if self.key is None:
-            return _created((await make()).model_dump_json().encode(), headers)
+            return _created_response((await make()).model_dump_json().encode(), headers)
         await self._refuse_meanwhile(self.key)
         if (before := await self._before(self.key)) is not None:
             return before
@@ -70,10 +72,10 @@ class Once:
             )
         )
         await self._prune()
-        return _created(body, headers)
+        return _created_response(body, headers)
 
     async def _refuse_meanwhile(self, key: str) -> None:
-        """Holds the key until the transaction ends."""
+        """Locks the key until the transaction ends."""
         number = func.hashtextextended(f"idempotency {self.access.owner_id} {key}", 0)
         if not await self.access.session.scalar(select(func.pg_try_advisory_xact_lock(number))):
             raise ConflictError(
@@ -82,32 +84,32 @@ class Once:
             )
 
     async def _before(self, key: str) -> Response | None:
-        found = await self.access.session.get(IdempotencyKey, (self.access.owner_id, key))
-        if found is None:
+        row = await self.access.session.get(IdempotencyKey, (self.access.owner_id, key))
+        if row is None:
             return None
-        if await self.access.session.scalar(select(found.created_at < _oldest())):
-            await self.access.session.delete(found)
+        if await self.access.session.scalar(select(row.created_at < _oldest())):
+            await self.access.session.delete(row)
             await self.access.session.flush()
             return None
-        if found.request_hash != self.request_hash:
+        if row.request_hash != self.request_hash:
             raise ProblemError(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 "other-request",
                 "This Idempotency-Key was given with another request: take a new one for each.",
             )
-        if found.body is None:
+        if row.body is None:
             raise ConflictError(
                 "made-already",
                 "This was made already, and its secret shown: if that was lost, delete it and make another.",
             )
-        return _created(found.body, REPEATED)
+        return _created_response(row.body, REPLAY_HEADERS)
 
     async def _prune(self) -> None:
-        """Some of what is too old, so that nobody has to go round for it."""
+        """Deletes a few expired keys, so that no separate job is needed."""
         old = (
             select(IdempotencyKey.owner_id, IdempotencyKey.key)
             .where(IdempotencyKey.created_at < _oldest())
-            .limit(PRUNED_AT_ONCE)
+            .limit(PRUNE_BATCH)
             .with_for_update(skip_locked=True)
             .cte("old")
         )
@@ -118,18 +120,20 @@ class Once:
         )
 
 
-async def _once(access: Owned, request: Request, key: Key = None) -> Once:
-    asked = sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
-    asked.update(await request.body())
-    return Once(access, key, asked.hexdigest())
+async def _idempotent_request(
+    access: OwnedAccess, request: Request, key: Key = None
+) -> IdempotentRequest:
+    request_digest = sha256(f"{request.method} {request.url.path}?{request.url.query}\n".encode())
+    request_digest.update(await request.body())
+    return IdempotentRequest(access, key, request_digest.hexdigest())
 
 
-AskedOnce = Annotated[Once, Depends(_once, scope="function")]
+Idempotent = Annotated[IdempotentRequest, Depends(_idempotent_request, scope="function")]
 
 
-def _created(body: bytes, headers: Mapping[str, str] | None = None) -> Response:
+def _created_response(body: bytes, headers: Mapping[str, str] | None = None) -> Response:
     return Response(body, HTTPStatus.CREATED, headers, media_type=JSONResponse.media_type)
 
 
 def _oldest() -> ColumnElement[datetime]:
-    return func.statement_timestamp() - KEPT
+    return func.statement_timestamp() - KEY_LIFETIME

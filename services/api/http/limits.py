@@ -1,7 +1,8 @@
-"""Limits of requests: rates and sizes of bodies.
+"""Request limits: rates, body sizes, JSON validation.
 
-A body is no longer than `VIGIL_MAX_BODY_BYTES`, counted while it arrives, whatever its Content-Length says; the head is
-held to 64 KiB by the server. What is in them is JSON, of a sane depth, in characters that Postgres can store.
+A body is at most `VIGIL_MAX_BODY_BYTES` long, counted while it arrives, whatever its Content-Length
+says; the server limits headers to 64 KiB. A body is JSON of limited depth, with characters that
+PostgreSQL can store.
 """
 
 from collections import OrderedDict
@@ -17,18 +18,18 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.api.http.problem_details import ProblemError, problem
-from shared.runtime.connection_limits import counted_as
+from services.api.http.problem_details import ProblemError, problem_response
+from shared.runtime.connection_limits import address_group
 
-DEEPEST: Final = 64
-LONGEST_LENGTH: Final = 18
-"""Digits of a Content-Length; a longer one is too much without being read."""
+MAX_DEPTH: Final = 64
+MAX_LENGTH_DIGITS: Final = 18
+"""Digits of a Content-Length; a longer one is rejected without parsing."""
 JSON: Final = "application/json"
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class BodyLimit:
-    """Refuses a longer body: before it is sent where it says how long it is, else where it becomes too long."""
+    """Rejects bodies that are too long: before reading where Content-Length says so, else when the limit is passed."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
@@ -39,9 +40,11 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         length = Headers(scope=scope).get("content-length", "")
-        if length.isdecimal() and (len(length) > LONGEST_LENGTH or int(length) > self._max_bytes):
-            told = f"The body is longer than the {self._max_bytes:,} bytes that this api takes."
-            refusal = problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None, told)
+        if length.isdecimal() and (
+            len(length) > MAX_LENGTH_DIGITS or int(length) > self._max_bytes
+        ):
+            detail = f"The body is longer than the {self._max_bytes:,} bytes that this api takes."
+            refusal = problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None, detail)
             await refusal(scope, receive, send)
             return
         await self._app(scope, self._counted(receive), send)
@@ -54,17 +57,20 @@ class BodyLimit:
             message = await receive()
             arrived_bytes += len(message.get("body", b""))
             if arrived_bytes > self._max_bytes:
-                # FastAPI lets this through from where it reads the body, and nothing else.
+                # FastAPI passes only this exception through from the code that reads the body.
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return message
 
         return counted
 
 
-async def readable(request: Request) -> None:
-    """For every route of the api. Raises ProblemError where the request holds what cannot be read or stored."""
-    if not _storable(request.url.path) or "%00" in request.url.query:
-        raise _refused(
+async def validate_request(request: Request) -> None:
+    """Validates the request of an API route.
+
+    Raises ProblemError for content that cannot be parsed or stored.
+    """
+    if not _is_storable(request.url.path) or "%00" in request.url.query:
+        raise _invalid_body_error(
             HTTPStatus.BAD_REQUEST, "The address holds the character NUL, which names nothing here."
         )
     if request.method in _WITH_BODY and await request.body():
@@ -72,50 +78,55 @@ async def readable(request: Request) -> None:
         try:
             body = await request.json()
         except (ValueError, RecursionError) as error:
-            raise _refused(HTTPStatus.BAD_REQUEST, f"The body is no JSON: {error}.") from error
+            raise _invalid_body_error(
+                HTTPStatus.BAD_REQUEST, f"The body is no JSON: {error}."
+            ) from error
         _refuse_unstorable(body)
 
 
 def _refuse_other_media(request: Request) -> None:
-    given = request.headers.get("content-type", "")
-    media_type = given.partition(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "")
+    media_type = content_type.partition(";")[0].strip().lower()
     if media_type != JSON and not (
         media_type.startswith("application/") and media_type.endswith("+json")
     ):
         raise ProblemError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "no-json",
-            f"The body is declared as {given!r}: send JSON, with Content-Type: {JSON}.",
+            f"The body is declared as {content_type!r}: send JSON, with Content-Type: {JSON}.",
         )
 
 
 def _refuse_unstorable(body: Any) -> None:
-    for value, depth in _inside(body):
-        if depth > DEEPEST:
-            raise _refused(
+    for value, depth in _walk_values(body):
+        if depth > MAX_DEPTH:
+            raise _invalid_body_error(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"The body is nested more than {DEEPEST} deep: send it flatter.",
+                f"The body is nested more than {MAX_DEPTH} deep: send it flatter.",
             )
-        if isinstance(value, str) and not _storable(value):
-            raise _refused(
+        if isinstance(value, str) and not _is_storable(value):
+            raise _invalid_body_error(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 "The body holds the character NUL or half of a surrogate pair, which cannot be stored: leave it out.",
             )
 
 
-def _inside(body: Any) -> Iterator[tuple[Any, int]]:
-    """Every value and key with its depth; without recursion, for the depth is what is in question."""
+def _walk_values(body: Any) -> Iterator[tuple[Any, int]]:
+    """Yields every value and key with its depth.
+
+    Iterative, because the depth is what is checked.
+    """
     waiting = [(body, 1)]
     while waiting:
         value, depth = waiting.pop()
         yield value, depth
         if isinstance(value, dict):
-            waiting += ((each, depth + 1) for pair in value.items() for each in pair)
+            waiting += ((item, depth + 1) for pair in value.items() for item in pair)
         elif isinstance(value, list):
-            waiting += ((each, depth + 1) for each in value)
+            waiting += ((row, depth + 1) for row in value)
 
 
-def _storable(text: str) -> bool:
+def _is_storable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -123,38 +134,38 @@ def _storable(text: str) -> bool:
     return "\x00" not in text
 
 
-def _refused(status: HTTPStatus, told: str) -> ProblemError:
-    return ProblemError(status, "unreadable", told)
+def _invalid_body_error(status: HTTPStatus, detail: str) -> ProblemError:
+    return ProblemError(status, "unreadable", detail)
 
 
-MOST_CALLERS: Final = 10_000
-"""Remembered at once; beyond it, who has not asked for longest is forgotten, and starts with a full bucket."""
-FREE: Final = ("/health/", "/metrics")
-"""Asked by machines that look after this one, which must not be told to wait."""
+MAX_CALLERS: Final = 10_000
+"""Callers that are remembered; beyond that the least recent one is forgotten and starts with a full bucket."""
+UNLIMITED_PATHS: Final = ("/health/", "/metrics")
+"""Paths of monitoring systems, which are not limited."""
 
 
-def by_address(scope: Scope) -> str:
-    """Who asks: the address that the connection comes from, or that a proxy of `VIGIL_PROXIES` names."""
+def client_address_key(scope: Scope) -> str:
+    """Returns the address of the connection, or the one that a proxy of `VIGIL_PROXIES` reports."""
     client = scope.get("client")
-    return counted_as(client[0]) if client else ""
+    return address_group(client[0]) if client else ""
 
 
 @dataclass
 class _Bucket:
     tokens: float
     at: float
-    """A reading of the clock, in seconds."""
+    """Clock time in seconds."""
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Whether a request may go on."""
+class RateLimitDecision:
+    """The decision for one request."""
 
     allowed: bool
     left: int
-    """Requests that may follow at once."""
+    """Further requests that are allowed at once."""
     wait_seconds: int
-    """Until one may follow; 0 where one may at once."""
+    """Seconds until the next request is allowed; 0 if it is allowed now."""
 
 
 class Buckets:
@@ -164,11 +175,11 @@ class Buckets:
         self._clock = clock
         self._of: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def take(self, caller: str) -> Turn:
+    def take(self, caller: str) -> RateLimitDecision:
         now = self._clock()
         bucket = self._of.pop(caller, None) or _Bucket(self.burst, now)
         self._of[caller] = bucket
-        if len(self._of) > MOST_CALLERS:
+        if len(self._of) > MAX_CALLERS:
             self._of.popitem(last=False)
         refilled = bucket.tokens + (now - bucket.at) * self._per_second
         bucket.tokens, bucket.at = min(self.burst, refilled), now
@@ -176,11 +187,11 @@ class Buckets:
         if allowed:
             bucket.tokens -= 1
         wait = 0.0 if bucket.tokens >= 1 else (1 - bucket.tokens) / self._per_second
-        return Turn(allowed, int(bucket.tokens), ceil(wait))
+        return RateLimitDecision(allowed, int(bucket.tokens), ceil(wait))
 
 
-class Rates:
-    """Refuses who asks too fast, and tells everybody how much is left."""
+class RateLimit:
+    """Rate limit middleware: token buckets per caller, with the remaining requests in headers."""
 
     def __init__(
         self,
@@ -188,38 +199,40 @@ class Rates:
         *,
         per_second: float,
         burst: int,
-        caller_of: Callable[[Scope], str] = by_address,
+        caller_of: Callable[[Scope], str] = client_address_key,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """`caller_of` must not believe what anybody can make up, such as an unchecked token: else each is a new caller."""
+        """`caller_of` must not trust values that a client can invent, such as an unchecked token:
+        each would be a new caller.
+        """
         self._app = app
         self._buckets = Buckets(per_second, burst, clock)
         self._caller_of = caller_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(FREE):
+        if scope["type"] != "http" or scope["path"].startswith(UNLIMITED_PATHS):
             await self._app(scope, receive, send)
             return
         turn = self._buckets.take(self._caller_of(scope))
-        told = self._told(turn)
+        headers = self._told(turn)
         if not turn.allowed:
-            refusal = problem(
+            refusal = problem_response(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "too-fast",
                 f"You ask faster than this api answers one caller: go on in {turn.wait_seconds} s.",
-                headers={**told, "Retry-After": str(turn.wait_seconds)},
+                headers={**headers, "Retry-After": str(turn.wait_seconds)},
             )
             await refusal(scope, receive, send)
             return
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(told)
+                MutableHeaders(scope=message).update(headers)
             await send(message)
 
         await self._app(scope, receive, tell)
 
-    def _told(self, turn: Turn) -> dict[str, str]:
+    def _told(self, turn: RateLimitDecision) -> dict[str, str]:
         return {
             "RateLimit-Limit": str(self._buckets.burst),
             "RateLimit-Remaining": str(turn.left),

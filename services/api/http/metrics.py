@@ -1,4 +1,4 @@
-"""What the api measures of itself, and what it reads of the installation when somebody looks."""
+"""Prometheus metrics: measurements of the API, and gauges of the installation that are read at each scrape."""
 
 from collections.abc import Mapping
 from time import perf_counter
@@ -13,11 +13,14 @@ from shared.enums import StepKind
 
 BUCKETS_SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 NO_ROUTE: Final = "none"
-"""For addresses that nothing answers at: each by itself would make a label for every typing error."""
+"""The route label of requests without a route.
+
+The paths themselves would give a label for every typing error.
+"""
 
 
 class Metrics:
-    """One application's own, in a registry of their own."""
+    """The metrics of one application, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -38,31 +41,34 @@ class Metrics:
         self.running = self._gauge("vigil_running_iterations", "Of all agents.")
         self.database_up = self._gauge("vigil_database_up", "Whether Postgres answered this look.")
 
-    def _gauge(self, name: str, told: str, *labels: str) -> Gauge:
-        return Gauge(name, told, labels, registry=self.registry)
+    def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
+        return Gauge(name, documentation, labels, registry=self.registry)
 
     def text(self) -> bytes:
-        """In Prometheus' format."""
+        """Returns the metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
     async def look(self, database: Database) -> None:
-        """Reads the gauges. Raises TransientError where Postgres is away; they are as they were then."""
+        """Reads the gauges.
+
+        Raises TransientError while PostgreSQL is unavailable; they then keep their values.
+        """
         self.database_up.set(0)
         async with database.transaction() as session:
-            found = await operations.of_installation(session)
+            installation_state = await operations.read_installation_state(session)
         self.database_up.set(1)
         for kind in StepKind:
-            self.open_steps.labels(kind).set(found.open_steps.get(kind, 0))
-        self.dead_letters.set(found.dead_letters)
-        self.running.set(found.running_iterations)
+            self.open_steps.labels(kind).set(installation_state.open_steps.get(kind, 0))
+        self.dead_letters.set(installation_state.dead_letters)
+        self.running.set(installation_state.running_iterations)
 
     def tell_pool(self, use: Mapping[str, int]) -> None:
-        for what, count in use.items():
-            self.connections.labels(what).set(count)
+        for state, count in use.items():
+            self.connections.labels(state).set(count)
 
 
-class Measured:
-    """Counts and times every request by the template of its route, never by its address."""
+class MetricsMiddleware:
+    """Middleware that counts and times requests by route template, never by path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
@@ -84,12 +90,12 @@ class Measured:
         try:
             await self._app(scope, receive, look)
         finally:
-            method, route = _method(scope), getattr(scope.get("route"), "path", NO_ROUTE)
+            method, route = _method_label(scope), getattr(scope.get("route"), "path", NO_ROUTE)
             self._metrics.requests.labels(method, route, status).inc()
             self._metrics.seconds.labels(method, route).observe(perf_counter() - began)
 
 
-def _method(scope: Scope) -> str:
-    """Anybody can make up another."""
-    known = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-    return scope["method"] if scope["method"] in known else "other"
+def _method_label(scope: Scope) -> str:
+    """Returns a known method or "other": clients can invent methods."""
+    methods = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    return scope["method"] if scope["method"] in methods else "other"

@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, with the problems that any operation may answer."""
+"""The OpenAPI document: FastAPI's, with the problem responses of every operation."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,28 +12,37 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from services.api.auth.middleware import SESSION_SCHEME
-from services.api.http.problem_details import OF_BODIES, OF_EVERY_ROUTE, SCHEMA, Problem, told
+from services.api.http.problem_details import (
+    SCHEMA,
+    STATUSES_OF_BODIES,
+    STATUSES_OF_EVERY_ROUTE,
+    Problem,
+    problem_response_schema,
+)
 
 METHODS: Final = ("get", "put", "post", "delete", "patch", "head", "options")
-_OF_FASTAPI: Final = ("HTTPValidationError", "ValidationError")
-"""Shapes that FastAPI declares for the errors that are problems here."""
+_FASTAPI_SCHEMAS: Final = ("HTTPValidationError", "ValidationError")
+"""Schemas that FastAPI declares for validation errors, which are problems here."""
 
 
 def operation_id(route: APIRoute) -> str:
-    """`agents_create`: the topic and the function."""
+    """Returns an id such as `agents_create`: the tag and the route's name."""
     topic = str(route.tags[0]) if route.tags else "api"
     return f"{topic}_{route.name}".replace(" ", "_")
 
 
-def documented(app: FastAPI, session_cookie: Callable[[], str]) -> Callable[[], dict[str, Any]]:
-    """For `app.openapi`: made when it is asked for first, as all routes are there by then.
+def openapi_builder(
+    app: FastAPI, session_cookie: Callable[[], str]
+) -> Callable[[], dict[str, Any]]:
+    """Returns a replacement for `app.openapi`, which builds the document at the first call, when
+    all routes exist.
 
-    `session_cookie` returns the cookie's name as far as it is known by now.
+    `session_cookie` returns the cookie's name as far as it is known.
     """
     of_fastapi = app.openapi
 
     def openapi() -> dict[str, Any]:
-        # FastAPI keeps what it made in `openapi_schema`, and there it is completed.
+        # FastAPI caches its document in `openapi_schema`; that object is completed here.
         document = app.openapi_schema or _with_problems(of_fastapi())
         document["components"]["securitySchemes"][SESSION_SCHEME]["name"] = session_cookie()
         return document
@@ -41,8 +50,11 @@ def documented(app: FastAPI, session_cookie: Callable[[], str]) -> Callable[[], 
     return openapi
 
 
-def put_document_on(app: FastAPI, path: str, session_cookie: Callable[[], str]) -> None:
-    """Answers with the document at `path`. It is encoded once: anybody may ask for it, and that takes 5 ms each time."""
+def add_document_route(app: FastAPI, path: str, session_cookie: Callable[[], str]) -> None:
+    """Serves the document at `path`.
+
+    It is encoded once, since that takes 5 ms and the path is public.
+    """
     encoded = cache(lambda _: JSONResponse(app.openapi()).body)
 
     async def document(_: Request) -> Response:
@@ -53,7 +65,7 @@ def put_document_on(app: FastAPI, path: str, session_cookie: Callable[[], str]) 
 
 def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for unused in _OF_FASTAPI:
+    for unused in _FASTAPI_SCHEMAS:
         schemas.pop(unused, None)
     template = "#/components/schemas/{model}"
     problem = Problem.model_json_schema(ref_template=template)
@@ -62,23 +74,29 @@ def _with_problems(document: dict[str, Any]) -> dict[str, Any]:
     for path, operations in document["paths"].items():
         for method in METHODS:
             if method in operations:
-                _complete(operations[method], path)
+                _add_problem_responses(operations[method], path)
     return document
 
 
-def _complete(operation: dict[str, Any], path: str) -> None:
-    """What the route itself declares stays, but for FastAPI's own 422."""
+def _add_problem_responses(operation: dict[str, Any], path: str) -> None:
+    """Adds the common problem responses.
+
+    Responses that the route declares stay, except FastAPI's 422.
+    """
     responses = operation["responses"]
     responses.pop(str(int(HTTPStatus.UNPROCESSABLE_ENTITY)), None)
-    statuses = [*OF_EVERY_ROUTE]
+    statuses = [*STATUSES_OF_EVERY_ROUTE]
     if "requestBody" in operation:
-        statuses += OF_BODIES
+        statuses += STATUSES_OF_BODIES
     if "{" in path:
         statuses.append(HTTPStatus.NOT_FOUND)
     for status in statuses:
-        responses.setdefault(str(int(status)), told(status))
+        responses.setdefault(str(int(status)), problem_response_schema(status))
 
 
-def length_told(shortest: int, longest: int) -> Any:
-    """For the document alone, in characters: what is refused is said in words by the validator, which trims first."""
-    return Field(json_schema_extra={"minLength": shortest, "maxLength": longest})
+def length_in_schema(min_length: int, max_length: int) -> Any:
+    """Declares a length in characters in the document only.
+
+    A validator, which trims first, checks it and words the error.
+    """
+    return Field(json_schema_extra={"minLength": min_length, "maxLength": max_length})

@@ -12,14 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
-from shared.database.pagination import BadCursorError
+from shared.database.pagination import InvalidCursorError
 from shared.errors import TransientError, VigilError
 from shared.runtime.logging import logger
 
 MEDIA_TYPE: Final = "application/problem+json"
 SCHEMA: Final = "Problem"
 
-OF_EVERY_ROUTE: Final = (
+STATUSES_OF_EVERY_ROUTE: Final = (
     HTTPStatus.BAD_REQUEST,
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
@@ -28,11 +28,11 @@ OF_EVERY_ROUTE: Final = (
     HTTPStatus.INTERNAL_SERVER_ERROR,
     HTTPStatus.SERVICE_UNAVAILABLE,
 )
-OF_BODIES: Final = (
+STATUSES_OF_BODIES: Final = (
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 )
-_WHEN: Final[Mapping[HTTPStatus, str]] = {
+_DESCRIPTIONS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read.",
     HTTPStatus.UNAUTHORIZED: "No credential was shown, or none that is known.",
     HTTPStatus.FORBIDDEN: "Not from here, or not with this credential.",
@@ -66,32 +66,32 @@ class Problem(BaseModel):
 
 
 def problems(*statuses: HTTPStatus) -> dict[int | str, dict[str, Any]]:
-    """For a route's `responses`: what it may answer besides what every route may."""
-    return {int(status): told(status) for status in statuses}
+    """Returns the `responses` of a route: problems that it may answer besides those of every route."""
+    return {int(status): problem_response_schema(status) for status in statuses}
 
 
-def told(status: HTTPStatus) -> dict[str, Any]:
+def problem_response_schema(status: HTTPStatus) -> dict[str, Any]:
     schema = {"$ref": f"#/components/schemas/{SCHEMA}"}
     return {
-        "description": _WHEN.get(status, status.phrase),
+        "description": _DESCRIPTIONS.get(status, status.phrase),
         "content": {MEDIA_TYPE: {"schema": schema}},
     }
 
 
 RETRY_AFTER_SECONDS: Final = 2
 
-_TOLD: Final[dict[int, str]] = {
+_DETAILS: Final[dict[int, str]] = {
     HTTPStatus.NOT_FOUND: "Nothing answers at {request.url.path}: /api/v1/openapi.json says what there is.",
     HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not answered here; Allow says what is.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than this api takes: send less.",
 }
-"""What FastAPI and Starlette say in two words."""
+"""Details for errors that FastAPI and Starlette describe in two words."""
 
 log = logger(__name__)
 
 
 class ProblemError(VigilError):
-    """Something the caller did not expect; `kind` is a short stable word, which stands in the problem's type."""
+    """An expected error. `kind` is a short stable word in the problem's type."""
 
     def __init__(
         self,
@@ -108,13 +108,13 @@ class ProblemError(VigilError):
 
 
 class NotFoundError(ProblemError):
-    """There is none, or it is another's: the two are not told apart."""
+    """The resource does not exist or belongs to another user; the response does not say which."""
 
-    def __init__(self, what: str, reference: object) -> None:
+    def __init__(self, noun: str, reference: object) -> None:
         super().__init__(
             HTTPStatus.NOT_FOUND,
-            f"no-such-{what.replace(' ', '-')}",
-            f"There is no {what} {str(reference)!r}.",
+            f"no-such-{noun.replace(' ', '-')}",
+            f"There is no {noun} {str(reference)!r}.",
         )
 
 
@@ -124,7 +124,7 @@ class ConflictError(ProblemError):
 
 
 class UnknownCallerError(ProblemError):
-    """Nothing was shown to be let in, or nothing that lets anybody in."""
+    """No credential, or an invalid one."""
 
     def __init__(self, detail: str, *, is_shown: bool = True) -> None:
         challenge = 'Bearer realm="vigil"' + (', error="invalid_token"' if is_shown else "")
@@ -133,26 +133,26 @@ class UnknownCallerError(ProblemError):
 
 
 class ForbiddenError(ProblemError):
-    """Who asks is known, and may not."""
+    """The caller is authenticated but not allowed."""
 
     def __init__(self, kind: str, detail: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(HTTPStatus.FORBIDDEN, kind, detail, headers=headers)
 
 
 class TooManyError(ProblemError):
-    """Asked too often; `wait_seconds` is when to ask again."""
+    """Too many requests; `wait_seconds` is when to retry."""
 
-    def __init__(self, what: str, wait_seconds: float) -> None:
+    def __init__(self, reason: str, wait_seconds: float) -> None:
         wait = max(1, ceil(wait_seconds))
         super().__init__(
             HTTPStatus.TOO_MANY_REQUESTS,
             "too-many-attempts",
-            f"{what} Try again in {wait} s.",
+            f"{reason} Try again in {wait} s.",
             headers={"Retry-After": str(wait)},
         )
 
 
-def problem(
+def problem_response(
     status: int,
     kind: str | None,
     detail: str,
@@ -160,7 +160,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     **extra: Any,
 ) -> JSONResponse:
-    """`kind` None is a problem that says no more than its HTTP status."""
+    """Builds a problem response. Without `kind` it says no more than its HTTP status."""
     body = {
         "type": f"urn:vigil:problem:{kind}" if kind else "about:blank",
         "title": HTTPStatus(status).phrase,
@@ -171,22 +171,22 @@ def problem(
     return JSONResponse(body, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
-def handle_problems(app: FastAPI) -> None:
-    """Makes every error of `app` a problem."""
+def add_problem_handlers(app: FastAPI) -> None:
+    """Registers handlers that turn every error of `app` into a problem."""
     app.add_exception_handler(ProblemError, _answered)
     app.add_exception_handler(TransientError, _answered)
-    app.add_exception_handler(BadCursorError, _bad_cursor)
+    app.add_exception_handler(InvalidCursorError, _bad_cursor)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(ClientDisconnect, _hung_up)
+    app.add_exception_handler(ClientDisconnect, _client_disconnected)
     app.add_exception_handler(Exception, _unexpected)
 
 
-def answer_to(error: ProblemError | TransientError) -> Response:
-    """For what stands before the routes, where no handler hears of an error."""
+def response_to(error: ProblemError | TransientError) -> Response:
+    """Returns the response to an error that was raised in a middleware, where no exception handler runs."""
     if isinstance(error, ProblemError):
-        return problem(error.status, error.kind, str(error), headers=error.headers)
-    return problem(
+        return problem_response(error.status, error.kind, str(error), headers=error.headers)
+    return problem_response(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "away",
         f"Vigil cannot answer just now: {error}.",
@@ -196,12 +196,12 @@ def answer_to(error: ProblemError | TransientError) -> Response:
 
 async def _answered(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError | TransientError)
-    return answer_to(error)
+    return response_to(error)
 
 
 async def _bad_cursor(_: Request, error: Exception) -> Response:
     faults = [{"where": "cursor", "wrong": f"{error}."}]
-    return problem(
+    return problem_response(
         HTTPStatus.UNPROCESSABLE_ENTITY, "bad-cursor", f"cursor: {error}.", errors=faults
     )
 
@@ -209,18 +209,20 @@ async def _bad_cursor(_: Request, error: Exception) -> Response:
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [_fault(fault) for fault in error.errors()]
-    told = " ".join(f"{fault['where']}: {fault['wrong']}" for fault in faults)
-    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", told, errors=faults)
+    detail = " ".join(f"{fault['where']}: {fault['wrong']}" for fault in faults)
+    return problem_response(
+        HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=faults
+    )
 
 
-def _fault(told: Mapping[str, Any]) -> dict[str, str]:
-    if told["type"] == "json_invalid":
-        return {"where": "body", "wrong": f"it is no JSON: {told['ctx']['error']}."}
-    return {"where": _where(told["loc"]), "wrong": _sentence(told["msg"])}
+def _fault(validation_error: Mapping[str, Any]) -> dict[str, str]:
+    if validation_error["type"] == "json_invalid":
+        return {"where": "body", "wrong": f"it is no JSON: {validation_error['ctx']['error']}."}
+    return {"where": _where(validation_error["loc"]), "wrong": _sentence(validation_error["msg"])}
 
 
 def _where(location: tuple[str | int, ...]) -> str:
-    """Without the part of the request, where something in it is named."""
+    """Returns the path of a fault, without the request part where it has a field."""
     return ".".join(str(part) for part in location[1:]) or str(location[0])
 
 
@@ -231,18 +233,20 @@ def _sentence(message: str) -> str:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    told = _TOLD.get(error.status_code, "{error.detail}").format(request=request, error=error)
-    return problem(error.status_code, None, told, headers=error.headers)
+    detail = _DETAILS.get(error.status_code, "{error.detail}").format(request=request, error=error)
+    return problem_response(error.status_code, None, detail, headers=error.headers)
 
 
-async def _hung_up(_: Request, __: Exception) -> Response:
-    """The client ended the connection within the body of its request: an answer that only the metrics see."""
-    return problem(HTTPStatus.BAD_REQUEST, "incomplete-body", "The body did not come to its end.")
+async def _client_disconnected(_: Request, __: Exception) -> Response:
+    """The client disconnected while sending the body. Only metrics see this response."""
+    return problem_response(
+        HTTPStatus.BAD_REQUEST, "incomplete-body", "The body did not come to its end."
+    )
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     log.error("unexpected error", path=request.url.path, exc_info=error)
-    return problem(
+    return problem_response(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         None,
         "Vigil broke over this request; the api's log says how.",

@@ -1,1 +1,1 @@
-"""The read side: what the API and the window show, one module a group of resources."""
+"""The read side of the API and the web UI, one module per resource group."""

@@ -1,12 +1,12 @@
-"""Users, and what they come in by."""
+"""Users and their credentials."""
 
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.accounts.credentials import is_alive
-from shared.database.pagination import Keyset, slice_of
+from shared.accounts.credentials import session_is_valid
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import ApiToken, BrowserSession, User
 from shared.schemas.accounts import SessionView, TokenView, UserView
 from shared.schemas.base import Page, Wanted
@@ -16,31 +16,33 @@ TOKENS = Keyset("tokens", (ApiToken.created_at, ApiToken.id))
 SESSIONS = Keyset("sessions", (BrowserSession.created_at, BrowserSession.id))
 
 
-async def users(session: AsyncSession, wanted: Wanted) -> Page[UserView]:
-    """By name. For operators: whoever else asks is not told who there is."""
-    found = await slice_of(session, select(User), USERS, wanted)
-    return found.page(UserView.model_validate)
+async def list_users(session: AsyncSession, page_request: Wanted) -> Page[UserView]:
+    """Lists users by name. For operators only."""
+    page_slice = await paginate(session, select(User), USERS, page_request)
+    return page_slice.page(UserView.model_validate)
 
 
-async def user(session: AsyncSession, user_id: UUID) -> UserView:
-    """As it is now. Raises NoResultFound where it is there no more."""
+async def get_user(session: AsyncSession, user_id: UUID) -> UserView:
+    """Returns the current user row. Raises NoResultFound where the user is deleted."""
     statement = select(User).where(User.id == user_id).execution_options(populate_existing=True)
     return UserView.model_validate((await session.scalars(statement)).one())
 
 
-async def tokens_of(session: AsyncSession, user_id: UUID, wanted: Wanted) -> Page[TokenView]:
-    """The newest first; expired ones too."""
+async def list_tokens(
+    session: AsyncSession, user_id: UUID, page_request: Wanted
+) -> Page[TokenView]:
+    """Lists tokens, newest first, including expired ones."""
     statement = select(ApiToken).where(ApiToken.user_id == user_id)
-    found = await slice_of(session, statement, TOKENS, wanted)
-    return found.page(TokenView.model_validate)
+    page_slice = await paginate(session, statement, TOKENS, page_request)
+    return page_slice.page(TokenView.model_validate)
 
 
-async def sessions_of(
-    session: AsyncSession, user_id: UUID, current: UUID, wanted: Wanted
+async def list_sessions(
+    session: AsyncSession, user_id: UUID, current: UUID, page_request: Wanted
 ) -> Page[SessionView]:
-    """Those that have not ended, the newest first."""
-    statement = select(BrowserSession).where(BrowserSession.user_id == user_id, is_alive())
-    found = await slice_of(session, statement, SESSIONS, wanted)
+    """Lists active sessions, newest first."""
+    statement = select(BrowserSession).where(BrowserSession.user_id == user_id, session_is_valid())
+    page_slice = await paginate(session, statement, SESSIONS, page_request)
 
     def view(row: BrowserSession) -> SessionView:
         return SessionView(
@@ -52,4 +54,4 @@ async def sessions_of(
             current=row.id == current,
         )
 
-    return found.page(view)
+    return page_slice.page(view)

@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import costs, transcripts
 from shared.agents import agents, configuration
-from shared.agents.configuration import Wanted as WantedConfiguration
-from shared.agents.configuration import newest_id
-from shared.database.pagination import Keyset, slice_of
+from shared.agents.configuration import ConfigurationInput as WantedConfiguration
+from shared.agents.configuration import newest_step_id
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, BudgetDay, InboxItem, Iteration, PromptVersion, Step
 from shared.enums import IterationStatus, Phase, StepStatus
 from shared.schemas.agents import ConfigurationDetails, PromptedPhase, PromptsView, PromptView
@@ -33,19 +33,27 @@ from shared.schemas.base import Wanted as WantedPage
 
 
 @dataclass(frozen=True)
-class Desk:
+class DashboardCounters:
     unread: int = 0
-    """Advice and notices."""
+    """Unread advice and notices."""
     spent_usd: float = 0.0
-    """Of this day (UTC)."""
+    """Spent today (UTC)."""
 
 
-async def of_agents(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, Desk]:
-    """Each of them. The caller has seen to it that they are the owner's."""
+async def dashboard_counters(
+    session: AsyncSession, agent_ids: Collection[UUID]
+) -> dict[UUID, DashboardCounters]:
+    """Returns the dashboard counters of each agent.
+
+    The caller has checked that they are the owner's.
+    """
     ids = {"agents": list(agent_ids)}
     unread: dict[UUID, int] = dict((await session.execute(_UNREAD, ids)).all())
     spent = {agent: float(usd) for agent, usd in await session.execute(_SPENT, ids)}
-    return {each: Desk(unread.get(each, 0), spent.get(each, 0.0)) for each in agent_ids}
+    return {
+        agent_id: DashboardCounters(unread.get(agent_id, 0), spent.get(agent_id, 0.0))
+        for agent_id in agent_ids
+    }
 
 
 _UNREAD: Final = (
@@ -67,24 +75,26 @@ async def newest_configuration(session: AsyncSession, agent: Agent) -> Configura
     return None if step is None else _configuration_view(step)
 
 
-async def newest_details(session: AsyncSession, agent_id: UUID) -> ConfigurationDetails | None:
-    """With what was said to the model."""
+async def newest_configuration_details(
+    session: AsyncSession, agent_id: UUID
+) -> ConfigurationDetails | None:
+    """Returns the newest configuration, with its transcript."""
     step = await _newest_step(session, await session.get_one(Agent, agent_id))
     if step is None:
         return None
-    wanted = WantedConfiguration.model_validate(step.input)
-    told = await transcripts.of_step(session, step.id)
+    new_configuration = WantedConfiguration.model_validate(step.input)
+    runs = await transcripts.list_phase_runs_of_step(session, step.id)
     return ConfigurationDetails(
         **dict(_configuration_view(step)),
-        mission=wanted.mission,
-        keep=[phase.value for phase in wanted.keep],
-        interaction=told[0] if told else None,
-        running_calls=await costs.running_of_step(session, step.id),
+        mission=new_configuration.mission,
+        keep=[phase.value for phase in new_configuration.keep],
+        interaction=runs[0] if runs else None,
+        running_calls=await costs.running_calls_of_step(session, step.id),
     )
 
 
 async def current_prompts(session: AsyncSession, agent_id: UUID) -> PromptsView:
-    """In the order of the phases."""
+    """Returns the current prompts in the order of the phases."""
     agent = await session.get_one(Agent, agent_id, populate_existing=True)
     rows = await session.scalars(
         select(PromptVersion)
@@ -92,26 +102,26 @@ async def current_prompts(session: AsyncSession, agent_id: UUID) -> PromptsView:
         .order_by(PromptVersion.phase, PromptVersion.version.desc())
         .ext(distinct_on(PromptVersion.phase))
     )
-    known = {Phase(row.phase): row for row in rows}
+    rows_by_phase = {Phase(row.phase): row for row in rows}
     items = [
-        _prompt(known[phase]) if phase in known else _unrecorded(phase, prompt)
-        for phase, prompt in configuration.of_agent(agent).items()
+        _prompt(rows_by_phase[phase]) if phase in rows_by_phase else _unrecorded(phase, prompt)
+        for phase, prompt in configuration.prompts_by_phase(agent).items()
     ]
     return PromptsView(version=agent.prompts_version, items=items)
 
 
-async def history(
-    session: AsyncSession, agent_id: UUID, phase: PromptedPhase | None, wanted: WantedPage
+async def list_prompt_versions(
+    session: AsyncSession, agent_id: UUID, phase: PromptedPhase | None, page_request: WantedPage
 ) -> Page[PromptView]:
-    """The newest version first; of one phase, where it is named."""
+    """Lists prompt versions, newest first; with `phase`, those of one phase."""
     rows = select(PromptVersion).where(PromptVersion.agent_id == agent_id)
     if phase is not None:
         rows = rows.where(PromptVersion.phase == phase)
-    return (await slice_of(session, rows, _HISTORY, wanted)).page(_prompt)
+    return (await paginate(session, rows, _HISTORY, page_request)).page(_prompt)
 
 
 async def _newest_step(session: AsyncSession, agent: Agent) -> Step | None:
-    step_id = newest_id(agent)
+    step_id = newest_step_id(agent)
     return None if step_id is None else await session.get(Step, step_id, populate_existing=True)
 
 
@@ -142,7 +152,7 @@ _BY_NAME = Keyset("agents", (func.lower(Agent.name),), descending=False)
 
 @dataclass(frozen=True)
 class AgentRef:
-    """Which agent it is, and nothing more: what most requests need of it."""
+    """The identity of an agent, which is all that most requests need."""
 
     id: UUID
     name: str
@@ -152,45 +162,51 @@ class AgentState(StrEnum):
     """What an agent is doing, for finding it among many."""
 
     RUNNING = "running"
-    """An iteration runs."""
+    """An iteration is running."""
     WAITING = "waiting"
-    """For its next run; not paused."""
+    """Waiting for its next iteration; not paused."""
     PAUSED = "paused"
-    """No iteration is started by the clock; one may still run."""
+    """No iteration starts on schedule; one may still be running."""
 
 
-async def of_owner(
+async def list_agents(
     session: AsyncSession,
     owner_id: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
     *,
     state: AgentState | None = None,
     search: str | None = None,
 ) -> Page[AgentView]:
-    """By name; in that state, and with all of these words in the name, where they are given."""
-    statement = _selected(owner_id)
+    """Lists agents by name; with `state` and `search`, those in that state whose names contain all the words."""
+    statement = _select_agents(owner_id)
     if state is not None:
         statement = statement.where(_IN_STATE[state])
     for word in (search or "").split():
         statement = statement.where(Agent.name.icontains(word, autoescape=True))
-    found = await slice_of(session, statement, _BY_NAME, wanted)
-    return Page(items=await _views(session, found.rows), next=found.next)
+    page_slice = await paginate(session, statement, _BY_NAME, page_request)
+    return Page(items=await _views(session, page_slice.rows), next=page_slice.next)
 
 
-async def find(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDetails | None:
-    """The owner's agent of that id or name, in whatever case; None where there is none."""
-    statement = _selected(owner_id).where(is_named(reference)).order_by(func.lower(Agent.name))
+async def find_agent(session: AsyncSession, owner_id: UUID, reference: str) -> AgentDetails | None:
+    """Returns the owner's agent with that id or name, ignoring case, or None."""
+    statement = (
+        _select_agents(owner_id)
+        .where(matches_reference(reference))
+        .order_by(func.lower(Agent.name))
+    )
     rows = await session.execute(statement.limit(1))
-    found = await _views(session, [(agent, iteration) for agent, iteration in rows])
-    if not found:
+    views = await _views(session, [(agent, iteration) for agent, iteration in rows])
+    if not views:
         return None
-    row = await agents.get(session, found[0].id)
+    row = await agents.get_agent(session, views[0].id)
     return AgentDetails(
-        **dict(found[0]),
-        prompts={phase.value: prompt for phase, prompt in configuration.of_agent(row).items()},
+        **dict(views[0]),
+        prompts={
+            phase.value: prompt for phase, prompt in configuration.prompts_by_phase(row).items()
+        },
         prompts_version=row.prompts_version,
         configuration=await newest_configuration(session, row),
-        running_calls=await costs.running_of_agent(session, row.id),
+        running_calls=await costs.running_calls_of_agent(session, row.id),
     )
 
 
@@ -206,21 +222,21 @@ _IN_STATE = {
 }
 
 
-async def owners(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, UUID]:
-    """Agent to owner, of those that exist."""
+async def owners_by_agent(session: AsyncSession, agent_ids: Collection[UUID]) -> dict[UUID, UUID]:
+    """Returns agent id to owner id, for agents that exist."""
     rows = await session.execute(select(Agent.id, Agent.owner_id).where(Agent.id.in_(agent_ids)))
     return {row.id: row.owner_id for row in rows}
 
 
-async def named(session: AsyncSession, owner_id: UUID, reference: str) -> AgentRef | None:
-    """Which agent of the owner's that is, by id or name; None where there is none."""
-    wanted = {"owner_id": owner_id, "name": reference.strip().lower(), "id": _id_in(reference)}
-    found = (await session.execute(_NAMED, wanted)).first()
-    return None if found is None else AgentRef(found.id, found.name)
+async def find_agent_ref(session: AsyncSession, owner_id: UUID, reference: str) -> AgentRef | None:
+    """Returns the identity of the owner's agent with that id or name, or None."""
+    parameters = {"owner_id": owner_id, "name": reference.strip().lower(), "id": _id_in(reference)}
+    row = (await session.execute(_FIND_REF, parameters)).first()
+    return None if row is None else AgentRef(row.id, row.name)
 
 
-def is_named(reference: str) -> ColumnElement[bool]:
-    """Whether an agent's id or name is `reference`."""
+def matches_reference(reference: str) -> ColumnElement[bool]:
+    """Returns the condition that an agent's id or name is `reference`."""
     by_name = func.lower(Agent.name) == reference.strip().lower()
     agent_id = _id_in(reference)
     return by_name if agent_id is None else or_(Agent.id == agent_id, by_name)
@@ -233,7 +249,7 @@ def _id_in(reference: str) -> UUID | None:
         return None
 
 
-_NAMED: Final = (
+_FIND_REF: Final = (
     select(Agent.id, Agent.name)
     .where(
         Agent.owner_id == bindparam("owner_id"),
@@ -242,11 +258,11 @@ _NAMED: Final = (
     .order_by(func.lower(Agent.name))
     .limit(1)
 )
-"""Nearly every request asks this: to make it takes longer than to ask it."""
+"""Nearly every request runs this statement; building it takes longer than running it."""
 
 
-def _selected(owner_id: UUID) -> Select[Agent, Iteration]:
-    """Agents, each with its newest iteration or None."""
+def _select_agents(owner_id: UUID) -> Select[Agent, Iteration]:
+    """Selects agents, each with its newest iteration or None."""
     newest = and_(Iteration.agent_id == Agent.id, Iteration.number == Agent.iterations_started)
     return (
         select(Agent, Iteration)
@@ -257,10 +273,10 @@ def _selected(owner_id: UUID) -> Select[Agent, Iteration]:
 
 
 async def _views(
-    session: AsyncSession, found: Sequence[tuple[Agent, Iteration | None]]
+    session: AsyncSession, rows: Sequence[tuple[Agent, Iteration | None]]
 ) -> list[AgentView]:
-    troubles = await _troubles(session, [agent.id for agent, _ in found])
-    return [_view(agent, iteration, troubles[agent.id]) for agent, iteration in found]
+    troubles = await _troubles(session, [agent.id for agent, _ in rows])
+    return [_view(agent, iteration, troubles[agent.id]) for agent, iteration in rows]
 
 
 async def _troubles(
@@ -322,25 +338,25 @@ def _number(amount: Decimal | None) -> float | None:
     return None if amount is None else float(amount)
 
 
-MOST: Final = 500
-"""More than that nobody chooses from a list."""
+MAX_NAMES: Final = 500
+"""A list to choose from needs no more."""
 
 
-async def agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentRef]:
-    """By name, the first `MOST`."""
+async def list_agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentRef]:
+    """Returns the names of the first `MOST` agents by name."""
     rows = await session.execute(
         select(Agent.id, Agent.name)
         .where(Agent.owner_id == owner_id)
         .order_by(func.lower(Agent.name))
-        .limit(MOST)
+        .limit(MAX_NAMES)
     )
     return [AgentRef(row.id, row.name) for row in rows]
 
 
-async def names_of(
+async def names_by_id(
     session: AsyncSession, owner_id: UUID, agent_ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    """By their ids, of those that exist and are the owner's."""
+    """Returns names by id, for agents that exist and are the owner's."""
     rows = await session.execute(
         select(Agent.id, Agent.name).where(Agent.owner_id == owner_id, Agent.id.in_(agent_ids))
     )

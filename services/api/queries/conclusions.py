@@ -7,17 +7,20 @@ from uuid import UUID
 from sqlalchemy import and_, not_, select, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.pagination import Keyset, slice_of
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, GraphNode, InvestigationRequest
-from shared.graph.conclusions.queries import WORD_OF
+from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.retraction import doubts
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.schemas.base import Page, View, Wanted
 from shared.schemas.conclusions import InvestigationRequestView
 
 
 class LatestView(View):
-    """`word` is `observation` or `pattern`, or `BUY`, `SELL`, `HOLD`."""
+    """`word` is the verdict:
+
+    `observation` or `pattern` of an analysis, `BUY`, `SELL` or `HOLD` of advice.
+    """
 
     id: UUID
     word: str
@@ -36,28 +39,30 @@ COLUMNS: Final = (
 )
 
 
-async def conclusions(session: AsyncSession, scope: Scope, limit: int) -> list[LatestView]:
-    """Advice and analyses together, the newest first; each kind is read by itself, as its index has it."""
+async def newest_conclusions(
+    session: AsyncSession, scope: GraphScope, limit: int
+) -> list[LatestView]:
+    """Returns the newest advice and analyses. Each type is queried by itself, to use its index."""
     of_kinds = [
         select(*COLUMNS)
         .where(GraphNode.agent_id == scope.agent(), GraphNode.type == kind)
         .order_by(GraphNode.updated_at.desc(), GraphNode.id.desc())
         .limit(limit)
         .subquery()
-        for kind in WORD_OF
+        for kind in VERDICT_PROPERTIES
     ]
-    both = union_all(*(select(each) for each in of_kinds)).subquery()
+    both = union_all(*(select(of_kind) for of_kind in of_kinds)).subquery()
     newest = select(both).order_by(both.c.updated_at.desc(), both.c.id.desc()).limit(limit)
     rows = (await session.execute(newest)).all()
-    doubted = await doubts.since(session, [row.id for row in rows]) if rows else {}
+    doubted_since = await doubts.doubted_since(session, [row.id for row in rows]) if rows else {}
     return [
         LatestView(
             id=row.id,
-            word=row.properties[WORD_OF[row.type]],
+            word=row.properties[VERDICT_PROPERTIES[row.type]],
             name=row.name,
             summary=row.properties["summary"],
             updated_at=row.updated_at,
-            doubted_since=doubted.get(row.id),
+            doubted_since=doubted_since.get(row.id),
         )
         for row in rows
     ]
@@ -71,19 +76,22 @@ _IS_OPEN = and_(
 )
 
 
-async def of_agent(
+async def list_investigation_requests(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
     *,
     is_open: bool | None = None,
 ) -> Page[InvestigationRequestView]:
-    """The newest first; those that are open, or that are not, where it is given. Raises BadCursorError."""
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    of_agent = InvestigationRequest.agent_id == owned.scalar_subquery()
+    """Lists investigation requests, newest first; with `is_open`, the open or the closed ones.
+
+    Raises BadCursorError.
+    """
+    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    of_agent = InvestigationRequest.agent_id == owned_agent.scalar_subquery()
     statement = select(InvestigationRequest).where(of_agent)
     if is_open is not None:
         statement = statement.where(_IS_OPEN if is_open else not_(_IS_OPEN))
-    found = await slice_of(session, statement, _NEWEST, wanted)
-    return found.page(InvestigationRequestView.model_validate)
+    page_slice = await paginate(session, statement, _NEWEST, page_request)
+    return page_slice.page(InvestigationRequestView.model_validate)

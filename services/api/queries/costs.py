@@ -27,8 +27,8 @@ from sqlalchemy.orm import defer
 
 from shared.billing import budgets
 from shared.billing import budgets as billing_budgets
-from shared.billing.budgets import Standing
-from shared.database.pagination import Keyset, slice_of
+from shared.billing.budgets import BudgetStatus
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Call, Step
 from shared.database.text import storable
 from shared.enums import CallKind, Phase, StepStatus
@@ -46,54 +46,63 @@ from shared.schemas.iterations import CallView
 _NEWEST = Keyset("calls", (Call.started_at, Call.id))
 
 
-async def agent_calls(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> CallsView:
-    """Every call that is still in the ledger."""
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    return await _counted(session, Call.agent_id == owned.scalar_subquery())
+async def agent_call_totals(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> CallsView:
+    """Returns the totals of all calls that are still in the ledger."""
+    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    return await _count_calls(session, Call.agent_id == owned_agent.scalar_subquery())
 
 
-async def page_of_agent(
+async def list_calls(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
     *,
     kind: CallKind | None = None,
     phase: Phase | None = None,
 ) -> Page[CallView]:
-    """One by one, the newest first; of that kind and phase where they are given."""
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    statement = select(Call).where(Call.agent_id == owned.scalar_subquery())
+    """Lists calls, newest first; with `kind` and `phase`, those only."""
+    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    statement = select(Call).where(Call.agent_id == owned_agent.scalar_subquery())
     if kind is not None:
         statement = statement.where(Call.kind == kind)
     if phase is not None:
         statement = statement.where(Call.phase == phase)
-    found = await slice_of(session, statement.options(defer(Call.answer)), _NEWEST, wanted)
-    return found.page(CallView.model_validate)
+    page_slice = await paginate(
+        session, statement.options(defer(Call.answer)), _NEWEST, page_request
+    )
+    return page_slice.page(CallView.model_validate)
 
 
-async def of_iteration(session: AsyncSession, iteration_id: UUID) -> CallsView:
-    """The caller has seen to it that the iteration is the owner's."""
-    return await _counted(session, Call.iteration_id == iteration_id)
+async def iteration_call_totals(session: AsyncSession, iteration_id: UUID) -> CallsView:
+    """Returns the totals of an iteration. The caller has checked that it is the owner's."""
+    return await _count_calls(session, Call.iteration_id == iteration_id)
 
 
-async def running_of_iteration(session: AsyncSession, iteration_id: UUID) -> list[RunningCall]:
-    """The caller has seen to it that the iteration is the owner's."""
-    return await _running(session, Call.iteration_id == iteration_id)
+async def running_calls_of_iteration(
+    session: AsyncSession, iteration_id: UUID
+) -> list[RunningCall]:
+    """Returns the running calls of an iteration. The caller has checked that it is the owner's."""
+    return await _running_calls(session, Call.iteration_id == iteration_id)
 
 
-async def running_of_agent(session: AsyncSession, agent_id: UUID) -> list[RunningCall]:
-    """Those of its configuration and conversation too. The caller has seen to it that the agent is the owner's."""
-    return await _running(session, Call.agent_id == agent_id)
+async def running_calls_of_agent(session: AsyncSession, agent_id: UUID) -> list[RunningCall]:
+    """Returns the running calls of an agent, including configuration and conversation.
+
+    The caller has checked the owner.
+    """
+    return await _running_calls(session, Call.agent_id == agent_id)
 
 
-async def running_of_step(session: AsyncSession, step_id: UUID) -> list[RunningCall]:
-    """The caller has seen to it that the step is the owner's."""
-    return await _running(session, Call.step_id == step_id)
+async def running_calls_of_step(session: AsyncSession, step_id: UUID) -> list[RunningCall]:
+    """Returns the running calls of a step. The caller has checked that it is the owner's."""
+    return await _running_calls(session, Call.step_id == step_id)
 
 
-async def _running(session: AsyncSession, wanted: ColumnElement[bool]) -> list[RunningCall]:
-    """What is reserved for was sent, or is about to be."""
+async def _running_calls(
+    session: AsyncSession, condition: ColumnElement[bool]
+) -> list[RunningCall]:
+    """Returns calls with a reservation: they are sent or about to be."""
     rows = await session.execute(
         select(
             Call.step_id,
@@ -106,7 +115,7 @@ async def _running(session: AsyncSession, wanted: ColumnElement[bool]) -> list[R
         )
         .join(Step, Step.id == Call.step_id)
         .where(
-            wanted,
+            condition,
             Call.answered_at.is_(None),
             Call.reserved_on.is_not(None),
             Call.sent_at.is_not(None),
@@ -117,21 +126,21 @@ async def _running(session: AsyncSession, wanted: ColumnElement[bool]) -> list[R
     return [RunningCall.model_validate(row) for row in rows]
 
 
-async def _counted(session: AsyncSession, wanted: ColumnElement[bool]) -> CallsView:
-    answered = Call.answered_at.is_not(None)
+async def _count_calls(session: AsyncSession, condition: ColumnElement[bool]) -> CallsView:
+    is_answered = Call.answered_at.is_not(None)
     rows = await session.execute(
         select(
             Call.kind,
             Call.phase,
             Call.model,
-            func.count().filter(answered),
-            func.count().filter(~answered),
+            func.count().filter(is_answered),
+            func.count().filter(~is_answered),
             func.coalesce(func.sum(Call.input_tokens), 0),
             func.coalesce(func.sum(Call.output_tokens), 0),
             func.coalesce(func.sum(Call.cost_usd), 0),
-            func.count().filter(answered, Call.kind == CallKind.LLM, Call.cost_usd.is_(None)),
+            func.count().filter(is_answered, Call.kind == CallKind.LLM, Call.cost_usd.is_(None)),
         )
-        .where(wanted)
+        .where(condition)
         .group_by(Call.kind, Call.phase, Call.model)
         .order_by(Call.kind, Call.phase, Call.model)
     )
@@ -157,21 +166,21 @@ async def agent_budget(session: AsyncSession, agent_id: UUID) -> BudgetView:
         agent_id=row.id,
         agent_name=row.name,
         resting_until=row.resting_until,
-        allowance=await allowance_of_agent(session, row.id),
+        allowance=await agent_allowance(session, row.id),
     )
 
 
-async def allowance_of_agent(session: AsyncSession, agent_id: UUID) -> AllowanceView:
+async def agent_allowance(session: AsyncSession, agent_id: UUID) -> AllowanceView:
     day = await budgets.today(session)
-    return _allowance(day, await budgets.of_agent(session, agent_id, day))
+    return _allowance(day, await budgets.load_agent_status(session, agent_id, day))
 
 
-async def allowance_of_installation(session: AsyncSession) -> AllowanceView:
+async def installation_allowance(session: AsyncSession) -> AllowanceView:
     day = await budgets.today(session)
-    return _allowance(day, await budgets.of_installation(session, day))
+    return _allowance(day, await budgets.load_installation_status(session, day))
 
 
-def _allowance(day: date, standing: Standing) -> AllowanceView:
+def _allowance(day: date, standing: BudgetStatus) -> AllowanceView:
     usd, calls = standing.usd, standing.calls
     return AllowanceView(
         day=day,
@@ -195,73 +204,80 @@ def _count(amount: Decimal | None) -> int | None:
 
 
 USUAL_DAYS: Final = 30
-MOST_DAYS: Final = 366
-GROUPS: Final = 100
-MOST_GROUPS: Final = 500
+MAX_DAYS: Final = 366
+DEFAULT_GROUPS: Final = 100
+MAX_GROUPS: Final = 500
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What to tell. Without days: the last USUAL_DAYS of them, today among them."""
+class CostQuery:
+    """Parameters of a cost report. Without days: the last USUAL_DAYS days, including today."""
 
     by: CostsBy = "day"
     since: date | None = None
     until: date | None = None
     cursor: str | None = None
-    """The last group's key of the page before."""
-    limit: int = GROUPS
+    """The key of the previous page's last group."""
+    limit: int = DEFAULT_GROUPS
 
 
 class TooManyDaysError(ValueError):
-    """The days that are asked for are more than MOST_DAYS, or none."""
+    """The requested range of days is empty, or longer than MOST_DAYS."""
 
 
-async def agent_costs(session: AsyncSession, agent_id: UUID, asked: Asked) -> CostsView:
-    """The caller has seen to it that the agent is the owner's. Raises TooManyDaysError."""
-    wanted = Call.agent_id == agent_id
-    allowance = await allowance_of_agent(session, agent_id)
-    return await _told(session, wanted, asked, allowance)
+async def agent_costs(session: AsyncSession, agent_id: UUID, cost_query: CostQuery) -> CostsView:
+    """Returns the costs of an agent.
+
+    The caller has checked that it is the owner's. Raises TooManyDaysError.
+    """
+    condition = Call.agent_id == agent_id
+    allowance = await agent_allowance(session, agent_id)
+    return await _costs_view(session, condition, cost_query, allowance)
 
 
 async def owner_costs(
-    session: AsyncSession, owner_id: UUID, asked: Asked, *, is_operator: bool
+    session: AsyncSession, owner_id: UUID, cost_query: CostQuery, *, is_operator: bool
 ) -> CostsView:
-    """Of all agents that the owner has now; to operators with what the installation may spend. Raises TooManyDaysError."""
-    wanted = calls_of_owner(owner_id)
-    allowance = await allowance_of_installation(session) if is_operator else None
-    return await _told(session, wanted, asked, allowance)
+    """Returns the costs of the owner's present agents; for operators with the installation's
+    budget. Raises TooManyDaysError.
+    """
+    condition = calls_of_owner(owner_id)
+    allowance = await installation_allowance(session) if is_operator else None
+    return await _costs_view(session, condition, cost_query, allowance)
 
 
 def calls_of_owner(owner_id: UUID) -> ColumnElement[bool]:
     return Call.agent_id.in_(select(Agent.id).where(Agent.owner_id == owner_id))
 
 
-async def _told(
+async def _costs_view(
     session: AsyncSession,
-    wanted: ColumnElement[bool],
-    asked: Asked,
+    condition: ColumnElement[bool],
+    cost_query: CostQuery,
     allowance: AllowanceView | None,
 ) -> CostsView:
-    since, until = await days_of(session, asked)
-    begun = and_(wanted, begun_in(since, until))
-    grouped = _by_agent(begun) if asked.by == "agent" else _by_key(KEYS[asked.by], begun)
-    rows = (await session.execute(_totals_and_page(grouped, asked))).mappings().all()
-    found = [CostGroup.model_validate(dict(row)) for row in rows if row["key"] is not None]
-    groups = found[: asked.limit]
+    since, until = await day_range(session, cost_query)
+    in_range = and_(condition, began_between(since, until))
+    grouped = (
+        _by_agent(in_range) if cost_query.by == "agent" else _by_key(KEYS[cost_query.by], in_range)
+    )
+    rows = (await session.execute(_totals_and_page(grouped, cost_query))).mappings().all()
+    cost_groups = [CostGroup.model_validate(dict(row)) for row in rows if row["key"] is not None]
+    groups = cost_groups[: cost_query.limit]
     totals = {name: rows[0][f"all_{name}"] for name in CostTotals.model_fields}
     return CostsView(
         since=since,
         until=until,
-        by=asked.by,
+        by=cost_query.by,
         totals=CostTotals.model_validate(totals),
         groups=groups,
-        next=groups[-1].key if len(found) > asked.limit else None,
+        next=groups[-1].key if len(cost_groups) > cost_query.limit else None,
         allowance=allowance,
     )
 
 
-def _totals_and_page(grouped: Select[Any], asked: Asked) -> Select[Any]:
-    """One row or more, each with the totals: so the calls are summed up once for both."""
+def _totals_and_page(grouped: Select[Any], cost_query: CostQuery) -> Select[Any]:
+    """Selects at least one row, each with the totals, so that the calls are aggregated once for both."""
     groups = grouped.cte("groups")
     totals = select(
         *(
@@ -269,39 +285,39 @@ def _totals_and_page(grouped: Select[Any], asked: Asked) -> Select[Any]:
             for name in CostTotals.model_fields
         )
     ).subquery()
-    wanted = select(groups).order_by(groups.c.key).limit(asked.limit + 1)
-    if asked.cursor is not None:
-        wanted = wanted.where(groups.c.key > storable(asked.cursor))
-    page = wanted.subquery()
+    statement = select(groups).order_by(groups.c.key).limit(cost_query.limit + 1)
+    if cost_query.cursor is not None:
+        statement = statement.where(groups.c.key > storable(cost_query.cursor))
+    page = statement.subquery()
     both = totals.outerjoin(page, true())
     return select(totals, page).select_from(both).order_by(page.c.key)
 
 
-def _by_key(key: ColumnElement[str], begun: ColumnElement[bool]) -> Select[Any]:
+def _by_key(key: ColumnElement[str], condition: ColumnElement[bool]) -> Select[Any]:
     agent_id = cast(None, Uuid).label("agent_id")
-    return select(key.label("key"), agent_id, *SUMS).where(begun).group_by("key")
+    return select(key.label("key"), agent_id, *SUMS).where(condition).group_by("key")
 
 
-def _by_agent(begun: ColumnElement[bool]) -> Select[Any]:
-    """The agents are looked up when their calls are summed, and not for each call."""
-    summed = select(Call.agent_id, *SUMS).where(begun).group_by(Call.agent_id).subquery()
-    return select(summed, Agent.name.label("key")).join(Agent, Agent.id == summed.c.agent_id)
+def _by_agent(condition: ColumnElement[bool]) -> Select[Any]:
+    """Joins the agents after the aggregation, not for each call."""
+    sums = select(Call.agent_id, *SUMS).where(condition).group_by(Call.agent_id).subquery()
+    return select(sums, Agent.name.label("key")).join(Agent, Agent.id == sums.c.agent_id)
 
 
-async def days_of(session: AsyncSession, asked: Asked) -> tuple[date, date]:
-    """The first and the last. Raises TooManyDaysError."""
-    until = asked.until or await billing_budgets.today(session)
-    since = asked.since or until - timedelta(days=USUAL_DAYS - 1)
+async def day_range(session: AsyncSession, cost_query: CostQuery) -> tuple[date, date]:
+    """Returns the first and the last day. Raises TooManyDaysError."""
+    until = cost_query.until or await billing_budgets.today(session)
+    since = cost_query.since or until - timedelta(days=USUAL_DAYS - 1)
     days = (until - since).days + 1
-    if not 1 <= days <= MOST_DAYS:
+    if not 1 <= days <= MAX_DAYS:
         raise TooManyDaysError(
-            f"from {since} to {until} are {max(days, 0)} days; ask for 1 to {MOST_DAYS} at a time"
+            f"from {since} to {until} are {max(days, 0)} days; ask for 1 to {MAX_DAYS} at a time"
         )
     return since, until
 
 
-def begun_in(since: date, until: date) -> ColumnElement[bool]:
-    """Calls of these days, both included."""
+def began_between(since: date, until: date) -> ColumnElement[bool]:
+    """Returns the condition for calls that began on these days, both inclusive."""
     return and_(
         Call.started_at >= _midnight(since),
         Call.started_at < _midnight(until + timedelta(days=1)),
@@ -309,7 +325,7 @@ def begun_in(since: date, until: date) -> ColumnElement[bool]:
 
 
 def _midnight(day: date) -> datetime:
-    """At which the day begins."""
+    """Returns the start of the day in UTC."""
     return datetime.combine(day, time(), UTC)
 
 
@@ -335,75 +351,87 @@ _BY: Final[tuple[TableBy, ...]] = ("day", "agent", "phase", "model", "kind")
 
 
 class CostRow(CostTotals):
-    """`key` is a day, an agent's id, a phase, a model, or a kind of calls."""
+    """`key` is a day, an agent's id, a phase, a model, or a call kind."""
 
     key: str
     unpriced: int
-    """Calls of the model whose cost is not known: unanswered, or the server told no tokens."""
+    """Model calls of unknown cost: unanswered, or without token counts from the server."""
 
 
 class CostTables(View):
-    """Of calls begun from the day `since` to the day `until` (UTC), both included. Deleted agents' are not among them."""
+    """Calls that began from the day `since` to the day `until` (UTC), both inclusive, without those
+    of deleted agents.
+    """
 
     since: date
     until: date
     totals: CostRow
     by: dict[TableBy, list[CostRow]]
-    """Days in their order, each of them; all others by what they cost, the dearest first."""
+    """Days in order, including empty ones; the other tables by cost, highest first."""
     agent_names: dict[str, str]
 
 
-async def agent_cost_tables(session: AsyncSession, agent_id: UUID, asked: Asked) -> CostTables:
-    """The caller has seen to it that the agent is the owner's. Raises TooManyDaysError."""
-    return await _told_tables(session, Call.agent_id == agent_id, asked)
-
-
-async def owner_cost_tables(session: AsyncSession, owner_id: UUID, asked: Asked) -> CostTables:
-    """Of all agents that the owner has now. Raises TooManyDaysError."""
-    return await _told_tables(session, calls_of_owner(owner_id), asked)
-
-
-async def _told_tables(
-    session: AsyncSession, wanted: ColumnElement[bool], asked: Asked
+async def agent_cost_tables(
+    session: AsyncSession, agent_id: UUID, cost_query: CostQuery
 ) -> CostTables:
-    since, until = await days_of(session, asked)
-    found = await _rows(session, and_(wanted, begun_in(since, until)))
-    ids = [UUID(row.key) for row in found["agent"]]
+    """Returns the cost tables of an agent.
+
+    The caller has checked that it is the owner's. Raises TooManyDaysError.
+    """
+    return await _cost_tables(session, Call.agent_id == agent_id, cost_query)
+
+
+async def owner_cost_tables(
+    session: AsyncSession, owner_id: UUID, cost_query: CostQuery
+) -> CostTables:
+    """Returns the cost tables of the owner's present agents. Raises TooManyDaysError."""
+    return await _cost_tables(session, calls_of_owner(owner_id), cost_query)
+
+
+async def _cost_tables(
+    session: AsyncSession, condition: ColumnElement[bool], cost_query: CostQuery
+) -> CostTables:
+    since, until = await day_range(session, cost_query)
+    rows = await _rows(session, and_(condition, began_between(since, until)))
+    ids = [UUID(row.key) for row in rows["agent"]]
     names = await session.execute(select(Agent.id, Agent.name).where(Agent.id.in_(ids)))
-    by: dict[TableBy, list[CostRow]] = {each: sorted(found[each], key=_dearest) for each in _BY}
-    by["day"] = _each_day(since, until, {row.key: row for row in found["day"]})
+    by: dict[TableBy, list[CostRow]] = {item: sorted(rows[item], key=_by_cost) for item in _BY}
+    by["day"] = _all_days(since, until, {row.key: row for row in rows["day"]})
     return CostTables(
         since=since,
         until=until,
-        totals=found["all"][0],
+        totals=rows["all"][0],
         by=by,
         agent_names={str(row.id): row.name for row in names},
     )
 
 
-async def _rows(session: AsyncSession, begun: ColumnElement[bool]) -> Mapping[str, list[CostRow]]:
-    """By what they are grouped by, the totals under `all`."""
-    # PostgreSQL expects a group of its own for each call, and would sort them all on disk rather than keep those.
+async def _rows(
+    session: AsyncSession, condition: ColumnElement[bool]
+) -> Mapping[str, list[CostRow]]:
+    """Returns rows by what they are grouped by, the totals under `all`."""
+    # PostgreSQL estimates one group per call and would sort them all on disk instead of hashing the
+    # few that exist.
     await session.execute(text(f"set local work_mem = '{_MEMORY}'"))
-    each = _written(_summed(begun)).subquery()
-    columns = [each.c[by] for by in _BY]
+    sums = _with_display_keys(_aggregated(condition)).subquery()
+    columns = [sums.c[by] for by in _BY]
     rows = await session.execute(
         select(
             *columns,
             func.grouping(*columns).label("left_out"),
-            *(func.coalesce(func.sum(each.c[name]), 0).label(name) for name in _SUMS),
+            *(func.coalesce(func.sum(sums.c[name]), 0).label(name) for name in _SUMS),
         ).group_by(func.grouping_sets(*(tuple_(column) for column in columns), tuple_()))
     )
-    found: defaultdict[str, list[CostRow]] = defaultdict(list)
+    result: defaultdict[str, list[CostRow]] = defaultdict(list)
     for row in rows.mappings():
-        by = _grouped_by(row["left_out"])
+        by = _is_grouped_by(row["left_out"])
         key = "all" if by is None else row[by]
-        found[by or "all"].append(CostRow.model_validate({**row, "key": key}))
-    return found
+        result[by or "all"].append(CostRow.model_validate({**row, "key": key}))
+    return result
 
 
-def _summed(begun: ColumnElement[bool]) -> Select[Any]:
-    """The calls, gone through once and made few: by what they are grouped by as it stands in the ledger."""
+def _aggregated(condition: ColumnElement[bool]) -> Select[Any]:
+    """Aggregates the calls in one pass, by the columns of the ledger."""
     unpriced = and_(Call.kind == CallKind.LLM, Call.cost_usd.is_(None))
     grouped = _DAY.label("day"), Call.agent_id, Call.phase, Call.model, Call.kind
     return (
@@ -413,14 +441,14 @@ def _summed(begun: ColumnElement[bool]) -> Select[Any]:
             func.count().filter(unpriced).label("unpriced"),
             *(func.sum(getattr(Call, name)).label(name) for name in _SUMMED),
         )
-        .where(begun)
+        .where(condition)
         .group_by("day", *grouped[1:])
     )
 
 
-def _written(summed: Select[Any]) -> Select[Any]:
-    """With its keys as they are told."""
-    each = summed.subquery().c
+def _with_display_keys(sums: Select[Any]) -> Select[Any]:
+    """Selects the aggregate with its keys in their displayed form."""
+    each = sums.subquery().c
     return select(
         func.to_char(func.timezone("UTC", each.day), "YYYY-MM-DD").label("day"),
         cast(each.agent_id, Text).label("agent"),
@@ -431,28 +459,34 @@ def _written(summed: Select[Any]) -> Select[Any]:
     )
 
 
-def _grouped_by(left_out: int) -> TableBy | None:
-    """`left_out` has a bit for each of _BY, the first of them the highest, which is 1 where it is not grouped by."""
+def _is_grouped_by(left_out: int) -> TableBy | None:
+    """Returns the condition for rows that are grouped by `by`.
+
+    `left_out` has a bit for each of _BY, the first the highest; 0 means grouped by it.
+    """
     for place, by in enumerate(reversed(_BY)):
         if not left_out >> place & 1:
             return by
     return None
 
 
-def _each_day(since: date, until: date, found: Mapping[str, CostRow]) -> list[CostRow]:
+def _all_days(since: date, until: date, rows: Mapping[str, CostRow]) -> list[CostRow]:
     days = [str(since + timedelta(days=place)) for place in range((until - since).days + 1)]
-    return [found.get(day) or CostRow.model_validate({**_NOTHING, "key": day}) for day in days]
+    return [rows.get(day) or CostRow.model_validate({**_ZERO, "key": day}) for day in days]
 
 
-def _dearest(row: CostRow) -> tuple[float, int, str]:
+def _by_cost(row: CostRow) -> tuple[float, int, str]:
     return -(row.cost_usd + row.presumed_usd), -row.calls, row.key
 
 
 _SUMMED: Final = ("sendings", "input_tokens", "output_tokens", "cost_usd", "presumed_usd")
 _SUMS: Final = ("calls", "unpriced", *_SUMMED)
-_NOTHING: Final[dict[str, Any]] = dict.fromkeys(_SUMS, 0)
+_ZERO: Final[dict[str, Any]] = dict.fromkeys(_SUMS, 0)
 _DAY: Final = func.date_bin(
     literal_column("interval '1 day'"), Call.started_at, literal_column("timestamptz '2000-01-01Z'")
 )
-"""When the call's day began (UTC). As a moment: to write it out for each call takes longer than to sum them up."""
+"""The start of the call's day (UTC).
+
+As a timestamp: formatting it per call takes longer than the aggregation.
+"""
 _MEMORY: Final = "32MB"

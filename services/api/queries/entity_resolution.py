@@ -9,18 +9,18 @@ from sqlalchemy import ColumnElement, Integer, Select, cast, func, select
 from sqlalchemy.dialects.postgresql import JSONPATH
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.pagination import Keyset, slice_of
-from shared.database.statements import Direct
+from shared.database.pagination import Keyset, paginate
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, GraphMerge, GraphNode
 from shared.graph.entity_resolution import normalization
 from shared.graph.entity_resolution.candidates import (
-    LIKENESS,
-    backwards,
-    best_of,
-    by_length,
-    windows,
+    DUPLICATE_THRESHOLD,
+    most_similar,
+    neighbour_keys_sql,
+    reversed_key,
+    sorted_words_key,
 )
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.schemas.base import Page, Wanted
 from shared.schemas.graph import DoubleView, MergeView, NodeRef
@@ -28,8 +28,8 @@ from shared.schemas.graph import DoubleView, MergeView, NodeRef
 _TOUCHED: Final = Keyset("doubles", (GraphNode.updated_at, GraphNode.id))
 
 
-class _Asked(NamedTuple):
-    """A node, and what it is called."""
+class _Candidate(NamedTuple):
+    """A node with its normalized name."""
 
     id: UUID
     type: str
@@ -37,76 +37,83 @@ class _Asked(NamedTuple):
     key: str
 
 
-async def pairs_page(session: AsyncSession, scope: Scope, wanted: Wanted) -> Page[DoubleView]:
-    """Each pair once, by looking at the nodes touched last first; a page looks at `limit` of them, and may find none."""
+async def list_duplicate_candidates(
+    session: AsyncSession, scope: GraphScope, page_request: Wanted
+) -> Page[DoubleView]:
+    """Lists each candidate pair once, from the most recently updated nodes.
+
+    A page compares `limit` nodes, so it may be empty.
+    """
     facts = select(GraphNode.id, GraphNode.type, GraphNode.name).where(
         GraphNode.agent_id == scope.agent(), GraphNode.type.not_in(RESERVED_TYPES)
     )
-    looked = await slice_of(session, facts, _TOUCHED, wanted)
-    asked = [
-        _Asked(node_id, type_name, name, normalization.read(name, type_name).key)
-        for node_id, type_name, name in looked.rows
+    page_slice = await paginate(session, facts, _TOUCHED, page_request)
+    candidates = [
+        _Candidate(node_id, type_name, name, normalization.normalize(name, type_name).key)
+        for node_id, type_name, name in page_slice.rows
     ]
-    beside = await _beside(session, scope, asked)
-    found = [
-        (each, other, likeness)
-        for each in asked
-        for other, likeness in _likest(each, beside[each.id])
-        if other < each.id
+    beside = await _neighbour_keys(session, scope, candidates)
+    pairs = [
+        (item, other_id, likeness)
+        for item in candidates
+        for other_id, likeness in _most_similar(item, beside[item.id])
+        if other_id < item.id
     ]
-    names = await _names(session, scope, {other for _, other, _ in found})
+    names = await _names(session, scope, {other_id for _, other_id, _ in pairs})
     views = [
-        _view(each, other, names[other], likeness)
-        for each, other, likeness in found
-        if other in names
+        _view(row, other_id, names[other_id], likeness)
+        for row, other_id, likeness in pairs
+        if other_id in names
     ]
-    return Page(items=views, next=looked.next)
+    return Page(items=views, next=page_slice.next)
 
 
-def _likest(asked: _Asked, holders: dict[str, UUID]) -> Iterator[tuple[UUID, float]]:
-    others = {key: node_id for key, node_id in holders.items() if node_id != asked.id}
-    yield from best_of(asked.key, others, LIKENESS).items()
+def _most_similar(candidate: _Candidate, holders: dict[str, UUID]) -> Iterator[tuple[UUID, float]]:
+    others = {key: node_id for key, node_id in holders.items() if node_id != candidate.id}
+    yield from most_similar(candidate.key, others, DUPLICATE_THRESHOLD).items()
 
 
-def _view(asked: _Asked, other: UUID, name: str, likeness: float) -> DoubleView:
+def _view(candidate: _Candidate, other_id: UUID, name: str, likeness: float) -> DoubleView:
     return DoubleView(
-        node=NodeRef(id=asked.id, type=asked.type, name=asked.name),
-        other=NodeRef(id=other, type=asked.type, name=name),
+        node=NodeRef(id=candidate.id, type=candidate.type, name=candidate.name),
+        other=NodeRef(id=other_id, type=candidate.type, name=name),
         likeness=round(likeness, 2),
     )
 
 
-async def _beside(
-    session: AsyncSession, scope: Scope, asked: Sequence[_Asked]
+async def _neighbour_keys(
+    session: AsyncSession, scope: GraphScope, candidates: Sequence[_Candidate]
 ) -> defaultdict[UUID, dict[str, UUID]]:
-    """Of each node the keys that stand beside its own, with the nodes that have them."""
-    given: dict[str, Any] = {
-        "nodes": [each.id for each in asked],
-        "types": [each.type for each in asked],
-        "keys": [each.key for each in asked],
-        "backwards": [backwards(each.key) for each in asked],
-        "by_length": [by_length(each.key) for each in asked],
+    """Returns, for each node, the neighbour keys of its key in each sort order, with their nodes."""
+    parameters: dict[str, Any] = {
+        "nodes": [item.id for item in candidates],
+        "types": [row.type for row in candidates],
+        "keys": [element.key for element in candidates],
+        "backwards": [reversed_key(entry.key) for entry in candidates],
+        "by_length": [sorted_words_key(member.key) for member in candidates],
     }
-    found: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
-    for asking, key, node_id in await _BESIDE_EACH.rows(session, {**scope.bound, **given}):
-        found[asking][key] = node_id
-    return found
+    result: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
+    for asking, key, node_id in await _NEIGHBOUR_KEYS.rows(session, {**scope.bound, **parameters}):
+        result[asking][key] = node_id
+    return result
 
 
-async def _names(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> dict[UUID, str]:
+async def _names(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
+) -> dict[UUID, str]:
     rows = await _NAMES.rows(session, {**scope.bound, "ids": list(ids)})
     return {row.id: row.name for row in rows}
 
 
-_BESIDE_EACH: Final = Direct(
+_NEIGHBOUR_KEYS: Final = CompiledStatement(
     "select asked.id, near.key, near.node_id"
     " from unnest(cast(:nodes as uuid[]), cast(:types as text[]), cast(:keys as text[]),"
     " cast(:backwards as text[]), cast(:by_length as text[])) asked (id, type, key, backwards, by_length)"
-    f" cross join lateral ({windows('asked.{}')}) near"
+    f" cross join lateral ({neighbour_keys_sql('asked.{}')}) near"
 )
-_NAMES: Final = Direct(
+_NAMES: Final = CompiledStatement(
     "select id, name from graph_nodes"
-    f" where agent_id = {OWNED_SQL} and id = any(cast(:ids as uuid[]))"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))"
 )
 
 
@@ -114,18 +121,18 @@ _NEWEST = Keyset("merges", (GraphMerge.made_at, GraphMerge.id))
 _DROPPED = "$.edges[*] ? (@.to == null)"
 
 
-async def merges_page(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, wanted: Wanted
+async def list_merges(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: Wanted
 ) -> Page[MergeView]:
-    """The newest first, undone ones too."""
-    found = await slice_of(session, _merges(owner_id, agent_id), _NEWEST, wanted)
-    return found.page(_merge_view)
+    """Lists merges, newest first, including undone ones."""
+    page_slice = await paginate(session, _merges(owner_id, agent_id), _NEWEST, page_request)
+    return page_slice.page(_merge_view)
 
 
-async def find(
+async def find_merge(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, merge_id: UUID
 ) -> MergeView | None:
-    """None where the agent has no such merge."""
+    """Returns the merge, or None where the agent has no such merge."""
     statement = _merges(owner_id, agent_id).where(GraphMerge.id == merge_id)
     row = (await session.execute(statement)).one_or_none()
     return None if row is None else _merge_view(*row)
@@ -157,8 +164,8 @@ def _merges(owner_id: UUID, agent_id: UUID) -> Select[Any]:
     )
 
 
-def _count(what: str) -> ColumnElement[int]:
-    return func.jsonb_array_length(GraphMerge.moved[what], type_=Integer)
+def _count(jsonpath: str) -> ColumnElement[int]:
+    return func.jsonb_array_length(GraphMerge.moved[jsonpath], type_=Integer)
 
 
 def _merge_view(*row: Any) -> MergeView:

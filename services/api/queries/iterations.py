@@ -1,4 +1,4 @@
-"""Iterations: lists, outlines, progress, and what each one wrote."""
+"""Iterations: lists, details, live progress, and what each one wrote."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,7 +8,6 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Text,
-    and_,
     bindparam,
     cast,
     column,
@@ -23,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from services.api.queries import costs, transcripts, usage
-from shared.database.pagination import Keyset, slice_of
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import (
     Agent,
     Evidence,
@@ -49,69 +48,73 @@ from shared.workflow import steps as step_store
 _NEWEST = Keyset("iterations", (Iteration.number,))
 
 LOOP_ORDER = {kind: place for place, kind in enumerate(StepKind)}
-"""The kinds stand in the order in which the loop comes to them."""
+"""StepKind is declared in the order of the loop."""
 
 
-async def of_agent(
+async def list_iterations(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
     *,
     status: IterationStatus | None = None,
 ) -> Page[IterationView]:
-    """The newest first; of that status where it is given."""
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    statement = select(Iteration).where(Iteration.agent_id == owned.scalar_subquery())
+    """Lists iterations, newest first; with `status`, those only."""
+    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    statement = select(Iteration).where(Iteration.agent_id == owned_agent.scalar_subquery())
     if status is not None:
         statement = statement.where(Iteration.status == status)
-    found = await slice_of(session, statement, _NEWEST, wanted)
-    return found.page(IterationView.model_validate)
+    page_slice = await paginate(session, statement, _NEWEST, page_request)
+    return page_slice.page(IterationView.model_validate)
 
 
-async def find(
+async def find_iteration(
     session: AsyncSession, owner_id: UUID, iteration_id: UUID
 ) -> IterationDetails | None:
-    """None where the owner has no such iteration."""
-    return await _found(session, owner_id, Iteration.id == iteration_id)
+    """Returns the iteration with its transcripts, or None where the owner has no such iteration."""
+    row = await _find_row(session, owner_id, Iteration.id == iteration_id)
+    return None if row is None else await _details(session, *row)
 
 
-async def numbered(
+async def find_by_number(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, number: int
 ) -> IterationDetails | None:
-    """None where the owner's agent has no iteration of that number."""
-    wanted = and_(Iteration.agent_id == agent_id, Iteration.number == number)
-    return await _found(session, owner_id, wanted)
+    """Returns the iteration of that number, or None where the owner's agent has none."""
+    row = await _find_row(session, owner_id, *_has_number(agent_id, number))
+    return None if row is None else await _details(session, *row)
 
 
-async def head(
+async def find_head(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, number: int
 ) -> IterationView | None:
-    """The same without what happened in it."""
-    row = await session.scalar(
-        select(Iteration)
-        .join(Agent, Agent.id == Iteration.agent_id)
-        .where(
-            Iteration.agent_id == agent_id, Iteration.number == number, Agent.owner_id == owner_id
-        )
-    )
-    return None if row is None else IterationView.model_validate(row)
+    """Returns the iteration without its steps and phase runs."""
+    row = await _find_row(session, owner_id, *_has_number(agent_id, number))
+    return None if row is None else IterationView.model_validate(row[0])
 
 
-async def _found(
-    session: AsyncSession, owner_id: UUID, wanted: ColumnElement[bool]
-) -> IterationDetails | None:
-    found = (
+async def _find_row(
+    session: AsyncSession, owner_id: UUID, *conditions: ColumnElement[bool]
+) -> tuple[Iteration, str] | None:
+    """Returns the iteration with its agent's name."""
+    row = (
         await session.execute(
             select(Iteration, Agent.name)
             .join(Agent, Agent.id == Iteration.agent_id)
-            .where(wanted, Agent.owner_id == owner_id)
+            .where(*conditions, Agent.owner_id == owner_id)
+            .execution_options(populate_existing=True)
         )
     ).one_or_none()
-    if found is None:
-        return None
-    iteration, agent_name = found
-    rows = sorted(await step_store.of_iteration(session, iteration.id), key=_place)
+    return None if row is None else (row[0], row[1])
+
+
+def _has_number(agent_id: UUID, number: int) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return Iteration.agent_id == agent_id, Iteration.number == number
+
+
+async def _details(
+    session: AsyncSession, iteration: Iteration, agent_name: str
+) -> IterationDetails:
+    rows = await _steps(session, iteration.id)
     order = {row.id: place for place, row in enumerate(rows)}
     return IterationDetails(
         **dict(IterationView.model_validate(iteration)),
@@ -120,37 +123,44 @@ async def _found(
         deadline_at=iteration.deadline_at,
         steps=[StepView.model_validate(row) for row in rows],
         interactions=await transcripts.interactions_of_iteration(session, iteration.id, order),
-        calls=(await costs.of_iteration(session, iteration.id)).totals,
-        running_calls=await costs.running_of_iteration(session, iteration.id),
+        calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
+        running_calls=await costs.running_calls_of_iteration(session, iteration.id),
     )
+
+
+async def _steps(session: AsyncSession, iteration_id: UUID) -> list[Step]:
+    return sorted(await step_store.list_steps(session, iteration_id), key=_place)
 
 
 def _place(step: Step) -> tuple[int, int]:
     return LOOP_ORDER[StepKind(step.kind)], step.index
 
 
-async def progress_of_iteration(session: AsyncSession, iteration: IterationView) -> ProgressView:
-    """The caller has seen to it that the iteration is the owner's."""
-    rows = sorted(await step_store.of_iteration(session, iteration.id), key=_place)
+async def iteration_progress(session: AsyncSession, iteration: IterationView) -> ProgressView:
+    """Returns the progress of an iteration. The caller has checked that it is the owner's."""
+    rows = await _steps(session, iteration.id)
     return ProgressView(
         iteration=iteration,
-        now=await iterations.clock(session),
+        now=await iterations.database_time(session),
         steps=[StepView.model_validate(row) for row in rows],
         runs=await _runs(session, _OF_ITERATION, iteration.id),
-        calls=(await costs.of_iteration(session, iteration.id)).totals,
-        running_calls=await costs.running_of_iteration(session, iteration.id),
+        calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
+        running_calls=await costs.running_calls_of_iteration(session, iteration.id),
     )
 
 
-async def of_step(session: AsyncSession, step_id: UUID) -> Sequence[PhaseRunView]:
-    """The runs of a step that is no iteration's. The caller has seen to it that it is the owner's."""
+async def list_runs_of_step(session: AsyncSession, step_id: UUID) -> Sequence[PhaseRunView]:
+    """Returns the phase runs of a step without an iteration.
+
+    The caller has checked that it is the owner's.
+    """
     return await _runs(session, _OF_STEP, step_id)
 
 
 async def _runs(
-    session: AsyncSession, statement: Select[*tuple[object, ...]], wanted: UUID
+    session: AsyncSession, statement: Select[*tuple[object, ...]], owner_of_runs: UUID
 ) -> list[PhaseRunView]:
-    rows = await session.execute(statement, {"wanted": wanted})
+    rows = await session.execute(statement, {"wanted": owner_of_runs})
     return [PhaseRunView.model_validate(row) for row in rows]
 
 
@@ -170,17 +180,20 @@ _OF_ITERATION: Final = _RUNS.where(Interaction.iteration_id == bindparam("wanted
 _OF_STEP: Final = _RUNS.where(Interaction.step_id == bindparam("wanted"))
 
 
-MOST: Final = 200
-"""Of nodes and of edges each: people read no more of them in a row."""
+MAX_WRITTEN: Final = 200
+"""The limit of nodes and of edges."""
 
 
 async def written_in_iteration(session: AsyncSession, iteration_id: UUID) -> list[Written]:
-    """Conclusions first, then nodes, then edges. The caller has seen to it that the iteration is the owner's."""
-    found: list[Written] = []
+    """Returns conclusions, then nodes, then edges.
+
+    The caller has checked that the iteration is the owner's.
+    """
+    written: list[Written] = []
     for statement in (_nodes(iteration_id), _edges(iteration_id)):
-        rows = (await session.execute(statement.limit(MOST))).mappings()
-        found += [Written.model_validate(dict(row)) for row in rows]
-    return found
+        rows = (await session.execute(statement.limit(MAX_WRITTEN))).mappings()
+        written += [Written.model_validate(dict(row)) for row in rows]
+    return written
 
 
 def _nodes(iteration_id: UUID) -> Select[*tuple[Any, ...]]:
@@ -216,25 +229,22 @@ def _edges(iteration_id: UUID) -> Select[*tuple[Any, ...]]:
 
 
 _AROUND_ROUNDS = {StepKind.OBSERVE: -1, StepKind.ADVISE: 1}
-"""Rounds lie between the plan and the advice."""
+"""The rounds are between the plan and the advice."""
 
 
-async def numbered_outlines(
+async def find_outline(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, number: int
 ) -> IterationOutline | None:
-    """None where the owner's agent has no iteration of that number."""
-    iteration = await session.scalar(
-        select(Iteration)
-        .join(Agent, Agent.id == Iteration.agent_id)
-        .where(
-            Iteration.agent_id == agent_id, Iteration.number == number, Agent.owner_id == owner_id
-        )
-        .execution_options(populate_existing=True)
-    )
-    if iteration is None:
+    """Returns the iteration with its steps, phase runs and costs, but without transcripts.
+
+    None where the owner's agent has no iteration of that number.
+    """
+    row = await _find_row(session, owner_id, *_has_number(agent_id, number))
+    if row is None:
         return None
-    rows = sorted(await step_store.of_iteration(session, iteration.id), key=_outline_place)
-    sums = await usage.of_iterations(session, [iteration.id])
+    iteration, _ = row
+    rows = sorted(await step_store.list_steps(session, iteration.id), key=_outline_place)
+    sums = await usage.sum_iterations(session, [iteration.id])
     return IterationOutline(
         **dict(IterationView.model_validate(iteration)),
         plan=iteration.observer_plan,
@@ -248,17 +258,24 @@ async def numbered_outlines(
 
 def _outline_place(step: Step) -> tuple[int, int, int, int]:
     kind = StepKind(step.kind)
-    return _AROUND_ROUNDS.get(kind, 0), step_store.round_of(step), LOOP_ORDER[kind], step.index
+    return _AROUND_ROUNDS.get(kind, 0), step_store.step_round(step), LOOP_ORDER[kind], step.index
 
 
-async def in_iteration(
+async def list_superseded(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, iteration_id: UUID, *, most: int
 ) -> list[Superseded]:
-    """At most so many of nodes, and of edges. The caller has seen to it that the iteration is the owner's."""
-    nodes = (await session.execute(_of(Evidence.node_id, iteration_id).limit(most))).all()
-    edges = (await session.execute(_of(Evidence.edge_id, iteration_id).limit(most))).all()
+    """Returns superseded property values, at most `most` of nodes and of edges.
+
+    The caller has checked that the iteration is the owner's.
+    """
+    nodes = (
+        await session.execute(_superseded_claims(Evidence.node_id, iteration_id).limit(most))
+    ).all()
+    edges = (
+        await session.execute(_superseded_claims(Evidence.edge_id, iteration_id).limit(most))
+    ).all()
     ids = [row.thing_id for row in (*nodes, *edges)]
-    names = await labels.named(session, owner_id, agent_id, ids)
+    names = await labels.load_labels(session, owner_id, agent_id, ids)
     return [
         Superseded(
             kind=kind,
@@ -274,8 +291,12 @@ async def in_iteration(
     ]
 
 
-def _of(thing: InstrumentedAttribute[UUID | None], iteration_id: UUID) -> Select[Any]:
-    """Claims of the iteration, each beside the newest earlier one of the same property that is told otherwise."""
+def _superseded_claims(
+    thing: InstrumentedAttribute[UUID | None], iteration_id: UUID
+) -> Select[Any]:
+    """Selects claims of the iteration, each with the newest earlier claim of the same property,
+    where the values differ.
+    """
     now, before = aliased(Evidence), aliased(Evidence)
     now_thing, before_thing = getattr(now, thing.key), getattr(before, thing.key)
     steps = select(Step.id).where(Step.iteration_id == iteration_id)

@@ -1,4 +1,4 @@
-"""Inbox and destinations of an owner."""
+"""The inbox and the notification destinations of an owner."""
 
 from datetime import date
 from functools import partial
@@ -9,10 +9,10 @@ from sqlalchemy import Select, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.database.pagination import Keyset, slice_of
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Delivery, Destination, GraphNode, InboxItem
 from shared.enums import DeliveryStatus
-from shared.graph.conclusions.conclusions import committed, today
+from shared.graph.conclusions.conclusions import database_date, forecast_fields
 from shared.schemas.base import InboxItemView, Json, Page, Wanted
 from shared.schemas.notifications import DeliveryView, DestinationDetails, DestinationView
 
@@ -24,34 +24,37 @@ _UNREAD = (
 )
 
 
-async def inbox_of_owner(
+async def list_inbox_items(
     session: AsyncSession,
     owner_id: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
     *,
     unread_only: bool = False,
     agent_id: UUID | None = None,
 ) -> Page[InboxItemView]:
-    """The newest first; of one agent where it is given."""
+    """Lists inbox items, newest first; with `agent_id`, those of one agent."""
     statement = _items(owner_id)
     if unread_only:
         statement = statement.where(InboxItem.read_at.is_(None))
     if agent_id is not None:
         statement = statement.where(InboxItem.agent_id == agent_id)
-    found = await slice_of(session, statement, _NEWEST, wanted)
-    return found.page(partial(_inbox_view, await today(session)))
+    page_slice = await paginate(session, statement, _NEWEST, page_request)
+    return page_slice.page(partial(_inbox_view, await database_date(session)))
 
 
 async def find_inbox_item(
     session: AsyncSession, owner_id: UUID, item_id: UUID
 ) -> InboxItemView | None:
-    """None where the owner has no item of that id."""
-    found = (await session.execute(_items(owner_id).where(InboxItem.id == item_id))).one_or_none()
-    return None if found is None else _inbox_view(await today(session), *found)
+    """Returns the item, or None where the owner has none of that id."""
+    row = (await session.execute(_items(owner_id).where(InboxItem.id == item_id))).one_or_none()
+    return None if row is None else _inbox_view(await database_date(session), *row)
 
 
 async def mark_read(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
-    """The item as it is then; None where the owner has none of that id. The first reading counts."""
+    """Marks the item as read and returns it; None where the owner has none of that id.
+
+    A second call keeps the first time.
+    """
     await session.execute(
         update(InboxItem)
         .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id, InboxItem.read_at.is_(None))
@@ -62,7 +65,7 @@ async def mark_read(session: AsyncSession, owner_id: UUID, item_id: UUID) -> Inb
 
 
 async def mark_unread(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
-    """The item as it is then; None where the owner has none of that id."""
+    """Marks the item as unread and returns it; None where the owner has none of that id."""
     await session.execute(
         update(InboxItem)
         .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id)
@@ -73,24 +76,24 @@ async def mark_unread(session: AsyncSession, owner_id: UUID, item_id: UUID) -> I
 
 
 async def count_unread(session: AsyncSession, owner_id: UUID) -> int:
-    found: int | None = await session.scalar(_UNREAD, {"of_owner": owner_id})
-    return found or 0
+    count: int | None = await session.scalar(_UNREAD, {"of_owner": owner_id})
+    return count or 0
 
 
 async def mark_all_read(session: AsyncSession, owner_id: UUID) -> int:
-    """How many were unread."""
-    marked = await session.execute(
+    """Marks all items as read. Returns how many were unread."""
+    result = await session.execute(
         update(InboxItem)
         .where(InboxItem.owner_id == owner_id, InboxItem.read_at.is_(None))
         .values(read_at=func.clock_timestamp())
         .returning(InboxItem.id)
         .execution_options(synchronize_session=False)
     )
-    return len(marked.all())
+    return len(result.all())
 
 
 def _items(owner_id: UUID) -> Select[InboxItem, str, Json | None]:
-    """Each with its agent's name and, where it is advice, the properties of that."""
+    """Selects items with their agent's name and, for advice, the properties of its node."""
     return (
         select(InboxItem, Agent.name, GraphNode.properties)
         .join(Agent, Agent.id == InboxItem.agent_id)
@@ -113,61 +116,61 @@ def _inbox_view(day: date, item: InboxItem, agent_name: str, advice: Json | None
         content="" if advice is None else advice["content"],
         read_at=item.read_at,
         created_at=item.created_at,
-        **committed(advice, day),
+        **forecast_fields(advice, day),
     )
 
 
-RECENT: Final = 10
+RECENT_DELIVERIES: Final = 10
 BY_AGE: Final = Keyset("destinations", (Destination.created_at, Destination.id))
 NEWEST_DELIVERIES: Final = Keyset("deliveries", (Delivery.created_at, Delivery.id))
 
 
-async def destinations_of_owner(
-    session: AsyncSession, owner_id: UUID, wanted: Wanted
+async def list_destinations(
+    session: AsyncSession, owner_id: UUID, page_request: Wanted
 ) -> Page[DestinationView]:
-    """The newest first. Raises BadCursorError."""
-    found = await slice_of(session, _destinations(owner_id), BY_AGE, wanted)
-    return found.page(_view)
+    """Lists destinations, newest first. Raises BadCursorError."""
+    page_slice = await paginate(session, _destinations(owner_id), BY_AGE, page_request)
+    return page_slice.page(_view)
 
 
 async def find_destination(
     session: AsyncSession, owner_id: UUID, destination_id: UUID
 ) -> DestinationDetails | None:
-    found = (
+    row = (
         await session.execute(
             _destinations(owner_id)
             .where(Destination.id == destination_id)
             .execution_options(populate_existing=True)
         )
     ).one_or_none()
-    if found is None:
+    if row is None:
         return None
-    recent = await deliveries(session, destination_id, Wanted(RECENT))
-    return DestinationDetails(**dict(_view(*found)), deliveries=recent.items)
+    recent = await list_deliveries(session, destination_id, Wanted(RECENT_DELIVERIES))
+    return DestinationDetails(**dict(_view(*row)), deliveries=recent.items)
 
 
-async def deliveries(
-    session: AsyncSession, destination_id: UUID, wanted: Wanted, *, status: str | None = None
+async def list_deliveries(
+    session: AsyncSession, destination_id: UUID, page_request: Wanted, *, status: str | None = None
 ) -> Page[DeliveryView]:
-    """The newest first; of one status, where that is given. Raises BadCursorError."""
+    """Lists deliveries, newest first; with `status`, those only. Raises BadCursorError."""
     statement = _deliveries(destination_id)
     if status is not None:
         statement = statement.where(Delivery.status == status)
-    found = await slice_of(session, statement, NEWEST_DELIVERIES, wanted)
-    return found.page(_delivery)
+    page_slice = await paginate(session, statement, NEWEST_DELIVERIES, page_request)
+    return page_slice.page(_delivery_view)
 
 
-async def delivery(
+async def find_delivery(
     session: AsyncSession, destination_id: UUID, delivery_id: UUID
 ) -> DeliveryView | None:
-    found = (
+    row = (
         await session.execute(
             _deliveries(destination_id)
             .where(Delivery.id == delivery_id)
             .execution_options(populate_existing=True)
         )
     ).one_or_none()
-    return None if found is None else _delivery(*found)
+    return None if row is None else _delivery_view(*row)
 
 
 def _destinations(
@@ -211,11 +214,11 @@ def _view(
         active=destination.active,
         stopped_because=destination.stopped_because,
         created_at=destination.created_at,
-        last_delivery=None if last is None else _delivery(last, title),
+        last_delivery=None if last is None else _delivery_view(last, title),
     )
 
 
-def _delivery(delivery: Delivery, title: str | None) -> DeliveryView:
+def _delivery_view(delivery: Delivery, title: str | None) -> DeliveryView:
     rests = delivery.status == DeliveryStatus.PENDING and delivery.lease_owner is None
     return DeliveryView(
         id=delivery.id,

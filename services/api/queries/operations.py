@@ -1,7 +1,7 @@
-"""Dead letters, workers, leases and the state of the database.
+"""Dead letters, replicas, leases and the state of the installation.
 
-A letter about a step is its agent's owner's. Operators, who look after the installation, see all of them; those that are
-about no step nobody else sees.
+A dead letter of a step belongs to the agent's owner. Operators see all of them; those without a
+step are visible to operators only.
 """
 
 from dataclasses import dataclass, field
@@ -10,32 +10,34 @@ from sqlalchemy import Select, Text, cast, distinct, func, select, text, true
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.accounts.authentication import Caller
-from shared.database.pagination import Keyset, slice_of
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, DeadLetter, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.schemas.base import Page, Wanted
 from shared.schemas.operations import DeadLetterDetails, DeadLetterView, LetterStepView
-from shared.workflow.dead_letters import FailedStep, refusal, wished
+from shared.workflow.dead_letters import FailedStep, is_retry_requested, retry_refusal
 
 _NEWEST = Keyset("dead letters", (DeadLetter.kept_at, DeadLetter.id))
 
 _Visible = Select[DeadLetter, bool, Step, Iteration, Agent]
-_Found = tuple[DeadLetter, bool, Step, Iteration, Agent]
+_DeadLetterRow = tuple[DeadLetter, bool, Step, Iteration, Agent]
 
 
-async def seen_by(
-    session: AsyncSession, caller: Caller, wanted: Wanted, *, actor: str | None = None
+async def list_dead_letters(
+    session: AsyncSession, caller: Caller, page_request: Wanted, *, actor: str | None = None
 ) -> Page[DeadLetterView]:
-    """The newest first; of one actor where it is given."""
+    """Lists dead letters, newest first; with `actor`, those of one service."""
     statement = _visible(caller)
     if actor is not None:
         statement = statement.where(DeadLetter.actor == actor)
-    found = await slice_of(session, statement, _NEWEST, wanted)
-    return found.page(lambda *row: _view(row))
+    page_slice = await paginate(session, statement, _NEWEST, page_request)
+    return page_slice.page(lambda *row: _view(row))
 
 
-async def find(session: AsyncSession, caller: Caller, reference: str) -> list[DeadLetterDetails]:
-    """Those whose id is or begins with `reference`: at most two, which is to say that it is ambiguous."""
+async def find_dead_letters(
+    session: AsyncSession, caller: Caller, reference: str
+) -> list[DeadLetterDetails]:
+    """Returns the dead letters whose id starts with `reference`: at most two, which is enough to detect ambiguity."""
     begins = cast(DeadLetter.id, Text).startswith(reference.strip().lower(), autoescape=True)
     rows = await session.execute(_visible(caller).where(begins).limit(2))
     return [_details((*row,)) for row in rows]
@@ -43,7 +45,7 @@ async def find(session: AsyncSession, caller: Caller, reference: str) -> list[De
 
 def _visible(caller: Caller) -> _Visible:
     return (
-        select(DeadLetter, wished(), Step, Iteration, Agent)
+        select(DeadLetter, is_retry_requested(), Step, Iteration, Agent)
         .outerjoin(Step, Step.id == DeadLetter.step_id)
         .outerjoin(Iteration, Iteration.id == Step.iteration_id)
         .outerjoin(Agent, Agent.id == Step.agent_id)
@@ -52,12 +54,12 @@ def _visible(caller: Caller) -> _Visible:
     )
 
 
-def _details(row: _Found) -> DeadLetterDetails:
+def _details(row: _DeadLetterRow) -> DeadLetterDetails:
     payload = row[0].payload
     return DeadLetterDetails(**dict(_view(row)), payload=payload, text=_text(payload))
 
 
-def _view(row: _Found) -> DeadLetterView:
+def _view(row: _DeadLetterRow) -> DeadLetterView:
     letter, is_wished, failed_step, iteration, agent = row
     step = _step(failed_step, iteration, agent)
     return DeadLetterView(
@@ -70,7 +72,7 @@ def _view(row: _Found) -> DeadLetterView:
         created_at=letter.created_at,
         kept_at=letter.kept_at,
         retry_requested_at=letter.retry_requested_at if is_wished else None,
-        refusal=refusal(letter.actor, letter.subject, letter.code, _failed(step)),
+        refusal=retry_refusal(letter.actor, letter.subject, letter.code, _failed(step)),
         step=step,
     )
 
@@ -123,13 +125,13 @@ _ACTOR_OF = {
 
 @dataclass(frozen=True)
 class Leases:
-    """Steps of one actor that are being worked on."""
+    """Running steps of one service."""
 
     held: int = 0
     lapsed: int = 0
-    """Held by workers that have not renewed in time; they are dead, or Postgres was away."""
+    """Leases that were not renewed in time: their workers are dead, or PostgreSQL was unavailable."""
     workers: int = 0
-    """Those of one kind of step; who works on two kinds is counted for each."""
+    """Workers per kind of step; one that works on two kinds counts twice."""
 
     def and_also(self, other: "Leases") -> "Leases":
         return Leases(
@@ -138,20 +140,20 @@ class Leases:
 
 
 @dataclass(frozen=True)
-class Crew:
+class Workforce:
     replicas: dict[str, int] = field(default_factory=dict)
-    """Actor to the number of its processes that are connected to this database."""
+    """Service to its number of processes with a database connection."""
     leases: dict[str, Leases] = field(default_factory=dict)
-    """By actor; who holds none is not there."""
+    """By service; services without a lease have no entry."""
 
 
-async def crew(session: AsyncSession) -> Crew:
-    """Reads what any role may see of the server's connections, and the leases of running steps."""
-    return Crew(await _replicas(session), await _leases(session))
+async def read_workforce(session: AsyncSession) -> Workforce:
+    """Reads the connections of the server, as far as any role may see them, and the leases of running steps."""
+    return Workforce(await _replicas(session), await _leases(session))
 
 
 async def _replicas(session: AsyncSession) -> dict[str, int]:
-    # A process names each of its connections vigil-ACTOR@PROCESS.
+    # The application name of each connection is vigil-SERVICE@PROCESS.
     rows = await session.execute(
         text(
             "select split_part(substr(application_name, 7), '@', 1), count(distinct application_name)"
@@ -169,37 +171,39 @@ async def _leases(session: AsyncSession) -> dict[str, Leases]:
         .where(Step.status == StepStatus.RUNNING)
         .group_by(Step.kind)
     )
-    found: dict[str, Leases] = {}
-    for kind, held, late, workers in rows:
+    result: dict[str, Leases] = {}
+    for kind, held_count, late, workers in rows:
         actor = _ACTOR_OF[StepKind(kind)]
-        found[actor] = found.get(actor, Leases()).and_also(Leases(held - late, late, workers))
-    return found
+        result[actor] = result.get(actor, Leases()).and_also(
+            Leases(held_count - late, late, workers)
+        )
+    return result
 
 
 @dataclass(frozen=True)
-class State:
+class InstallationState:
     open_steps: dict[str, int]
-    """By kind; a kind of which none is open is not there."""
+    """By kind, without kinds that have no open step."""
     dead_letters: int
     running_iterations: int
 
 
-async def of_installation(session: AsyncSession) -> State:
-    """Costs what is open, whatever has ended."""
+async def read_installation_state(session: AsyncSession) -> InstallationState:
+    """Counts what is open. Its cost does not grow with what has ended."""
     open_steps = await session.execute(
         select(Step.kind, func.count())
         .where(Step.status.in_((StepStatus.PENDING, StepStatus.RUNNING)))
         .group_by(Step.kind)
     )
     running = select(func.count()).where(Iteration.status == IterationStatus.RUNNING)
-    return State(
+    return InstallationState(
         open_steps={row.kind: row[1] for row in open_steps},
         dead_letters=await session.scalar(select(func.count()).select_from(DeadLetter)) or 0,
         running_iterations=await session.scalar(running) or 0,
     )
 
 
-async def version(session: AsyncSession) -> str:
-    """Its number, as in `16.4`."""
-    told = await session.execute(text("select current_setting('server_version')"))
-    return str(told.scalar_one()).split()[0]
+async def postgres_version(session: AsyncSession) -> str:
+    """Returns the server version, such as `16.4`."""
+    result = await session.execute(text("select current_setting('server_version')"))
+    return str(result.scalar_one()).split()[0]

@@ -18,7 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.pagination import Keyset, slice_of
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import (
     Agent,
     Doubt,
@@ -31,10 +31,10 @@ from shared.database.tables import (
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
-from shared.graph.projection import claims_of
-from shared.graph.provenance.claims import Claim, standing
-from shared.graph.retraction.retractions import BEFORE_ALL
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.projection import list_claims
+from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.retraction.retractions import FIRST_CURSOR
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.schemas.base import Page, View, Wanted
 from shared.schemas.provenance import (
     ClaimView,
@@ -66,71 +66,77 @@ SOURCE_COLUMNS = (
 )
 
 
-async def of_node(
-    session: AsyncSession, scope: Scope, node_id: UUID, wanted: Wanted
+async def list_evidence_of_node(
+    session: AsyncSession, scope: GraphScope, node_id: UUID, page_request: Wanted
 ) -> Page[EvidenceView]:
-    """What is true latest first, as claims hold."""
-    return await _evidence(session, scope, Evidence.node_id, node_id, wanted)
+    """Lists the evidence of a node, the latest valid time first."""
+    return await _evidence(session, scope, Evidence.node_id, node_id, page_request)
 
 
-async def of_edge(
-    session: AsyncSession, scope: Scope, edge_id: UUID, wanted: Wanted
+async def list_evidence_of_edge(
+    session: AsyncSession, scope: GraphScope, edge_id: UUID, page_request: Wanted
 ) -> Page[EvidenceView]:
-    """As `of_node`."""
-    return await _evidence(session, scope, Evidence.edge_id, edge_id, wanted)
+    """Like `of_node`, for an edge."""
+    return await _evidence(session, scope, Evidence.edge_id, edge_id, page_request)
 
 
-async def sources(
+async def list_sources(
     session: AsyncSession,
-    scope: Scope,
-    wanted: Wanted,
+    scope: GraphScope,
+    page_request: Wanted,
     *,
     url: str | None = None,
     retracted: bool | None = None,
 ) -> Page[SourceView]:
-    """Those fetched last first; the versions of the page at `url` where it is given."""
+    """Lists sources, most recently fetched first; with `url`, the versions of that page."""
     statement = select(*SOURCE_COLUMNS).where(Source.agent_id == scope.agent())
     if url is not None:
         statement = statement.where(Source.url == url)
     if retracted is not None:
         statement = statement.where(Source.retracted_at.is_not(None) == retracted)
-    return (await slice_of(session, statement, _SOURCES, wanted)).page(source_view)
+    return (await paginate(session, statement, _SOURCES, page_request)).page(source_view)
 
 
-async def source(session: AsyncSession, scope: Scope, source_id: UUID) -> SourceDetails | None:
-    """None where the agent has no such source."""
-    found = (
+async def find_source(
+    session: AsyncSession, scope: GraphScope, source_id: UUID
+) -> SourceDetails | None:
+    """Returns the source with its text, or None where the agent has no such source."""
+    row = (
         await session.execute(
             select(*SOURCE_COLUMNS, Source.step_id, Source.text).where(
                 Source.agent_id == scope.agent(), Source.id == source_id
             )
         )
     ).one_or_none()
-    if found is None:
+    if row is None:
         return None
-    *told, step_id, text = found
-    return SourceDetails(**dict(source_view(*told)), step_id=step_id, text=text)
+    *columns, step_id, text = row
+    return SourceDetails(**dict(source_view(*columns)), step_id=step_id, text=text)
 
 
 async def _evidence(
     session: AsyncSession,
-    scope: Scope,
-    of: InstrumentedAttribute[UUID | None],
+    scope: GraphScope,
+    element_id_column: InstrumentedAttribute[UUID | None],
     thing: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
 ) -> Page[EvidenceView]:
     statement = (
         select(Evidence, Source.url, Source.title, Source.published, Source.fetched_at)
         .add_columns(Source.retracted_at, _QUOTE)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.agent(), of == thing)
+        .where(Evidence.agent_id == scope.agent(), element_id_column == thing)
     )
-    found = await slice_of(session, statement, _EVIDENCE, wanted)
-    held = standing(await claims_of(session, of.key, thing)) if found.rows else {}
-    return Page(items=[_view(held, *row) for row in found.rows], next=found.next)
+    page_slice = await paginate(session, statement, _EVIDENCE, page_request)
+    claims = (
+        current_claims(await list_claims(session, element_id_column.key, thing))
+        if page_slice.rows
+        else {}
+    )
+    return Page(items=[_view(claims, *row) for row in page_slice.rows], next=page_slice.next)
 
 
-def _view(held: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceView:
+def _view(claims: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceView:
     url, title, published, fetched_at, retracted_at, quote = page
     return EvidenceView(
         id=row.id,
@@ -142,13 +148,13 @@ def _view(held: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceView:
         retracted_at=retracted_at,
         first_byte=row.first_byte,
         end_byte=row.end_byte,
-        # A span that was moved may begin amid a character.
+        # A span that was moved may begin inside a character.
         quote=quote.decode(errors="replace"),
         claims=[
             ClaimView(
                 property=name,
                 value=value,
-                holds=name in held and held[name].evidence_id == row.id,
+                holds=name in claims and claims[name].evidence_id == row.id,
             )
             for name, value in row.claims.items()
         ],
@@ -160,61 +166,61 @@ def _view(held: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceView:
 
 
 def source_view(*row: Any) -> SourceView:
-    told = dict(zip((column.key for column in SOURCE_COLUMNS), row, strict=True))
-    return SourceView(**{**told, "sha256": told["sha256"].hex()})
+    columns = dict(zip((column.key for column in SOURCE_COLUMNS), row, strict=True))
+    return SourceView(**{**columns, "sha256": columns["sha256"].hex()})
 
 
-MOST_TOLD: Final = 500
+MAX_MARKS: Final = 500
 
 
-async def of_source(session: AsyncSession, scope: Scope, source_id: UUID) -> MarksView:
-    """Those that stand first in it, MOST_TOLD at most; none where the agent has no such source."""
+async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) -> MarksView:
+    """Returns the quotes of a source by position, at most MOST_TOLD."""
     rows = (
         await session.scalars(
             select(Evidence)
             .where(Evidence.agent_id == scope.agent(), Evidence.source_id == source_id)
             .order_by(Evidence.first_byte, Evidence.end_byte, Evidence.id)
-            .limit(MOST_TOLD + 1)
+            .limit(MAX_MARKS + 1)
         )
     ).all()
-    told = rows[:MOST_TOLD]
-    things = [each.node_id or each.edge_id for each in told]
-    names = await labels.named(
-        session, scope.owner_id, scope.agent_id, [each for each in things if each is not None]
+    shown_rows = rows[:MAX_MARKS]
+    things = [line.node_id or line.edge_id for line in shown_rows]
+    names = await labels.load_labels(
+        session, scope.owner_id, scope.agent_id, [thing for thing in things if thing is not None]
     )
     marks = [
         MarkView(
-            evidence_id=each.id,
-            first_byte=each.first_byte,
-            end_byte=each.end_byte,
-            kind="edge" if each.node_id is None else "node",
+            evidence_id=line.id,
+            first_byte=line.first_byte,
+            end_byte=line.end_byte,
+            kind="edge" if line.node_id is None else "node",
             thing_id=thing,
             type=names[thing].type,
             name=names[thing].name,
-            claims=each.claims,
+            claims=line.claims,
         )
-        for each, thing in zip(told, things, strict=True)
+        for line, thing in zip(shown_rows, things, strict=True)
         if thing is not None and thing in names
     ]
-    return MarksView(items=marks, cut=len(rows) > MOST_TOLD)
+    return MarksView(items=marks, cut=len(rows) > MAX_MARKS)
 
 
-LOOKED_THROUGH: Final = 5_000
-"""Pages; so a search costs the same however many were read."""
-TOLD_AT_MOST: Final = 100
-MOST_COUNTED: Final = 1_000
-"""Quotes of one page."""
+MAX_SEARCHED: Final = 5_000
+"""The sources that a search reads, so that its cost is limited."""
+MAX_SEARCH_RESULTS: Final = 100
+MAX_COUNTED_QUOTES: Final = 1_000
+"""The quotes of one source that are counted."""
 
 
-async def holding(
-    session: AsyncSession, scope: Scope, part: str, *, retracted: bool | None = None
+async def search_sources(
+    session: AsyncSession, scope: GraphScope, part: str, *, retracted: bool | None = None
 ) -> list[SourceView]:
-    """Those fetched last first, TOLD_AT_MOST of them."""
+    """Returns sources that contain the words, most recently fetched first, at most TOLD_AT_MOST."""
     recent = (
         select(Source.id)
         .where(Source.agent_id == scope.agent())
         .order_by(Source.fetched_at.desc(), Source.id.desc())
-        .limit(LOOKED_THROUGH)
+        .limit(MAX_SEARCHED)
         .subquery()
     )
     statement = (
@@ -230,82 +236,82 @@ async def holding(
     if retracted is not None:
         statement = statement.where(Source.retracted_at.is_not(None) == retracted)
     rows = await session.execute(
-        statement.order_by(Source.fetched_at.desc(), Source.id.desc()).limit(TOLD_AT_MOST)
+        statement.order_by(Source.fetched_at.desc(), Source.id.desc()).limit(MAX_SEARCH_RESULTS)
     )
     return [source_view(*row) for row in rows]
 
 
-async def quotes_of(session: AsyncSession, scope: Scope, ids: Collection[UUID]) -> dict[UUID, int]:
-    """How many quotes rest on each page, counted up to MOST_COUNTED."""
+async def count_quotes(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
+) -> dict[UUID, int]:
+    """Returns the number of quotes per source, counted up to MOST_COUNTED."""
     rows = await session.execute(
-        text(_QUOTES), {**scope.bound, "ids": list(ids), "most": MOST_COUNTED}
+        text(_QUOTES), {**scope.bound, "ids": list(ids), "most": MAX_COUNTED_QUOTES}
     )
     return {row[0]: row[1] for row in rows}
 
 
 _QUOTES: Final = (
     "select id, (select count(*) from (select from evidence where source_id = sources.id limit :most)"
-    f" counted) from sources where agent_id = {OWNED_SQL} and id = any(cast(:ids as uuid[]))"
+    f" counted) from sources where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))"
 )
 
 
 _NEWEST = Keyset("retractions", (Retraction.created_at, Retraction.id))
 
 
-async def of_agent(
+async def list_retractions(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
     *,
     standing: bool | None = None,
     source: str | None = None,
 ) -> Page[RetractionView]:
-    """The newest first. `source` is a URL or a source's id."""
+    """Lists retractions, newest first. `source` is a URL or a source's id."""
     statement = _retractions(owner_id, agent_id)
     if standing is not None:
         statement = statement.where(Retraction.restored_at.is_(None) == standing)
     if source is not None:
-        meant = Retraction.url == source
+        is_source = Retraction.url == source
         if (source_id := _as_id(source)) is not None:
-            meant = Retraction.source_id == source_id
-        statement = statement.where(meant)
-    return (await slice_of(session, statement, _NEWEST, wanted)).page(_retraction_view)
+            is_source = Retraction.source_id == source_id
+        statement = statement.where(is_source)
+    return (await paginate(session, statement, _NEWEST, page_request)).page(_retraction_view)
 
 
-async def find(
+async def find_retraction(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, retraction_id: UUID
 ) -> RetractionView | None:
-    """None where the agent has none of that id."""
+    """Returns the retraction, or None where the agent has none of that id."""
     statement = _retractions(owner_id, agent_id).where(Retraction.id == retraction_id)
-    found = (
-        await session.execute(statement.execution_options(populate_existing=True))
-    ).one_or_none()
-    return None if found is None else _retraction_view(*found)
+    row = (await session.execute(statement.execution_options(populate_existing=True))).one_or_none()
+    return None if row is None else _retraction_view(*row)
 
 
 def _retractions(owner_id: UUID, agent_id: UUID) -> Select[Retraction, int, int, int, int]:
-    counted = (
+    source_count = (
         select(func.count())
         .where(RetractedSource.retraction_id == Retraction.id)
         .correlate(Retraction)
         .scalar_subquery()
     )
     in_doubt = (_in_doubt(ANALYSIS_TYPE), _in_doubt(ADVICE_TYPE))
-    return select(Retraction, counted, _left(), *in_doubt).where(
-        Retraction.agent_id == _owned(owner_id, agent_id)
+    return select(Retraction, source_count, _count_pending(), *in_doubt).where(
+        Retraction.agent_id == _owned_agent_id(owner_id, agent_id)
     )
 
 
-def _left() -> ScalarSelect[int]:
-    done = func.coalesce(RetractedSource.through, BEFORE_ALL)
+def _count_pending() -> ScalarSelect[int]:
+    through = func.coalesce(RetractedSource.through, FIRST_CURSOR)
     return (
         select(func.count(Evidence.id))
         .join(RetractedSource, RetractedSource.source_id == Evidence.source_id)
         .where(
             RetractedSource.retraction_id == Retraction.id,
             RetractedSource.is_due,
-            Evidence.id > done,
+            Evidence.id > through,
         )
         .correlate(Retraction)
         .scalar_subquery()
@@ -327,14 +333,14 @@ def _in_doubt(type_name: str) -> ScalarSelect[int]:
     )
 
 
-def _owned(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
-    """The agent's id; null where it is not the owner's."""
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    return owned.scalar_subquery()
+def _owned_agent_id(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
+    """Selects the agent's id; null where it is not the owner's."""
+    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    return owned_agent.scalar_subquery()
 
 
 def _retraction_view(
-    row: Retraction, counted: int, left: int, analyses: int, advice: int
+    row: Retraction, source_count: int, pending_count: int, analyses: int, advice: int
 ) -> RetractionView:
     return RetractionView(
         id=row.id,
@@ -344,8 +350,8 @@ def _retraction_view(
         created_at=row.created_at,
         restored_at=row.restored_at,
         is_pending=row.due_at is not None,
-        left=left,
-        sources=counted,
+        left=pending_count,
+        sources=source_count,
         analyses=analyses,
         advice=advice,
     )
@@ -359,21 +365,21 @@ def _as_id(reference: str) -> UUID | None:
 
 
 class HashView(View):
-    """In hex."""
+    """Hashes in hex."""
 
     seal: str | None
-    """Of the row; None of what was written before there were seals."""
+    """The integrity hash of the row; None for rows from before integrity hashes existed."""
     text_sha256: str | None
-    """Of a page's text, or of the quote's bytes; None where there is neither."""
+    """The hash of a source's text or of a quote's bytes; None for other elements."""
 
 
-async def of_links(
+async def hashes_of_links(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Collection[UUID]
 ) -> dict[UUID, HashView]:
-    """Of those of these nodes, edges, quotes and pages that are the owner's agent's."""
+    """Returns the hashes of those nodes, edges, quotes and sources that belong to the owner's agent."""
     nothing = null().cast(LargeBinary)
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    mine = owned.scalar_subquery()
+    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    mine = owned_agent.scalar_subquery()
     statements: list[Select[UUID, bytes | None, bytes | None]] = [
         select(GraphNode.id, GraphNode.seal, nothing).where(
             GraphNode.id.in_(ids), GraphNode.agent_id == mine
@@ -388,11 +394,11 @@ async def of_links(
             Source.id.in_(ids), Source.agent_id == mine
         ),
     ]
-    found: dict[UUID, HashView] = {}
+    hashes: dict[UUID, HashView] = {}
     for statement in statements:
         for link_id, seal, digest in await session.execute(statement):
-            found[link_id] = HashView(seal=_hex(seal), text_sha256=_hex(digest))
-    return found
+            hashes[link_id] = HashView(seal=_hex(seal), text_sha256=_hex(digest))
+    return hashes
 
 
 def _hex(digest: bytes | None) -> str | None:

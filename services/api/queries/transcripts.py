@@ -1,4 +1,4 @@
-"""Transcripts: phase runs with their answers from the ledger."""
+"""Transcripts of phase runs: their events joined with the responses in the call ledger."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy.orm import defer
 
 from services.api.queries.usage import SPENT
 from shared.database import pagination
-from shared.database.pagination import Keyset, slice_of
+from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Call, Interaction
 from shared.enums import CallKind, Phase
 from shared.llm import phase_run_store
@@ -43,75 +43,78 @@ _PHASE_ORDER = {phase: place for place, phase in enumerate(Phase)}
 async def interactions_of_iteration(
     session: AsyncSession, iteration_id: UUID, step_order: Mapping[UUID, int]
 ) -> list[InteractionView]:
-    """In the order of the phases, and of the steps within a phase."""
-    found = await session.scalars(
+    """Returns the phase runs in the order of the phases, and of the steps within a phase."""
+    scalars = await session.scalars(
         select(Interaction)
         .where(Interaction.iteration_id == iteration_id)
         .execution_options(populate_existing=True)
     )
-    rows = list(found)
-    requests = await phase_run_store.requests(session, rows)
+    rows = list(scalars)
+    requests = await phase_run_store.load_requests(session, rows)
     answers = {
         call.id: call
         for call in await session.scalars(select(Call).where(Call.iteration_id == iteration_id))
     }
-    ordered = sorted(rows, key=lambda row: _place(row, step_order))
-    return [_view(row, requests[row.id], answers) for row in ordered]
+    sorted_rows = sorted(rows, key=lambda row: _place(row, step_order))
+    return [_view(row, requests[row.id], answers) for row in sorted_rows]
 
 
-async def of_agent(
+async def list_phase_runs(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    wanted: Wanted,
+    page_request: Wanted,
     *,
     phase: Phase | None = None,
 ) -> Page[InteractionHead]:
-    """The newest first; of that phase where it is given."""
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    statement = _heads().where(Interaction.agent_id == owned.scalar_subquery())
+    """Lists phase runs, newest first; with `phase`, those of one phase."""
+    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
+    statement = _heads().where(Interaction.agent_id == owned_agent.scalar_subquery())
     if phase is not None:
         statement = statement.where(Interaction.phase == phase)
-    return (await slice_of(session, statement, _NEWEST, wanted)).page(_head)
+    return (await paginate(session, statement, _NEWEST, page_request)).page(_head)
 
 
-async def find(
+async def find_phase_run(
     session: AsyncSession, owner_id: UUID, interaction_id: UUID
 ) -> InteractionDetails | None:
-    """None where the owner has no such interaction."""
-    found = await _row(session, owner_id, interaction_id)
-    if found is None:
+    """Returns the phase run, or None where the owner has none of that id."""
+    row = await _row(session, owner_id, interaction_id)
+    if row is None:
         return None
-    head = _head(found, len(found.events))
-    requests = await phase_run_store.requests(session, [found])
+    head = _head(row, len(row.events))
+    requests = await phase_run_store.load_requests(session, [row])
     return InteractionDetails(
-        **dict(head), system_prompt=found.system_prompt, request=requests[found.id]
+        **dict(head), system_prompt=row.system_prompt, request=requests[row.id]
     )
 
 
-async def events_of(
-    session: AsyncSession, owner_id: UUID, interaction_id: UUID, wanted: Wanted
+async def list_events(
+    session: AsyncSession, owner_id: UUID, interaction_id: UUID, page_request: Wanted
 ) -> Page[InteractionEvent] | None:
-    """What happened in it, oldest first; None where the owner has no such interaction. Raises BadCursorError."""
-    found = await _row(session, owner_id, interaction_id)
-    if found is None:
+    """Lists the events of a phase run, oldest first; None where the owner has none of that id.
+
+    Raises BadCursorError.
+    """
+    row = await _row(session, owner_id, interaction_id)
+    if row is None:
         return None
-    begin = _begin(wanted.cursor)
-    end = begin + wanted.limit
-    stored = found.events[begin:end]
-    named = [UUID(event["call_id"]) for event in stored if "call_id" in event]
-    calls = await session.scalars(select(Call).where(Call.id.in_(named)))
-    is_last = end >= len(found.events)
+    begin = _begin(page_request.cursor)
+    end = begin + page_request.limit
+    events = row.events[begin:end]
+    call_ids = [UUID(event["call_id"]) for event in events if "call_id" in event]
+    calls = await session.scalars(select(Call).where(Call.id.in_(call_ids)))
+    is_last = end >= len(row.events)
     return Page(
-        items=_events(stored, {call.id: call for call in calls}),
-        next=None if is_last else pagination.written(_EVENTS, (end,)),
+        items=_events(events, {call.id: call for call in calls}),
+        next=None if is_last else pagination.encode_cursor(_EVENTS, (end,)),
     )
 
 
 def _begin(cursor: str | None) -> int:
     if cursor is None:
         return 0
-    (begin,) = pagination.read(_EVENTS, (int,), cursor)
+    (begin,) = pagination.decode_cursor(_EVENTS, (int,), cursor)
     assert isinstance(begin, int)
     return max(0, begin)
 
@@ -126,7 +129,7 @@ async def _row(session: AsyncSession, owner_id: UUID, interaction_id: UUID) -> I
 
 
 def _heads() -> Select[Interaction, int]:
-    """Without what can be long."""
+    """Selects phase runs without their large columns."""
     light = defer(Interaction.system_prompt), defer(Interaction.request), defer(Interaction.events)
     return select(Interaction, func.jsonb_array_length(Interaction.events)).options(*light)
 
@@ -145,19 +148,19 @@ def _head(row: Interaction, event_count: int) -> InteractionHead:
     )
 
 
-async def of_step(session: AsyncSession, step_id: UUID) -> list[InteractionView]:
-    """In the order of the phases."""
-    found = await session.scalars(
+async def list_phase_runs_of_step(session: AsyncSession, step_id: UUID) -> list[InteractionView]:
+    """Returns the phase runs of a step in the order of the phases."""
+    scalars = await session.scalars(
         select(Interaction)
         .where(Interaction.step_id == step_id)
         .execution_options(populate_existing=True)
     )
-    rows = list(found)
-    requests = await phase_run_store.requests(session, rows)
+    rows = list(scalars)
+    requests = await phase_run_store.load_requests(session, rows)
     calls = await session.scalars(select(Call).where(Call.step_id == step_id))
     answers = {call.id: call for call in calls}
-    ordered = sorted(rows, key=lambda row: _PHASE_ORDER[Phase(row.phase)])
-    return [_view(row, requests[row.id], answers) for row in ordered]
+    sorted_rows = sorted(rows, key=lambda row: _PHASE_ORDER[Phase(row.phase)])
+    return [_view(row, requests[row.id], answers) for row in sorted_rows]
 
 
 def _place(row: Interaction, step_order: Mapping[UUID, int]) -> tuple[int, int]:
@@ -181,13 +184,13 @@ def _view(row: Interaction, request: Json, answers: Mapping[UUID, Call]) -> Inte
 
 
 def failures_of(calls: Iterable[Call]) -> list[FailedSending]:
-    """Every sending of `calls` that brought no usable answer, the oldest first."""
-    failed = [FailedSending.model_validate(each) for call in calls for each in call.failures]
-    return sorted(failed, key=lambda each: each.at)
+    """Returns every attempt of `calls` without a usable response, oldest first."""
+    failed = [FailedSending.model_validate(failure) for call in calls for failure in call.failures]
+    return sorted(failed, key=lambda item: item.at)
 
 
-def _events(stored: Sequence[Json], answers: Mapping[UUID, Call]) -> list[InteractionEvent]:
-    return [_event(event, answers) for event in stored]
+def _events(events: Sequence[Json], answers: Mapping[UUID, Call]) -> list[InteractionEvent]:
+    return [_event(event, answers) for event in events]
 
 
 def _event(event: Json, answers: Mapping[UUID, Call]) -> InteractionEvent:
@@ -211,7 +214,7 @@ def _answer(call_id: UUID, answers: Mapping[UUID, Call]) -> AnswerEvent:
     return AnswerEvent(
         call_id=call_id,
         text=(message or {}).get("content"),
-        tool_calls=[_tool_call(each) for each in (message or {}).get("tool_calls") or []],
+        tool_calls=[_tool_call(item) for item in (message or {}).get("tool_calls") or []],
         message=message,
         finish_reason=answer.get("finish_reason"),
         input_tokens=call.input_tokens if call else None,
@@ -219,42 +222,49 @@ def _answer(call_id: UUID, answers: Mapping[UUID, Call]) -> AnswerEvent:
     )
 
 
-def _tool_call(asked: Json) -> ToolCall:
+def _tool_call(call: Json) -> ToolCall:
     return ToolCall(
-        id=asked.get("id"),
-        name=asked["function"]["name"],
-        arguments=asked["function"]["arguments"],
+        id=call.get("id"),
+        name=call["function"]["name"],
+        arguments=call["function"]["arguments"],
     )
 
 
 def _result(event: Json, answers: Mapping[UUID, Call]) -> Json | None:
-    """A free tool's result stands in the event itself, a paid one's in the ledger."""
+    """Returns a tool's result: a free tool's is in the event, a paid one's in the ledger."""
     if "call_id" not in event:
-        found: Json | None = event.get("result")
-        return found
+        result: Json | None = event.get("result")
+        return result
     call = answers.get(UUID(event["call_id"]))
     return call.answer if call else None
 
 
 async def runs_of_iteration(session: AsyncSession, iteration_id: UUID) -> list[PhaseRun]:
-    """In the order in which they began. The caller has seen to it that the iteration is the owner's."""
-    columns = [getattr(Interaction, name) for name in PhaseRun.model_fields if name not in _MADE]
+    """Returns the phase runs by start time, with their costs.
+
+    The caller has checked that the iteration is the owner's.
+    """
+    columns = [
+        getattr(Interaction, name) for name in PhaseRun.model_fields if name not in _COMPUTED_FIELDS
+    ]
     rows = await session.execute(
         select(*columns, func.jsonb_array_length(Interaction.events).label("event_count"))
         .where(Interaction.iteration_id == iteration_id)
         .order_by(Interaction.created_at, Interaction.id)
     )
-    summed = await session.execute(
+    sums = await session.execute(
         select(Call.interaction_id, *SPENT)
         .where(Call.iteration_id == iteration_id)
         .group_by(Call.interaction_id)
     )
-    spent = {row["interaction_id"]: Spent.model_validate(dict(row)) for row in summed.mappings()}
+    spent = {row["interaction_id"]: Spent.model_validate(dict(row)) for row in sums.mappings()}
     return [PhaseRun(**dict(row), spent=spent.get(row["id"], Spent())) for row in rows.mappings()]
 
 
-async def said(session: AsyncSession, owner_id: UUID, interaction_id: UUID) -> list[Saying] | None:
-    """The oldest first; None where the owner has no such run."""
+async def list_answers(
+    session: AsyncSession, owner_id: UUID, interaction_id: UUID
+) -> list[Saying] | None:
+    """Returns the model's answers with their tool uses, oldest first; None where the owner has no such phase run."""
     events = await session.scalar(
         select(Interaction.events)
         .join(Agent, Agent.id == Interaction.agent_id)
@@ -263,28 +273,28 @@ async def said(session: AsyncSession, owner_id: UUID, interaction_id: UUID) -> l
     if events is None:
         return None
     rows = await session.scalars(select(Call).where(Call.interaction_id == interaction_id))
-    return _sayings(events, {str(call.id): call for call in rows})
+    return _answers(events, {str(call.id): call for call in rows})
 
 
-def _sayings(events: Sequence[Json], calls: Mapping[str, Call]) -> list[Saying]:
-    """Tools give their results before the model is asked again."""
+def _answers(events: Sequence[Json], calls: Mapping[str, Call]) -> list[Saying]:
+    """Groups events by answer. Tool results come before the next request to the model."""
     rounds: list[tuple[str, list[Json]]] = []
     for event in events:
         if event["type"] == "answer":
             rounds.append((event["call_id"], []))
         elif rounds and event["type"] == "tool_result":
             rounds[-1][1].append(event)
-    answered = {call_id for call_id, _ in rounds}
-    # What the model was asked last may have brought nothing but failures so far.
+    answered_calls = {call_id for call_id, _ in rounds}
+    # The last request may have had failed attempts only, so far.
     failing = [
-        _saying_nothing(call)
+        _failed_answer(call)
         for call in calls.values()
-        if call.failures and str(call.id) not in answered and call.kind == CallKind.LLM
+        if call.failures and str(call.id) not in answered_calls and call.kind == CallKind.LLM
     ]
-    return [*(_saying(call_id, results, calls) for call_id, results in rounds), *failing]
+    return [*(_answer_view(call_id, results, calls) for call_id, results in rounds), *failing]
 
 
-def _saying_nothing(call: Call) -> Saying:
+def _failed_answer(call: Call) -> Saying:
     return Saying(
         is_kept=True,
         text=None,
@@ -296,18 +306,18 @@ def _saying_nothing(call: Call) -> Saying:
     )
 
 
-def _saying(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) -> Saying:
+def _answer_view(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) -> Saying:
     call = calls.get(call_id)
     message: Json | None = ((call.answer if call else None) or {}).get("message")
-    asked: list[Json] = (message or {}).get("tool_calls") or []
+    tool_calls: list[Json] = (message or {}).get("tool_calls") or []
     uses = [
-        _use(each["function"], _result_of(f"{call_id}/{index}", each, results), calls)
-        for index, each in enumerate(asked)
+        _tool_use(item["function"], _matching_result(f"{call_id}/{index}", item, results), calls)
+        for index, item in enumerate(tool_calls)
     ]
-    if not asked:
-        # Calls that the model wrote into its text, or that the phase made itself. Or what was asked for has expired with
-        # the answer, while what the tools gave back stands in the run itself.
-        uses = [_use({"arguments": "", **each}, each, calls) for each in results]
+    if not tool_calls:
+        # Tool calls that the model wrote into its text, or that the phase made itself. Or the
+        # answer has expired from the ledger, while the tool results are still in the phase run.
+        uses = [_tool_use({"arguments": "", **result}, result, calls) for result in results]
     return Saying(
         is_kept=message is not None,
         text=(message or {}).get("content"),
@@ -319,22 +329,22 @@ def _saying(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) ->
     )
 
 
-def _result_of(key: str, asked: Json, results: Sequence[Json]) -> Json | None:
-    """By its place in the answer; in old runs by the id that the model gave the call."""
-    for each in results:
-        if each.get("key") == key or each.get("tool_call_id", key) == asked.get("id"):
-            return each
+def _matching_result(key: str, tool_call: Json, results: Sequence[Json]) -> Json | None:
+    """Matches by position in the answer; in older phase runs by the model's tool call id."""
+    for result in results:
+        if result.get("key") == key or result.get("tool_call_id", key) == tool_call.get("id"):
+            return result
     return None
 
 
-def _use(asked: Json, event: Json | None, calls: Mapping[str, Call]) -> ToolUse:
-    """A free tool's result stands in the event itself, a paid one's in the ledger."""
+def _tool_use(function: Json, event: Json | None, calls: Mapping[str, Call]) -> ToolUse:
+    """Builds a tool use. A free tool's result is in the event, a paid one's in the ledger."""
     is_paid = event is not None and "call_id" in event
     call = calls.get(event["call_id"]) if event is not None and is_paid else None
     free = None if event is None else event.get("result")
     return ToolUse(
-        name=asked["name"],
-        arguments=asked["arguments"],
+        name=function["name"],
+        arguments=function["arguments"],
         has_ended=event is not None,
         result=call.answer if call is not None else free,
         spent=_spent(call) if is_paid else None,
@@ -354,4 +364,4 @@ def _spent(call: Call | None) -> Spent:
     return Spent(calls=1, **figures)
 
 
-_MADE = ("event_count", "spent")
+_COMPUTED_FIELDS = ("event_count", "spent")

@@ -1,4 +1,4 @@
-"""What iterations came to, counted: for many of them at once, each by an index of its own ids."""
+"""Sums of iterations: costs, steps and written elements, for many iterations at once."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -21,28 +21,28 @@ SPENT: Final = (
 )
 
 
-async def of_iterations(
+async def sum_iterations(
     session: AsyncSession, iteration_ids: Sequence[UUID]
 ) -> dict[UUID, IterationSums]:
-    """Of each of them. The caller has seen to it that they are the owner's."""
-    steps = await _counted(session, _steps(iteration_ids))
-    spent = await _counted(session, _calls(iteration_ids))
-    nodes = await _counted(session, _nodes(iteration_ids))
-    edges = await _counted(session, _edges(iteration_ids))
+    """Returns the sums of each iteration. The caller has checked that they are the owner's."""
+    steps = await _rows_by_iteration(session, _steps(iteration_ids))
+    spent = await _rows_by_iteration(session, _calls(iteration_ids))
+    nodes = await _rows_by_iteration(session, _nodes(iteration_ids))
+    edges = await _rows_by_iteration(session, _edges(iteration_ids))
     return {
-        each: IterationSums(
-            **steps.get(each, {}),
-            spent=Spent.model_validate(spent.get(each, {})),
-            gained=Gained(**nodes.get(each, {}), **edges.get(each, {})),
+        iteration_id: IterationSums(
+            **steps.get(iteration_id, {}),
+            spent=Spent.model_validate(spent.get(iteration_id, {})),
+            gained=Gained(**nodes.get(iteration_id, {}), **edges.get(iteration_id, {})),
         )
-        for each in iteration_ids
+        for iteration_id in iteration_ids
     }
 
 
-async def _counted(
+async def _rows_by_iteration(
     session: AsyncSession, statement: Select[*tuple[Any, ...]]
 ) -> Mapping[UUID, Mapping[str, Any]]:
-    """Per iteration, which the statement selects first, the rest of the row."""
+    """Returns each row by the iteration id, which the statement selects first."""
     rows = (await session.execute(statement)).mappings()
     return {row["iteration_id"]: {k: row[k] for k in row if k != "iteration_id"} for row in rows}
 

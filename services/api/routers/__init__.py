@@ -1,1 +1,1 @@
-"""The routes, a file for each topic. They translate; the work stands beside them, or in `services.api.queries`."""
+"""The HTTP routes, one module per resource group. They call `commands` and `queries`."""

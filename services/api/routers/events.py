@@ -1,4 +1,4 @@
-"""What happens, while it happens: the bus as Server-Sent Events."""
+"""Server-Sent Events of the event stream."""
 
 from datetime import datetime
 from http import HTTPStatus
@@ -9,19 +9,24 @@ from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import AfterValidator
 from starlette.responses import Response
 
-from services.api.auth.dependencies import Owned, OwnedAgent, Standing, StillAllowed
+from services.api.auth.dependencies import (
+    OwnedAccess,
+    OwnedAgent,
+    SessionCheck,
+    SessionRevalidation,
+)
 from services.api.http.problem_details import NotFoundError, problems
 from services.api.queries import agents
-from services.api.streaming.event_hub import Hub
-from services.api.streaming.event_stream import EventStream, From, Listener, Wanted
+from services.api.streaming.event_hub import EventHub
+from services.api.streaming.event_stream import EventFilter, EventStream, Listener, StartAt
 from shared.errors import TransientError
 from shared.events.envelope import Utc
-from shared.events.stream_reader import pattern_of
+from shared.events.stream_reader import parse_subject_pattern
 
 router = APIRouter(tags=["events"])
 
-HIGHEST_SEQUENCE: Final = 2**63 - 1
-MOST_PATTERNS: Final = 20
+MAX_SEQUENCE: Final = 2**63 - 1
+MAX_PATTERNS: Final = 20
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "Server-Sent Events without end: `id` is the event's place in the stream, `event` its name, `data` "
@@ -32,19 +37,19 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
     **problems(HTTPStatus.NOT_FOUND),
 }
 
-Sequence = Annotated[int | None, Query(ge=0, le=HIGHEST_SEQUENCE)]
-LastEventId = Annotated[int | None, Header(ge=0, le=HIGHEST_SEQUENCE)]
+Sequence = Annotated[int | None, Query(ge=0, le=MAX_SEQUENCE)]
+LastEventId = Annotated[int | None, Header(ge=0, le=MAX_SEQUENCE)]
 Patterns = Annotated[
-    tuple[Annotated[str, AfterValidator(pattern_of)], ...],
+    tuple[Annotated[str, AfterValidator(parse_subject_pattern)], ...],
     Query(
         alias="type",
-        max_length=MOST_PATTERNS,
+        max_length=MAX_PATTERNS,
         description="Names of events: `analysis`, `query.*`, `*.failed`.",
     ),
 ]
 
 
-def _begin(
+def _stream_start(
     last_event_id: LastEventId = None,
     after: Annotated[
         Sequence, Query(description="As the header Last-Event-ID, which comes before it.")
@@ -52,31 +57,31 @@ def _begin(
     since: Annotated[
         Utc | None, Query(description="Where neither is given: from that moment on.")
     ] = None,
-) -> From:
-    given: tuple[int | datetime | None, ...] = (last_event_id, after, since)
-    return next((each for each in given if each is not None), None)
+) -> StartAt:
+    values: tuple[int | datetime | None, ...] = (last_event_id, after, since)
+    return next((item for item in values if item is not None), None)
 
 
-Begin = Annotated[From, Depends(_begin)]
+StreamStart = Annotated[StartAt, Depends(_stream_start)]
 
 
 @router.get("/events", status_code=HTTPStatus.OK, response_class=EventStream, responses=STREAM)
 async def follow_all(
     request: Request,
-    access: Owned,
-    standing: Standing,
-    begin: Begin,
+    access: OwnedAccess,
+    standing: SessionRevalidation,
+    begin: StreamStart,
     patterns: Patterns = (),
     agent: Annotated[str | None, Query(description="Of one agent, by id or name.")] = None,
 ) -> Response:
     """The events of all agents, from now on or from any point that is still kept; never ends by itself."""
     agent_id: UUID | None = None
     if agent is not None:
-        found = await agents.find(access.session, access.owner_id, agent)
-        if found is None:
+        agent_view = await agents.find_agent(access.session, access.owner_id, agent)
+        if agent_view is None:
             raise NotFoundError("agent", agent)
-        agent_id = found.id
-    return _stream(request, Wanted(access.owner_id, agent_id, patterns), begin, standing)
+        agent_id = agent_view.id
+    return _stream(request, EventFilter(access.owner_id, agent_id, patterns), begin, standing)
 
 
 @router.get(
@@ -88,17 +93,21 @@ async def follow_all(
 async def follow_agent(
     request: Request,
     access: OwnedAgent,
-    standing: Standing,
-    begin: Begin,
+    standing: SessionRevalidation,
+    begin: StreamStart,
     patterns: Patterns = (),
 ) -> Response:
     """The events of one agent."""
-    return _stream(request, Wanted(access.owner_id, access.agent.id, patterns), begin, standing)
+    return _stream(
+        request, EventFilter(access.owner_id, access.agent.id, patterns), begin, standing
+    )
 
 
-def _stream(request: Request, wanted: Wanted, begin: From, standing: StillAllowed) -> Response:
-    """It begins once the request's transaction has ended, and holds none."""
-    hub: Hub = request.app.state.hub
+def _stream(
+    request: Request, event_filter: EventFilter, begin: StartAt, standing: SessionCheck
+) -> Response:
+    """Opens the stream. It starts after the request's transaction has ended, and holds none."""
+    hub: EventHub = request.app.state.hub
     if hub.listeners >= hub.most_listeners:
         raise TransientError(f"{hub.listeners} listen to events already, which is as many as may")
-    return EventStream(hub, Listener(hub, wanted, begin, standing))
+    return EventStream(hub, Listener(hub, event_filter, begin, standing))

@@ -1,4 +1,4 @@
-"""What an agent knows with all that it rests on, to take away."""
+"""The export of an agent's graph."""
 
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -14,7 +14,7 @@ router = APIRouter(tags=["export"])
 EXPORT: Final[dict[int | str, dict[str, Any]]] = {
     int(HTTPStatus.OK): {
         "description": "All of it as of one moment, in one stream; one that is cut short lacks its last line.",
-        "content": {each: {"schema": {}} for each in MEDIA_TYPE.values()},
+        "content": {media_type: {"schema": {}} for media_type in MEDIA_TYPE.values()},
     }
 }
 
@@ -23,7 +23,7 @@ EXPORT: Final[dict[int | str, dict[str, Any]]] = {
 async def export(
     request: Request,
     access: OwnedAgentSnapshot,
-    wanted: Annotated[
+    body: Annotated[
         Format,
         Query(
             alias="format",
@@ -33,4 +33,4 @@ async def export(
 ) -> Response:
     """Types, pages with their texts, nodes, edges, conclusions, and which quote of which page supports which of them."""
     exports: Exports = request.app.state.exports
-    return exports.of(access.scope, wanted)
+    return exports.of(access.scope, body)

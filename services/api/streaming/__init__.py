@@ -1,5 +1,6 @@
-"""The bus for people: one reader of the stream for the whole process, and whoever listens to it over HTTP.
+"""Streaming: one reader of the event stream per process, its SSE clients, and streamed answers.
 
-The hub follows the stream and keeps its newest events in a window. Each listener has a place in the stream, and is sent
-what stands behind it: from the window, or, where its place lies before that, from the stream itself.
+The hub follows the stream and keeps its newest events in a replay buffer. Each client has a
+position in the stream and is sent what follows it: from the buffer, or, for an older position, from
+the stream itself.
 """

@@ -1,8 +1,9 @@
-"""Answers in conversations, streamed while they are written; read from PostgreSQL for all listeners at once.
+"""Streams answers of conversations while they are written, polled from PostgreSQL for all clients
+at once.
 
-Not told by LISTEN/NOTIFY: that would be one more connection, a payload that is no truth, a lock that every commit with a
-notice takes, and a way that poolers and lost connections cut, so that one would have to look as well. One look each
-tenth of a second, and none while nobody follows, is all there is; a stream holds no connection.
+LISTEN/NOTIFY is not used: it needs another connection, takes a lock at every commit with a
+notification, and breaks with poolers and lost connections, so polling would be needed besides. One
+query each tenth of a second, and none without clients, is enough. A stream holds no connection.
 """
 
 import asyncio
@@ -31,21 +32,21 @@ from services.api.queries import conversation as reading
 from shared.database.engine import Database
 from shared.database.tables import Message, Step
 from shared.errors import VigilError
-from shared.runtime.background import end, whatever_happens
+from shared.runtime.background import cancel_and_wait, log_and_continue
 from shared.schemas.conversation import ENDED, LookView, MessageStatus, Restart, TextPiece
 
-_PLACE: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
+_POSITION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 
-class BadPlaceError(VigilError):
-    """What was given as the last event's id is none of this stream."""
+class BadPositionError(VigilError):
+    """The Last-Event-ID is not one of this stream."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """How much of an answer somebody has: `offset` characters of `draft`, and what was looked at so far.
+class StreamPosition:
+    """A position in an answer: `offset` characters of `draft`, and the number of tool uses so far.
 
-    It is the id of each event: whoever comes back with it gets exactly what follows.
+    It is the id of each event. A client that reconnects with it gets exactly what follows.
     """
 
     draft: int = 0
@@ -54,12 +55,12 @@ class Place:
 
     @classmethod
     def read(cls, event_id: str | None) -> Self:
-        """Raises BadPlaceError. Without an id it is the beginning."""
+        """Parses an event id; without one, returns the beginning. Raises BadPositionError."""
         if event_id is None:
             return cls()
-        match = _PLACE.fullmatch(event_id.strip())
+        match = _POSITION.fullmatch(event_id.strip())
         if match is None:
-            raise BadPlaceError(
+            raise BadPositionError(
                 f"{event_id[:40]!r} is no id of an event of this stream: leave Last-Event-ID out to begin anew"
             )
         return cls(*(int(part) for part in match.groups()))
@@ -70,7 +71,7 @@ class Place:
 
 @dataclass(frozen=True)
 class AnswerState:
-    """An answer as far as it has come."""
+    """An answer as far as it is written."""
 
     draft: int
     content: str
@@ -83,44 +84,48 @@ class AnswerState:
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One event: where who has read it stands, and what it says."""
+class StreamChunk:
+    """One event, with the position after it."""
 
-    place: Place
+    place: StreamPosition
     what: LookView | Restart | TextPiece
 
 
-def pieces(place: Place, state: AnswerState) -> Sequence[Piece]:
-    """What `state` has beyond `place`. None of it twice, nothing left out, whatever was missed in between."""
-    found: list[Piece] = []
+def chunks_after(place: StreamPosition, state: AnswerState) -> Sequence[StreamChunk]:
+    """Returns the events of `state` after `place`: nothing twice and nothing left out, whatever states were missed."""
+    chunks: list[StreamChunk] = []
     for number, look in enumerate(state.looked[place.looked :], place.looked + 1):
-        place = Place(place.draft, place.offset, number)
-        found.append(Piece(place, look))
+        place = StreamPosition(place.draft, place.offset, number)
+        chunks.append(StreamChunk(place, look))
     if state.draft != place.draft:
         had_some = place.offset > 0
-        place = Place(state.draft, 0, place.looked)
+        place = StreamPosition(state.draft, 0, place.looked)
         if had_some:
-            found.append(Piece(place, Restart(draft=state.draft)))
+            chunks.append(StreamChunk(place, Restart(draft=state.draft)))
     text = state.content[place.offset :]
     if text:
-        said = TextPiece(draft=state.draft, offset=place.offset, text=text)
-        found.append(Piece(Place(state.draft, len(state.content), place.looked), said))
-    return found
+        piece = TextPiece(draft=state.draft, offset=place.offset, text=text)
+        chunks.append(
+            StreamChunk(StreamPosition(state.draft, len(state.content), place.looked), piece)
+        )
+    return chunks
 
 
-def after(place: Place, found: Sequence[Piece], state: AnswerState) -> Place:
-    """Where somebody stands who has read `found`."""
-    return found[-1].place if found else Place(state.draft, place.offset, place.looked)
+def position_after(
+    place: StreamPosition, chunks: Sequence[StreamChunk], state: AnswerState
+) -> StreamPosition:
+    """Returns the position after `found`."""
+    return chunks[-1].place if chunks else StreamPosition(state.draft, place.offset, place.looked)
 
 
-LOOK_SECONDS: Final = 0.1
-AWAY_SECONDS: Final = 1.0
-"""Between two looks while they fail."""
+POLL_SECONDS: Final = 0.1
+RETRY_SECONDS: Final = 1.0
+"""Seconds between two polls while they fail."""
 COMPLETE: Final = "complete"
-GONE: Final = "gone"
-"""There is no step any more."""
+DELETED: Final = "gone"
+"""The step does not exist any more."""
 UNKNOWN: Final = ""
-_KNOWN: Final[Mapping[str, TypeEngine[Any]]] = {
+_KNOWN_COLUMNS: Final[Mapping[str, TypeEngine[Any]]] = {
     "answer_id": Uuid(),
     "step_id": Uuid(),
     "draft": Integer(),
@@ -128,7 +133,7 @@ _KNOWN: Final[Mapping[str, TypeEngine[Any]]] = {
     "looked": Integer(),
     "stands": Text(),
 }
-"""What was read of each answer before, column by column."""
+"""What was read of each answer before, one array parameter per column."""
 
 
 @dataclass
@@ -137,50 +142,54 @@ class _Followed:
     followers: int = 0
     state: AnswerState | None = None
     stands: str = ""
-    """How it stood at the last look: the standing of its step, COMPLETE or GONE."""
+    """The status at the last poll: that of its step, COMPLETE or GONE."""
     is_gone: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def tell(self) -> None:
-        """Wakes whoever waits for news."""
+        """Wakes the streams that wait for a change."""
         self.changed.set()
         self.changed = asyncio.Event()
 
 
-class Answers:
-    """One for the process. Looks only while somebody follows."""
+class AnswerStreams:
+    """Polls the answers that clients follow.
 
-    def __init__(self, database: Database, *, look_seconds: float = LOOK_SECONDS) -> None:
+    One instance per process; without clients it does not poll.
+    """
+
+    def __init__(self, database: Database, *, look_seconds: float = POLL_SECONDS) -> None:
         self._database = database
         self._look_seconds = look_seconds
         self._followed: dict[UUID, _Followed] = {}
         self._looking: asyncio.Task[None] | None = None
         self._is_closed = False
         self._has_looked = False
-        self._changed = _changed()
+        self._changed = _changed_answers_query()
 
     async def follow(
         self, answer_id: UUID, step_id: UUID, *, seconds: float
     ) -> AsyncGenerator[AnswerState]:
-        """Each state of the answer that differs from the one before, until it has ended, is deleted, or time is up.
+        """Yields each state of the answer that differs from the last one, until it ends, is
+        deleted, or time is up.
 
-        Who is slow misses states in between, and no text: the next one has it all.
+        A slow client misses intermediate states, but no text: the next state has all of it.
         """
         deadline = asyncio.get_running_loop().time() + seconds
         followed = self._followed.setdefault(answer_id, _Followed(step_id))
         followed.followers += 1
         self._look_now()
-        told: AnswerState | None = None
+        last_state: AnswerState | None = None
         try:
             while not (followed.is_gone or self._is_closed):
-                changed = followed.changed
-                if followed.state is None or followed.state == told:
-                    if not await _set_by(changed, deadline):
+                change = followed.changed
+                if followed.state is None or followed.state == last_state:
+                    if not await _status_condition(change, deadline):
                         return
                     continue
-                told = followed.state
-                yield told
-                if told.has_ended:
+                last_state = followed.state
+                yield last_state
+                if last_state.has_ended:
                     return
         finally:
             followed.followers -= 1
@@ -188,7 +197,7 @@ class Answers:
                 self._followed.pop(answer_id, None)
 
     def stop(self) -> None:
-        """Ends every stream; who comes back goes on."""
+        """Ends every stream; clients reconnect."""
         self._is_closed = True
         for followed in self._followed.values():
             followed.tell()
@@ -196,7 +205,7 @@ class Answers:
     async def close(self) -> None:
         self.stop()
         if self._looking is not None:
-            await end(self._looking)
+            await cancel_and_wait(self._looking)
 
     def _look_now(self) -> None:
         if self._looking is None or self._looking.done():
@@ -205,18 +214,18 @@ class Answers:
     async def _look_for_ever(self) -> None:
         while self._followed:
             self._has_looked = False
-            await whatever_happens(self._look, "answers are looked at again in a second")
-            await asyncio.sleep(self._look_seconds if self._has_looked else AWAY_SECONDS)
+            await log_and_continue(self._look, "answers are looked at again in a second")
+            await asyncio.sleep(self._look_seconds if self._has_looked else RETRY_SECONDS)
 
     async def _look(self) -> None:
         asked = dict(self._followed)
         if not asked:
             return
-        known = zip(*(_known(*each) for each in asked.items()), strict=True)
-        given = dict(zip(_KNOWN, map(list, known), strict=True))
+        columns = zip(*(_known_values(*item) for item in asked.items()), strict=True)
+        parameters = dict(zip(_KNOWN_COLUMNS, map(list, columns), strict=True))
         async with self._database.transaction() as session:
-            found = (await session.execute(self._changed, given)).all()
-        for answer_id, draft, *rest in found:
+            row = (await session.execute(self._changed, parameters)).all()
+        for answer_id, draft, *rest in row:
             followed = asked[answer_id]
             if draft is None:
                 followed.is_gone = True
@@ -226,7 +235,7 @@ class Answers:
         self._has_looked = True
 
 
-async def _set_by(event: asyncio.Event, deadline: float) -> bool:
+async def _status_condition(event: asyncio.Event, deadline: float) -> bool:
     try:
         async with asyncio.timeout_at(deadline):
             await event.wait()
@@ -235,15 +244,18 @@ async def _set_by(event: asyncio.Event, deadline: float) -> bool:
     return True
 
 
-def _changed() -> Select[Any]:
-    """The answers that are not as they are known, without a draft where they are gone. Text that is known is not read
-    again. Made once: to make it takes longer than to ask it.
+def _changed_answers_query() -> Select[Any]:
+    """Returns the statement for answers that differ from what is known, without a draft where they
+    are deleted.
+
+    Text that is known is not read again. It is built once, because building it takes longer than
+    running it.
     """
-    given = [bindparam(name, type_=ARRAY(kind)) for name, kind in _KNOWN.items()]
-    columns = [column(name, kind) for name, kind in _KNOWN.items()]
-    known = func.unnest(*given).table_valued(*columns, name="known").render_derived()
+    parameters = [bindparam(name, type_=ARRAY(kind)) for name, kind in _KNOWN_COLUMNS.items()]
+    columns = [column(name, kind) for name, kind in _KNOWN_COLUMNS.items()]
+    known = func.unnest(*parameters).table_valued(*columns, name="known").render_derived()
     is_complete = Message.completed_at.is_not(None)
-    stands = func.coalesce(case((is_complete, COMPLETE), else_=reading.standing()), GONE)
+    stands = func.coalesce(case((is_complete, COMPLETE), else_=reading.step_status()), DELETED)
     length = case((Message.draft == known.c.draft, known.c.length), else_=0)
     is_news = or_(
         Message.id.is_(None),
@@ -268,7 +280,7 @@ def _changed() -> Select[Any]:
     )
 
 
-def _known(answer_id: UUID, followed: _Followed) -> tuple[UUID, UUID, int, int, int, str]:
+def _known_values(answer_id: UUID, followed: _Followed) -> tuple[UUID, UUID, int, int, int, str]:
     state = followed.state
     if state is None:
         return answer_id, followed.step_id, 0, 0, 0, UNKNOWN
@@ -281,12 +293,12 @@ def _state(
     draft: int,
     length: int,
     text: str,
-    looked: list[dict[str, Any]],
+    tool_uses: list[dict[str, Any]],
     stands: str,
 ) -> AnswerState:
     followed.stands = stands
     before = followed.state.content[:length] if followed.state else ""
-    step = None if stands in (COMPLETE, GONE) else stands
-    status = reading.status_of(is_complete=stands == COMPLETE, step=step)
-    looks = tuple(LookView.model_validate(each) for each in looked)
+    step = None if stands in (COMPLETE, DELETED) else stands
+    status = reading.answer_status(is_complete=stands == COMPLETE, step=step)
+    looks = tuple(LookView.model_validate(item) for item in tool_uses)
     return AnswerState(draft, before + text, looks, status)

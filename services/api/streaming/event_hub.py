@@ -1,4 +1,4 @@
-"""The event hub: one reader of the stream in this process, for all listeners."""
+"""The event hub: one reader of the event stream in this process, for all SSE clients."""
 
 import asyncio
 import json
@@ -13,96 +13,115 @@ from uuid import UUID
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from services.api.queries import agents
-from services.api.streaming.event_window import CHUNK_BYTES, CHUNK_EVENTS, Gap, Heard, Window
+from services.api.streaming.event_window import (
+    CHUNK_BYTES,
+    CHUNK_EVENTS,
+    BufferedEvent,
+    Gap,
+    ReplayBuffer,
+)
 from shared.database.engine import Database
 from shared.errors import TransientError
 from shared.events.credentials import Credentials
 from shared.events.stream_admin import Queue
-from shared.events.stream_reader import History, Stored, Told, at, batches, listening
+from shared.events.stream_reader import (
+    History,
+    StoredEvent,
+    StreamState,
+    connect_reader,
+    read_batches,
+    start_at_sequence,
+)
 from shared.events.topology import STREAM
-from shared.runtime.background import whatever_happens
+from shared.runtime.background import log_and_continue
 from shared.runtime.logging import logger
 
-MOST_REMEMBERED: Final = 50_000
+MAX_CACHED_OWNERS: Final = 50_000
 
 
-class Owners:
-    """Remembers what it has once found: an agent never changes hands, and no id is given twice."""
+class OwnerCache:
+    """Caches the owners of agents. An agent never changes its owner, and ids are never reused."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._known: dict[UUID, UUID] = {}
 
     async def of(self, agent_ids: Iterable[UUID]) -> dict[UUID, UUID]:
-        """Agent to owner; agents that were deleted have none. Raises TransientError while Postgres is away."""
-        wanted = set(agent_ids)
-        found = {agent_id: self._known[agent_id] for agent_id in wanted & self._known.keys()}
-        if unknown := wanted - found.keys():
-            async with self._database.transaction() as session:
-                found |= (looked_up := await agents.owners(session, unknown))
-            self._remember(looked_up)
-        return found
+        """Returns agent id to owner id, without deleted agents.
 
-    def _remember(self, found: dict[UUID, UUID]) -> None:
-        self._known |= found
-        for oldest in list(islice(self._known, max(0, len(self._known) - MOST_REMEMBERED))):
+        Raises TransientError while PostgreSQL is unavailable.
+        """
+        unique_ids = set(agent_ids)
+        owners = {agent_id: self._known[agent_id] for agent_id in unique_ids & self._known.keys()}
+        if unknown := unique_ids - owners.keys():
+            async with self._database.transaction() as session:
+                owners |= (looked_up := await agents.owners_by_agent(session, unknown))
+            self._remember(looked_up)
+        return owners
+
+    def _remember(self, owners: dict[UUID, UUID]) -> None:
+        self._known |= owners
+        for oldest in list(islice(self._known, max(0, len(self._known) - MAX_CACHED_OWNERS))):
             del self._known[oldest]
 
 
 RETRY_MILLISECONDS: Final = 1000
-"""When a listener that was cut off should come again."""
+"""When a disconnected client should reconnect."""
 END: Final = "end"
 KEEP_ALIVE: Final = KEEPALIVE_COMMENT
 OPENING: Final = format_sse_event(comment="vigil", retry=RETRY_MILLISECONDS)
 
 
-def event(told: Told) -> bytes:
-    """Its sequence, its name, and the event itself as it stands on the bus."""
-    data = told.payload.decode(errors="replace")
-    return format_sse_event(id=str(told.sequence), event=told.subject, data_str=data)
+def event_frame(event: StoredEvent) -> bytes:
+    """Encodes a stored event as an SSE frame: its sequence, its name, and its JSON."""
+    data = event.payload.decode(errors="replace")
+    return format_sse_event(id=str(event.sequence), event=event.subject, data_str=data)
 
 
-def place(sequence: int) -> bytes:
-    """Where a listener stands that was sent nothing yet, so that it can come back there. It is not told as an event."""
+def position_frame(sequence: int) -> bytes:
+    """Encodes a client's position before its first event, so that it can reconnect there.
+
+    Clients see no event.
+    """
     return format_sse_event(id=str(sequence))
 
 
-def end(why: str, detail: str) -> bytes:
+def end_frame(why: str, detail: str) -> bytes:
     return format_sse_event(event=END, data_str=json.dumps({"why": why, "detail": detail}))
 
 
-LOOK_AGAIN_SECONDS: Final = 0.5
-MOST_READING_BACK: Final = 4
-"""Listeners that read the stream itself at the same time; the others wait for their turn, a chunk each."""
+RECONNECT_SECONDS: Final = 0.5
+MAX_READING_BACK: Final = 4
+"""Clients that read from the stream itself at the same time; others wait for their turn, one chunk each."""
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
-class Past:
-    """A piece of the stream, of which `heard` is what is anybody's."""
+class StreamChunk:
+    """A chunk of the stream; `heard` are its events that have an owner."""
 
     first: int
     last: int
-    heard: Sequence[Heard]
+    heard: Sequence[BufferedEvent]
 
 
-class Hub:
-    """Follows the stream while `run` runs, over every absence of NATS and Postgres, and wakes the listeners."""
+class EventHub:
+    """Follows the stream while `run` runs, reconnecting to NATS and PostgreSQL, and wakes the listeners."""
 
     def __init__(
         self,
         url: str,
         credentials: Credentials,
-        owners: Owners,
-        window: Window,
+        owners: OwnerCache,
+        window: ReplayBuffer,
         most_listeners: int,
     ) -> None:
         self.window = window
         self.most_listeners = most_listeners
         self.listeners = 0
         self.is_live = False
-        """The window has once reached the stream's end: what is new is known from what was."""
+        """Whether the buffer has reached the stream's end once, so that new events can be told from old ones."""
         self.stopping = False
         self.news = asyncio.Event()
         """Set at the next change, and then replaced."""
@@ -112,48 +131,50 @@ class Hub:
         self._history: History | None = None
         self._made_at: datetime | None = None
         self._told_away: str | None = None
-        self._reading_back = asyncio.Semaphore(MOST_READING_BACK)
+        self._reading_back = asyncio.Semaphore(MAX_READING_BACK)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Runs until cancelled."""
         while True:
-            await whatever_happens(self._follow_unless_away, "the events are followed again soon")
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await log_and_continue(self._follow_unless_away, "the events are followed again soon")
+            await asyncio.sleep(RECONNECT_SECONDS)
 
     def stop(self) -> None:
-        """Every listener is told to come again, and goes."""
+        """Disconnects every listener; they reconnect."""
         self.stopping = True
         self._tell()
 
     async def hear(self, news: asyncio.Event, seconds: float) -> None:
-        """Returns when there is `news`, or after so many seconds."""
+        """Waits for `news`, or `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await news.wait()
 
-    async def held(self) -> Stored:
-        """What the stream holds. Raises TransientError where that is not known."""
-        held = await self._stream().held()
-        if held is None:
+    async def held(self) -> StreamState:
+        """Returns the state of the stream. Raises TransientError while that is unknown."""
+        state = await self._stream().held()
+        if state is None:
             raise TransientError(f"there is no stream {STREAM}: run `vigil migrate`")
-        return held
+        return state
 
     async def queues(self) -> list[Queue]:
-        """How much waits for each actor. Raises TransientError where that is not known."""
+        """Returns the queue of each consumer. Raises TransientError while that is unknown."""
         return await self._stream().queues()
 
     async def last_before(self, moment: datetime) -> int:
-        """Where a listener stands that wants what is new since `moment`. Raises TransientError."""
+        """Returns the position for events since `moment`. Raises TransientError."""
         before = await self._stream().last_before(moment)
         return (await self.held()).last if before is None else before
 
-    async def read_back(self, sequence: int) -> Past | None:
-        """What stands in the stream behind `sequence`, a chunk at most. Raises TransientError."""
+    async def read_back(self, sequence: int) -> StreamChunk | None:
+        """Returns the next chunk of the stream after `sequence`. Raises TransientError."""
         async with self._reading_back:
-            told = await self._stream().after(sequence, most=CHUNK_EVENTS, most_bytes=CHUNK_BYTES)
-            if not told:
+            batch = await self._stream().after(
+                sequence, max_events=CHUNK_EVENTS, max_bytes=CHUNK_BYTES
+            )
+            if not batch:
                 return None
-            return Past(told[0].sequence, told[-1].sequence, await self._heard(told))
+            return StreamChunk(batch[0].sequence, batch[-1].sequence, await self._heard(batch))
 
     def _stream(self) -> History:
         if self._history is None:
@@ -161,7 +182,7 @@ class Hub:
         return self._history
 
     async def _follow_unless_away(self) -> None:
-        """An absence is told once, however often it is looked whether it is over."""
+        """Follows the stream, and logs each outage once."""
         try:
             await self._follow()
         except TransientError as error:
@@ -170,55 +191,61 @@ class Hub:
                 log.warning("no events for the time being", reason=self._told_away)
 
     async def _follow(self) -> None:
-        """Until NATS or Postgres is away, or the stream is another one, each of which raises TransientError."""
-        async with listening(self._url, self._credentials, name="api") as client:
+        """Runs until NATS or PostgreSQL is unavailable or the stream was recreated; each raises TransientError."""
+        async with connect_reader(self._url, self._credentials, name="api") as client:
             self._history = History(client)
             try:
-                held = await self.held()
-                self._begin(held)
+                state = await self.held()
+                self._begin(state)
                 self._told_away = None
-                async with aclosing(batches(client, at(self.window.last + 1))) as following:
-                    async for batch in following:
+                async with aclosing(
+                    read_batches(client, start_at_sequence(self.window.last + 1))
+                ) as subscription:
+                    async for batch in subscription:
                         await self._take(batch)
-                        if not self.is_live and (not batch or self.window.last >= held.last):
+                        if not self.is_live and (not batch or self.window.last >= state.last):
                             self._go_live()
             finally:
                 self._history = None
 
-    def _begin(self, held: Stored) -> None:
-        """Where the window ends, or, in a stream that is new to it, so that its newest events are in it."""
-        before_first = held.first - 1
-        if not self._continues(held):
-            after = max(before_first, held.last - self.window.most_events)
+    def _begin(self, state: StreamState) -> None:
+        """Returns where to start: at the end of the buffer, or, in a new stream, so that its newest
+        events are in it.
+        """
+        before_first = state.first - 1
+        if not self._continues(state):
+            after = max(before_first, state.last - self.window.most_events)
             self.window.begin(after, new_stream_from=before_first)
-            self._made_at, self.is_live = held.made_at, False
+            self._made_at, self.is_live = state.made_at, False
         elif self.window.last < before_first:
             self.window.begin(before_first)
-        if self.window.last >= held.last:
+        if self.window.last >= state.last:
             self._go_live()
         self._tell()
 
-    def _continues(self, held: Stored) -> bool:
-        """Whether it is the stream that the window was read from, with all of what was read."""
-        return self._made_at == held.made_at and self.window.last <= held.last
+    def _continues(self, state: StreamState) -> bool:
+        """Returns whether this is the stream that the buffer was filled from, without a gap."""
+        return self._made_at == state.made_at and self.window.last <= state.last
 
     def _go_live(self) -> None:
         self.is_live = True
         self._tell()
 
-    async def _take(self, batch: Sequence[Told]) -> None:
+    async def _take(self, batch: Sequence[StoredEvent]) -> None:
         if batch:
-            heard = await self._heard(batch)
-            self.window.extend(heard, batch[0].sequence, batch[-1].sequence)
+            events = await self._heard(batch)
+            self.window.extend(events, batch[0].sequence, batch[-1].sequence)
             self._tell()
 
-    async def _heard(self, batch: Sequence[Told]) -> list[Heard]:
-        """Without what is nobody's: no events, and those of agents that were deleted."""
-        about = [(told, told.agent_id) for told in batch]
+    async def _heard(self, batch: Sequence[StoredEvent]) -> list[BufferedEvent]:
+        """Parses a batch. Leaves out messages that are no events, and events of deleted agents."""
+        about = [(event, event.agent_id) for event in batch]
         owners = await self._owners.of(agent_id for _, agent_id in about if agent_id is not None)
         return [
-            Heard(told.sequence, told.subject, agent_id, owners[agent_id], event(told))
-            for told, agent_id in about
+            BufferedEvent(
+                event.sequence, event.subject, agent_id, owners[agent_id], event_frame(event)
+            )
+            for event, agent_id in about
             if agent_id is not None and agent_id in owners
         ]
 
@@ -230,6 +257,6 @@ class Hub:
 GAP: Final = "gap"
 
 
-def gap(found: Gap) -> bytes:
-    data = {"why": found.why, "first": found.first, "last": found.last}
-    return format_sse_event(id=str(found.resume_after), event=GAP, data_str=json.dumps(data))
+def gap_frame(gap: Gap) -> bytes:
+    data = {"why": gap.why, "first": gap.first, "last": gap.last}
+    return format_sse_event(id=str(gap.resume_after), event=GAP, data_str=json.dumps(data))

@@ -1,4 +1,4 @@
-"""The stream of events to one listener (SSE)."""
+"""The event stream of one SSE client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -11,17 +11,17 @@ from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from services.api.streaming import event_hub
-from services.api.streaming.event_hub import LOOK_AGAIN_SECONDS, Hub
-from services.api.streaming.event_window import Cursor, Gap, Heard
+from services.api.streaming.event_hub import RECONNECT_SECONDS, EventHub
+from services.api.streaming.event_window import BufferedEvent, Cursor, Gap
 from shared.errors import TransientError
 from shared.events.stream_reader import matches
 from shared.runtime.logging import logger
 
 KEEP_ALIVE_SECONDS: Final = 15.0
-TAKES_SLOWLY_SECONDS: Final = 5.0
-"""How long a listener may let one chunk wait, when all that comes next has to be read from the stream for it alone."""
-CHECK_AGAIN_SECONDS: Final = 30.0
-"""How long a credential that is no more keeps a stream, at most."""
+SLOW_CHUNK_SECONDS: Final = 5.0
+"""How long a client may take for a chunk when everything that follows has to be read from the stream for it alone."""
+REVALIDATION_SECONDS: Final = 30.0
+"""The maximum time that a revoked credential keeps its stream."""
 
 STOPPING: Final = ("stopping", "Vigil's api is being stopped: come again, and go on where you are.")
 TOO_SLOW: Final = (
@@ -32,33 +32,43 @@ NOT_ALLOWED: Final = ("not_allowed", "The credential that you came in with is no
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What one listener may see, and of that, what it asks for. No pattern: every event."""
+class EventFilter:
+    """Which events a client may see, and which of these it requests.
+
+    Without patterns: every event.
+    """
 
     owner_id: UUID
     agent_id: UUID | None = None
     patterns: tuple[str, ...] = ()
 
-    def includes(self, heard: Heard) -> bool:
+    def includes(self, event: BufferedEvent) -> bool:
         return (
-            heard.owner_id == self.owner_id
-            and self.agent_id in (None, heard.agent_id)
-            and (not self.patterns or any(matches(each, heard.subject) for each in self.patterns))
+            event.owner_id == self.owner_id
+            and self.agent_id in (None, event.agent_id)
+            and (
+                not self.patterns
+                or any(matches(pattern, event.subject) for pattern in self.patterns)
+            )
         )
 
 
-From = int | datetime | None
-"""Behind that sequence, since that moment, or live from now."""
+StartAt = int | datetime | None
+"""After that sequence, since that moment, or from now on."""
 
 
 class Listener:
-    """`still_allowed` is asked now and then; its TransientError changes nothing."""
+    """One SSE client. `still_allowed` is checked at intervals; its TransientError is ignored."""
 
     def __init__(
-        self, hub: Hub, wanted: Wanted, begin: From, still_allowed: Callable[[], Awaitable[bool]]
+        self,
+        hub: EventHub,
+        event_filter: EventFilter,
+        begin: StartAt,
+        still_allowed: Callable[[], Awaitable[bool]],
     ) -> None:
         self._hub = hub
-        self._wanted = wanted
+        self._wanted = event_filter
         self._from = begin
         self._still_allowed = still_allowed
         self._cursor: Cursor | None = None
@@ -67,29 +77,29 @@ class Listener:
         self._sent_at = self._now()
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """For ever, unless the listener is cut off; then the last frame says why."""
+        """Yields frames until the client is disconnected; the last frame says why."""
         yield event_hub.OPENING
         while (why := await self._end()) is None:
             news = self._hub.news  # before the look: what comes after it is heard
-            found = await self._look()
-            if found:
+            frames = await self._look()
+            if frames:
                 self._sent_at = self._now()
-                yield found
+                yield frames
                 self._is_too_slow = self._was_slow()
-            elif found is None:
+            elif frames is None:
                 await self._hub.hear(news, self._patience())
             if self._now() - self._sent_at >= KEEP_ALIVE_SECONDS:
                 self._sent_at = self._now()
                 yield event_hub.KEEP_ALIVE
-        yield event_hub.end(*why)
+        yield event_hub.end_frame(*why)
 
     async def _end(self) -> tuple[str, str] | None:
-        """Why it is cut off, as a word and a sentence."""
+        """Returns why the stream ends, as a word and a sentence."""
         if self._hub.stopping:
             return STOPPING
         if self._is_too_slow:
             return TOO_SLOW
-        if self._now() - self._checked_at >= CHECK_AGAIN_SECONDS:
+        if self._now() - self._checked_at >= REVALIDATION_SECONDS:
             self._checked_at = self._now()
             try:
                 if not await self._still_allowed():
@@ -99,27 +109,27 @@ class Listener:
         return None
 
     def _was_slow(self) -> bool:
-        """With the chunk that it has just taken."""
+        """Returns whether the client was too slow with its last chunk."""
         took_seconds = self._now() - self._sent_at
         is_left_behind = self._cursor is not None and self._cursor.is_before(self._hub.window)
-        return is_left_behind and took_seconds > TAKES_SLOWLY_SECONDS
+        return is_left_behind and took_seconds > SLOW_CHUNK_SECONDS
 
     def _patience(self) -> float:
-        """Seconds until something is to be done though nothing has happened."""
+        """Returns the seconds until something has to be done though no event arrived."""
         if self._cursor is None or self._cursor.is_before(self._hub.window):
-            return LOOK_AGAIN_SECONDS
+            return RECONNECT_SECONDS
         keep_alive = self._sent_at + KEEP_ALIVE_SECONDS
-        check_again = self._checked_at + CHECK_AGAIN_SECONDS
+        check_again = self._checked_at + REVALIDATION_SECONDS
         return max(0.0, min(keep_alive, check_again) - self._now())
 
     async def _look(self) -> bytes | None:
-        """What is to be sent next, which may be nothing of all that was found; None where nothing was."""
+        """Returns the next frames, which may be empty after filtering; None where there are no new events."""
         try:
             if self._cursor is None:
                 return await self._take_place()
             match self._cursor.look(self._hub.window):
                 case Gap() as gap:
-                    return event_hub.gap(gap)
+                    return event_hub.gap_frame(gap)
                 case None:
                     return await self._read_back(self._cursor)
                 case heard:
@@ -127,33 +137,37 @@ class Listener:
         except TransientError:
             return None  # NATS or Postgres is away; the listener is kept
 
-    async def _of_window(self, heard: Sequence[Heard]) -> bytes | None:
-        if not heard:
+    async def _of_window(self, events: Sequence[BufferedEvent]) -> bytes | None:
+        if not events:
             return None
         await asyncio.sleep(
             0
         )  # what is not for this listener is passed by without a wait, and may be much
-        return self._joined(heard)
+        return self._joined(events)
 
     async def _read_back(self, cursor: Cursor) -> bytes | None:
         past = await self._hub.read_back(cursor.sequence)
         if past is None:
-            # Nothing is left, unless whoever answered lags behind: where the stream begins is known for certain.
+            # The stream is empty, unless the responding server lags behind: the first sequence is
+            # certain.
             before_first = min((await self._hub.held()).first - 1, self._hub.window.after)
             gap = cursor.read(before_first + 1, before_first)
-            return event_hub.gap(gap) if gap else None
+            return event_hub.gap_frame(gap) if gap else None
         gap = cursor.read(past.first, past.last)
-        return (event_hub.gap(gap) if gap else b"") + self._joined(past.heard)
+        return (event_hub.gap_frame(gap) if gap else b"") + self._joined(past.heard)
 
     async def _take_place(self) -> bytes | None:
-        """None where it is not known yet what is new, or where anything stands."""
+        """Returns whether the position is determined.
+
+        It is not while the end of the stream is unknown.
+        """
         window = self._hub.window
         if not window.stream or (self._from is None and not self._hub.is_live):
             return None
         match self._from:
             case None:
                 self._cursor = Cursor(window.last, window.stream)
-                return event_hub.place(window.last)
+                return event_hub.position_frame(window.last)
             case int() as sequence if sequence <= window.last:
                 self._cursor = Cursor(sequence, window.stream)
                 return b""
@@ -162,39 +176,42 @@ class Listener:
             case moment:
                 before = await self._hub.last_before(moment)
                 self._cursor = Cursor(before, window.stream)
-                return event_hub.place(before)
+                return event_hub.position_frame(before)
 
     async def _take_place_ahead(self, sequence: int) -> bytes:
-        """Of the window; if it is ahead of the stream too, it was told by another stream."""
-        held = await self._hub.held()
+        """Handles a position beyond the buffer.
+
+        If it is beyond the stream too, it belongs to another stream.
+        """
+        state = await self._hub.held()
         stream = self._hub.window.stream
-        if sequence <= held.last:
+        if sequence <= state.last:
             self._cursor = Cursor(sequence, stream)
             return b""
-        self._cursor = Cursor(held.first - 1, stream)
-        return event_hub.gap(Gap("stream_made_anew", sequence + 1, None, held.first - 1))
+        self._cursor = Cursor(state.first - 1, stream)
+        return event_hub.gap_frame(Gap("stream_made_anew", sequence + 1, None, state.first - 1))
 
-    def _joined(self, heard: Sequence[Heard]) -> bytes:
-        return b"".join(each.frame for each in heard if self._wanted.includes(each))
+    def _joined(self, events: Sequence[BufferedEvent]) -> bytes:
+        return b"".join(item.frame for item in events if self._wanted.includes(item))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
 
-TAKES_NOTHING_SECONDS: Final = 30.0
-"""How long a listener may let a chunk wait before it is cut off."""
+STALLED_CHUNK_SECONDS: Final = 30.0
+"""How long a client may take for a chunk before it is disconnected."""
 HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""No proxy may keep events back, or keep them at all."""
+"""Proxies must neither buffer nor cache events."""
 
 log = logger(__name__)
 
 
 class EventStream(StreamingResponse):
-    """Server-Sent Events of one listener, who counts among the hub's as long as they are sent."""
+    """The Server-Sent Events response of one client, which counts as a listener of the hub while it runs."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, hub: Hub, listener: Listener) -> None:
+    def __init__(self, hub: EventHub, listener: Listener) -> None:
         super().__init__(listener.frames(), headers=HEADERS)
         self._hub = hub
 
@@ -207,10 +224,10 @@ class EventStream(StreamingResponse):
 
     async def stream_response(self, send: Send) -> None:
         async def send_in_time(message: Message) -> None:
-            async with asyncio.timeout(TAKES_NOTHING_SECONDS):
+            async with asyncio.timeout(STALLED_CHUNK_SECONDS):
                 await send(message)
 
         try:
             await super().stream_response(send_in_time)
         except TimeoutError:
-            log.warning("a listener takes nothing, and is cut off", seconds=TAKES_NOTHING_SECONDS)
+            log.warning("a listener takes nothing, and is cut off", seconds=STALLED_CHUNK_SECONDS)

@@ -1,4 +1,4 @@
-"""The newest events, in memory, by their place in the stream. Pure."""
+"""The replay buffer: the newest events in memory, by their sequence in the stream. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ CHUNK_EVENTS: Final = 500
 
 
 CHUNK_BYTES: Final = 64 * 1024
-"""What a listener is sent at once, and so what one that takes nothing can hold."""
+"""The size of one write to a client, and so the most that a client that reads nothing can hold."""
 
 
-GIVEN_UP_PART: Final = 16
-"""Of the events that are held, one in so many at most has been given up."""
+EVICTED_SHARE: Final = 16
+"""At most one in this many of the stored events has been evicted but not yet removed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """An event with whom it belongs to, and as it is sent."""
+class BufferedEvent:
+    """An event with its owner and its SSE frame."""
 
     sequence: int
     subject: str
@@ -28,112 +28,124 @@ class Heard:
     frame: bytes
 
 
-class Window:
-    """Every event behind `after` up to `last` that is anybody's; the oldest are given up for new ones."""
+class ReplayBuffer:
+    """All events with an owner after `after` up to `last`. The oldest are evicted for new ones."""
 
     def __init__(self, most_events: int, most_bytes: int) -> None:
         self.most_events = most_events
         self.after = 0
         self.last = 0
         self.origin = 0
-        """What stood before the stream's first event when it was found."""
+        """The sequence before the stream's first event when it was found."""
         self.stream = 0
-        """A number for each stream that was found: one that is made anew begins its sequences again. 0: none yet."""
+        """A number for each stream that was found, since a recreated stream starts its sequences again. 0: none yet."""
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._heard: list[Heard] = []
+        self._heard: list[BufferedEvent] = []
         self._given_up = 0
 
     def begin(self, after: int, *, new_stream_from: int | None = None) -> None:
-        """Empty, from `after` on; in another stream than before where what stood before its first event is given."""
+        """Empties the buffer and starts it after `after`.
+
+        With `origin`, in another stream than before.
+        """
         self.after = self.last = after
         self._heard, self._given_up, self._bytes = [], 0, 0
         if new_stream_from is not None:
             self.origin = new_stream_from
             self.stream += 1
 
-    def extend(self, heard: Sequence[Heard], first: int, last: int) -> None:
-        """With what of the events from `first` to `last` is anybody's.
+    def extend(self, events: Sequence[BufferedEvent], first: int, last: int) -> None:
+        """Adds the events from `first` to `last` that have an owner.
 
-        Where events are missing before `first`, the window begins again: who waits for them has to be told.
+        Where events are missing before `first`, the buffer starts again, and clients that wait for
+        them get a gap.
         """
         if first > self.last + 1:
             self.begin(first - 1)
-        self._heard += heard
-        self._bytes += sum(len(each.frame) for each in heard)
+        self._heard += events
+        self._bytes += sum(len(item.frame) for item in events)
         self.last = last
         while self._is_too_large():
             oldest = self._heard[self._given_up]
             self.after = oldest.sequence
             self._bytes -= len(oldest.frame)
             self._given_up += 1
-        # Not one by one, which would move all the others each time; nor late: until then they take their memory.
-        if self._given_up > len(self._heard) // GIVEN_UP_PART:
+        # Removed in batches: one by one would move all others each time, and too late would waste
+        # memory.
+        if self._given_up > len(self._heard) // EVICTED_SHARE:
             del self._heard[: self._given_up]
             self._given_up = 0
 
-    def behind(self, sequence: int) -> Sequence[Heard] | None:
-        """The oldest events behind `sequence`, a chunk at most; None where some of them may have been given up."""
+    def behind(self, sequence: int) -> Sequence[BufferedEvent] | None:
+        """Returns the oldest events after `sequence`, at most a chunk; None where some of them may
+        have been evicted.
+        """
         if sequence < self.after:
             return None
         start = bisect_right(
-            self._heard, sequence, lo=self._given_up, key=lambda heard: heard.sequence
+            self._heard, sequence, lo=self._given_up, key=lambda event: event.sequence
         )
         return chunk(self._heard[start : start + CHUNK_EVENTS])
 
     def _is_too_large(self) -> bool:
-        kept = len(self._heard) - self._given_up
-        return kept > self.most_events or (kept > 0 and self._bytes > self._most_bytes)
+        stored = len(self._heard) - self._given_up
+        return stored > self.most_events or (stored > 0 and self._bytes > self._most_bytes)
 
 
-def chunk(heard: Sequence[Heard]) -> Sequence[Heard]:
-    """As many of the first as are sent at once: one at least."""
+def chunk(events: Sequence[BufferedEvent]) -> Sequence[BufferedEvent]:
+    """Returns the first events that fit into one write; at least one."""
     size = 0
-    for count, each in enumerate(heard):
-        size += len(each.frame)
+    for count, item in enumerate(events):
+        size += len(item.frame)
         if count and size > CHUNK_BYTES:
-            return heard[:count]
-    return heard
+            return events[:count]
+    return events
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Events that a listener cannot have any more. `last` is None where the stream was made anew: it had no end."""
+    """Events that a client cannot get any more.
+
+    `last` is None where the stream was recreated: its end is unknown.
+    """
 
     why: Literal["expired", "stream_made_anew"]
     first: int
     last: int | None
     resume_after: int
-    """Where the listener stands behind the gap."""
+    """The client's position after the gap."""
 
 
 @dataclass
 class Cursor:
-    """A listener's place: all up to `sequence` has been sent to it, or was not for it."""
+    """A client's position: everything up to `sequence` has been sent to it, or was not for it."""
 
     sequence: int
     stream: int
 
-    def is_before(self, window: Window) -> bool:
-        """Whether what comes next may not be in the window any more."""
+    def is_before(self, window: ReplayBuffer) -> bool:
+        """Returns whether the next event may not be in the buffer any more."""
         return self.sequence < window.after
 
-    def look(self, window: Window) -> Sequence[Heard] | Gap | None:
-        """What comes next, which counts as sent; None where the window cannot tell it.
+    def look(self, window: ReplayBuffer) -> Sequence[BufferedEvent] | Gap | None:
+        """Returns the next events and moves past them; None where the buffer does not have them.
 
-        No events where there is nothing new.
+        Returns no events where there are no new ones.
         """
         if self.stream != window.stream:
             gap = Gap("stream_made_anew", self.sequence + 1, None, window.origin)
             self.stream, self.sequence = window.stream, window.origin
             return gap
-        found = window.behind(self.sequence)
-        if found:
-            self.sequence = found[-1].sequence
-        return found
+        events = window.behind(self.sequence)
+        if events:
+            self.sequence = events[-1].sequence
+        return events
 
     def read(self, first: int, last: int) -> Gap | None:
-        """Events from `first` to `last` were read from the stream, where nothing stands between them and this place."""
+        """Moves past events from `first` to `last` that were read from the stream, unless the
+        position lies elsewhere.
+        """
         gap = None
         if first > self.sequence + 1:
             gap = Gap("expired", self.sequence + 1, first - 1, first - 1)

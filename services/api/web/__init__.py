@@ -1,5 +1,5 @@
-"""The window: Vigil for people, in a browser. Pages are rendered here, and follow the events as they come.
+"""The web UI: server-rendered pages that follow the event stream.
 
-A page is a route in `pages/` that reads as the api's own routes do, and a template of the same name in `templates/`.
-What a page loads besides comes from `assets`; nothing comes from elsewhere, and no script or style stands in a page.
+A page is a route in `pages/` that uses the same queries as the API's routes, and a template in
+`templates/`. Scripts and styles come from `assets` only; there are no inline or third-party ones.
 """

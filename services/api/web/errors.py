@@ -1,4 +1,4 @@
-"""Problems as pages."""
+"""HTML error pages."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.api.http.problem_details import MEDIA_TYPE
-from services.api.paths import SIGN_IN, is_for_people
+from services.api.paths import SIGN_IN, is_web_page
 from services.api.web.rendering import Pages
 
 _TITLES: Final[Mapping[int, str]] = {
@@ -24,8 +24,8 @@ _TITLES: Final[Mapping[int, str]] = {
 }
 
 
-def refusal(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> Response:
-    """In place of the page that `scope` asks for; of a part of a page it is the sentence alone."""
+def error_page(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> Response:
+    """Renders a problem in place of the requested page; for a part of a page, only the sentence."""
     headers = Headers(scope=scope)
     is_part = headers.get("hx-request") == "true"
     if status == HTTPStatus.UNAUTHORIZED:
@@ -42,39 +42,39 @@ def refusal(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> Resp
     return pages.answer(template, context, status=status)
 
 
-_KEPT: Final = ("retry-after", "allow")
+_KEPT_HEADERS: Final = ("retry-after", "allow")
 
 
-class ForPeople:
-    """Stands around all that may refuse a request, so that none of that need know who asked."""
+class HtmlErrorMiddleware:
+    """Middleware that turns problem responses to browsers into pages, whichever component raised them."""
 
     def __init__(self, app: ASGIApp, pages: Pages) -> None:
         self._app = app
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not is_for_people(scope):
+        if scope["type"] != "http" or not is_web_page(scope):
             await self._app(scope, receive, send)
             return
-        told = _Told(send)
+        captured = _CapturedProblem(send)
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, captured)
         except Exception:
-            if not told.has_begun:
+            if not captured.has_begun:
                 broken = "Vigil broke over this; the api's log says how."
                 status = HTTPStatus.INTERNAL_SERVER_ERROR
-                await refusal(self._pages, scope, status, broken)(scope, receive, send)
-            # What stands outside writes it to the log.
+                await error_page(self._pages, scope, status, broken)(scope, receive, send)
+            # An outer middleware logs it.
             raise
-        if told.problem is not None:
-            status, detail, headers = told.problem
-            answer = refusal(self._pages, scope, status, detail)
+        if captured.problem is not None:
+            status, detail, headers = captured.problem
+            answer = error_page(self._pages, scope, status, detail)
             answer.headers.update(headers)
             await answer(scope, receive, send)
 
 
-class _Told:
-    """Lets an answer through, but for a problem, which it keeps."""
+class _CapturedProblem:
+    """Passes a response through, but captures a problem."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -96,8 +96,8 @@ class _Told:
 
     def _read(self, start: Message) -> tuple[HTTPStatus, str, Mapping[str, str]]:
         headers = Headers(raw=start["headers"])
-        kept = {name: headers[name] for name in _KEPT if name in headers}
-        return HTTPStatus(start["status"]), json.loads(self._body)["detail"], kept
+        kept_headers = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
+        return HTTPStatus(start["status"]), json.loads(self._body)["detail"], kept_headers
 
 
 def _is_problem(start: Message) -> bool:

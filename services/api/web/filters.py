@@ -13,48 +13,48 @@ _CENT: Final = 0.01
 _LINKED: Final = frozenset({"http", "https"})
 
 
-def moment(at: datetime | None) -> Markup | str:
-    """A `<time>`, which `times.js` puts into the reader's zone, and says how long ago it is."""
-    if at is None:
+def time_element(moment: datetime | None) -> Markup | str:
+    """A `<time>` element, which `times.js` converts to the reader's time zone and adds how long ago it is."""
+    if moment is None:
         return NONE
-    exact = at.astimezone(UTC)
+    exact = moment.astimezone(UTC)
     return Markup('<time datetime="{}">{}</time>').format(
         exact.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         f"{exact:%Y-%m-%d %H:%M} UTC",
     )
 
 
-def when(told: str) -> Markup | str:
-    """The same of a moment that stands in ISO 8601 among a node's properties; what is none stays as it is."""
+def time_element_of_text(text: str) -> Markup | str:
+    """The same for an ISO 8601 string of a node's properties; other text stays as it is."""
     try:
-        return moment(datetime.fromisoformat(told))
+        return time_element(datetime.fromisoformat(text))
     except ValueError:
-        return told
+        return text
 
 
-def span(seconds: float | timedelta | None) -> str:
+def duration(seconds: float | timedelta | None) -> str:
     """At most two units: 850 ms, 12.4 s, 3 min 20 s, 5 h, 2 d 4 h."""
     if seconds is None:
         return NONE
-    left = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
-    if left < 1:
-        return f"{left * 1000:.0f} ms"
-    if left < _MINUTE:
-        return f"{left:.1f} s".replace(".0 s", " s")
-    whole = round(left)
+    total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
+    if total < 1:
+        return f"{total * 1000:.0f} ms"
+    if total < _MINUTE:
+        return f"{total:.1f} s".replace(".0 s", " s")
+    rounded = round(total)
     for unit, name, below, of_below in (
         (_MINUTE, "min", 1, "s"),
         (_HOUR, "h", _MINUTE, "min"),
         (_DAY, "d", _HOUR, "h"),
     ):
-        if whole < unit * (60 if unit != _HOUR else 24) or unit == _DAY:
-            rest = whole % unit // below
-            return f"{whole // unit} {name}" + (f" {rest} {of_below}" if rest else "")
+        if rounded < unit * (60 if unit != _HOUR else 24) or unit == _DAY:
+            rest = rounded % unit // below
+            return f"{rounded // unit} {name}" + (f" {rest} {of_below}" if rest else "")
     raise AssertionError("days have no end")
 
 
 def usd(amount: float | None) -> str:
-    """Cents from a cent on; below, as many places as say something."""
+    """Two decimals from a cent on; below, as many as are significant."""
     if amount is None:
         return NONE
     if amount == 0 or amount >= _CENT:
@@ -75,9 +75,9 @@ def bytes_of(number: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def plural(number: int, one: str, many: str | None = None) -> str:
+def plural(number: int, singular: str, many: str | None = None) -> str:
     """`3 queries`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 def percent(share: float | None) -> str:
@@ -85,12 +85,12 @@ def percent(share: float | None) -> str:
 
 
 def pretty(value: Any) -> str:
-    """JSON for people to read."""
+    """Formats a value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def pretty_text(text: str) -> str:
-    """JSON for people to read, where it is that."""
+    """Formats text as indented JSON where it is JSON."""
     try:
         return pretty(json.loads(text))
     except (ValueError, RecursionError):
@@ -105,7 +105,7 @@ def host(url: str) -> str:
 
 
 def safe_link(url: str) -> str | None:
-    """`url` where a link may lead there; None of what would run here."""
+    """Returns `url` if a link may use it; None for schemes that run code."""
     try:
         return url if urlsplit(url).scheme in _LINKED else None
     except ValueError:
@@ -113,9 +113,9 @@ def safe_link(url: str) -> str | None:
 
 
 FORMAT_FILTERS: Final = {
-    "moment": moment,
-    "when": when,
-    "span": span,
+    "moment": time_element,
+    "when": time_element_of_text,
+    "span": duration,
     "usd": usd,
     "count": count,
     "bytes": bytes_of,
@@ -128,19 +128,19 @@ FORMAT_FILTERS: Final = {
 }
 
 
-LONGEST_CHARACTERS: Final = 20_000
+MAX_CHARS: Final = 20_000
 
 
 def cut(text: str) -> str:
-    """Its beginning, and how much is left out, where it is longer than LONGEST_CHARACTERS."""
-    left = len(text) - LONGEST_CHARACTERS
-    if left <= 0:
+    """Truncates text longer than LONGEST_CHARACTERS and says how much is left out."""
+    left_out = len(text) - MAX_CHARS
+    if left_out <= 0:
         return text
-    return f"{text[:LONGEST_CHARACTERS]}\n… {left:,} characters more"
+    return f"{text[:MAX_CHARS]}\n… {left_out:,} characters more"
 
 
 def unpacked(text: str) -> str:
-    """Laid out, where it is JSON; what a model wrote in its place as it stands."""
+    """Formats text as indented JSON where it is JSON; other text stays as it is."""
     try:
         return pretty(json.loads(text))
     except (ValueError, RecursionError):
@@ -148,7 +148,7 @@ def unpacked(text: str) -> str:
 
 
 def plain(value: Any) -> str:
-    """A property's value in a line."""
+    """Formats a property's value in one line."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

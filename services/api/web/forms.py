@@ -1,4 +1,4 @@
-"""What forms send. An empty field is one that was not given."""
+"""Form models. An empty field counts as not sent."""
 
 from typing import Annotated, Final
 
@@ -10,19 +10,19 @@ from shared.database.text import refuse_nul
 from shared.enums import Phase
 from shared.schemas.agents import PromptedPhase
 
-LONGEST_VERSION_CHARACTERS: Final = 40
+MAX_VERSION_CHARS: Final = 40
 
 
 def _lines(text: object) -> object:
-    """Browsers end the lines of a form's text by CR LF."""
+    """Browsers end the lines of a form's text with CR LF."""
     return text.replace("\r\n", "\n") if isinstance(text, str) else text
 
 
 Lines = BeforeValidator(_lines)
 UNLESS_BLANK: Final = BeforeValidator(lambda given: given or None)
-"""Forms send what was not chosen too, as nothing."""
-Version = Annotated[str, Field(max_length=LONGEST_VERSION_CHARACTERS)]
-"""What the form was filled from: nobody overwrites what they have not seen."""
+"""Forms send unselected options too, as empty strings."""
+Version = Annotated[str, Field(max_length=MAX_VERSION_CHARS)]
+"""The version that the form was filled from, which prevents lost updates."""
 ModelName = Annotated[str, Field(max_length=200), AfterValidator(refuse_nul)]
 
 
@@ -30,15 +30,15 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class General(Form):
+class GeneralForm(Form):
     version: Version
     name: Name
     interval_seconds: Interval
     feedback_rounds: FeedbackRounds
 
 
-class ModelsOfPhases(Form):
-    """A phase without a model uses the installation's."""
+class ModelsForm(Form):
+    """Phases without a model use the installation's."""
 
     version: Version
     observer: ModelName | None = None
@@ -51,21 +51,21 @@ class ModelsOfPhases(Form):
 
     @property
     def models(self) -> dict[Phase, str]:
-        given = self.model_dump(exclude={"version"}, exclude_none=True)
-        return {Phase(phase): model.strip() for phase, model in given.items() if model.strip()}
+        fields = self.model_dump(exclude={"version"}, exclude_none=True)
+        return {Phase(phase): model.strip() for phase, model in fields.items() if model.strip()}
 
 
-class Anew(Form):
+class ConfigureForm(Form):
     mission: Annotated[Mission, Lines] | None = None
     keep: list[PromptedPhase] = []
 
 
-class EditedPrompt(Form):
-    """`version` is that of the phase's own prompt: who edits another one changes nothing here."""
+class PromptForm(Form):
+    """`version` is that of the phase's own prompt: edits of other phases do not conflict."""
 
     version: Annotated[int, Field(ge=0, le=2**31 - 1)]
-    prompt: Annotated[str, Lines, AfterValidator(configuration.checked)]
+    prompt: Annotated[str, Lines, AfterValidator(configuration.validate_prompt)]
 
 
-class Deletion(Form):
+class DeletionForm(Form):
     name: Annotated[str, Field(max_length=1000)] = ""

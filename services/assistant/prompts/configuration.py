@@ -1,15 +1,15 @@
-"""What the assistant says to the model when it makes an agent of a mission."""
+"""Prompts for the configuration of an agent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pydantic.alias_generators import to_camel
 
-from services.assistant.agent_schema import EDGE_TYPES, MOST_PROPERTIES, NAME_WORDS, NODE_TYPES
-from services.assistant.meta_prompts import META_PROMPTS, MetaPrompt
+from services.assistant.agent_schema import EDGE_TYPES, MAX_PROPERTIES, NAME_WORDS, NODE_TYPES
+from services.assistant.prompts.meta import META_PROMPTS, MetaPrompt
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase
-from shared.graph.system_types import ABOUT
-from shared.llm.messages import section
+from shared.graph.system_types import ABOUT_TYPE
+from shared.llm.messages import wrap_section
 
 _ARCHITECTURE: Final = """\
 You design agents. Somebody states a mission; you write the six system prompts of the agent that keeps watch over it, \
@@ -70,59 +70,64 @@ _TASK: Final = "Make the agent of this mission: first its name and its six syste
 
 
 def system_prompt(interval_seconds: int) -> str:
-    """All that the model must know, the same for every mission."""
+    """Returns the system prompt, which is the same for every mission."""
     return _ARCHITECTURE.format(
-        rhythm=in_words(interval_seconds),
+        rhythm=interval_in_words(interval_seconds),
         actors="\n".join(
-            f"- {each.phase}: {_capital(each.role)} {_tools(each)}" for each in META_PROMPTS
+            f"- {meta_prompt.phase}: {_capitalize(meta_prompt.role)} {_tools(meta_prompt)}"
+            for meta_prompt in META_PROMPTS
         ),
         analysis=ANALYSIS_TYPE,
         advice=ADVICE_TYPE,
         fewest=NAME_WORDS[0],
         most=NAME_WORDS[1],
-        prompts="\n\n".join(_wanted(each) for each in META_PROMPTS),
+        prompts="\n\n".join(_prompt_requirements(meta_prompt) for meta_prompt in META_PROMPTS),
         node_types=_range(NODE_TYPES),
         edge_types=_range(EDGE_TYPES),
-        most_properties=MOST_PROPERTIES,
-        about=ABOUT,
+        most_properties=MAX_PROPERTIES,
+        about=ABOUT_TYPE,
     )
 
 
 def user_message(
     mission: str, *, name: str | None, kept: Mapping[Phase, str], existing: Sequence[str]
 ) -> str:
-    """`name` is the one that stays, `kept` the prompts that stay, `existing` a line for each type that there is."""
-    parts = [section("mission", mission)]
+    """Returns the user message.
+
+    `name` is a name to keep, `kept` are prompts to keep, `existing` has a line for each existing
+    type.
+    """
+    parts = [wrap_section("mission", mission)]
     if name is not None:
         parts.append(
             f"The agent is called {name!r}, and keeps that name: answer with it, or with your own."
         )
     if kept:
-        told = "\n\n".join(section(phase, prompt) for phase, prompt in kept.items())
+        kept_prompts = "\n\n".join(wrap_section(phase, prompt) for phase, prompt in kept.items())
         parts.append(
-            f"{told}\n\nThese prompts stay as they are. Write all six; the others must fit these."
+            f"{kept_prompts}\n\nThese prompts stay as they are. Write all six; the others must fit these."
         )
     if existing:
         parts.append(
-            f"{section('existing_types', chr(10).join(existing))}\n\nThe agent has these types already, and its graph "
+            f"{wrap_section('existing_types', chr(10).join(existing))}\n\nThe agent has these types already, and its graph "
             "stands on them: they stay as they are. Name again those that fit the mission, and what it lacks."
         )
     return "\n\n".join([*parts, _TASK])
 
 
-def prefaced(prompts: Mapping[Phase, str], *, name: str, mission: str) -> dict[Phase, str]:
-    """`prompts` as the agent gets them: each names its actor and the mission, whatever the model wrote."""
+def with_preface(prompts: Mapping[Phase, str], *, name: str, mission: str) -> dict[Phase, str]:
+    """Prepends the role and the mission to each prompt, whatever the model wrote."""
     return {
-        each.phase: (
-            f"You are {each.role} of {name}, an agent that keeps watch over one mission:\n\n{mission}\n\n"
-            f"{prompts[each.phase]}"
+        meta_prompt.phase: (
+            f"You are {meta_prompt.role} of {name}, an agent that keeps watch over one mission:\n\n{mission}\n\n"
+            f"{prompts[meta_prompt.phase]}"
         )
-        for each in META_PROMPTS
+        for meta_prompt in META_PROMPTS
     }
 
 
-def in_words(seconds: int) -> str:
-    """`300` as "5 minutes": in the largest unit that divides it."""
+def interval_in_words(seconds: int) -> str:
+    """Formats `300` as "5 minutes": in the largest unit that divides it."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length and seconds % length == 0:
             count = seconds // length
@@ -130,14 +135,14 @@ def in_words(seconds: int) -> str:
     return f"{seconds} seconds"
 
 
-def _wanted(meta: MetaPrompt) -> str:
-    fewest, most = meta.paragraphs
+def _prompt_requirements(meta: MetaPrompt) -> str:
+    minimum, maximum = meta.paragraphs
     demands = "\n\n".join(
         "\n".join([f"{demand.about}:", *(f"- {point}" for point in demand.points)])
         for demand in meta.demands
     )
     return (
-        f"## {to_camel(f'{meta.phase}_system_prompt')} ({fewest} to {most} paragraphs)\n\n"
+        f"## {to_camel(f'{meta.phase}_system_prompt')} ({minimum} to {maximum} paragraphs)\n\n"
         f"Read by {meta.role.rstrip(',')}. {meta.situation}\n\nThe prompt makes plain:\n\n{demands}"
     )
 
@@ -151,5 +156,5 @@ def _range(bounds: tuple[int, int]) -> str:
     return "{} to {}".format(*bounds)
 
 
-def _capital(role: str) -> str:
+def _capitalize(role: str) -> str:
     return role[:1].upper() + role[1:]

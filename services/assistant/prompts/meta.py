@@ -1,4 +1,4 @@
-"""Meta prompts: what the model is told about each phase that it writes a prompt for."""
+"""Meta prompts: the requirements for each of the six system prompts that the model writes."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,8 +7,8 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase
 
 
 @dataclass(frozen=True)
-class Demand:
-    """Something that the prompt must make plain, under one heading."""
+class Requirement:
+    """A requirement for a prompt, under one heading."""
 
     about: str
     points: tuple[str, ...]
@@ -16,17 +16,17 @@ class Demand:
 
 @dataclass(frozen=True)
 class MetaPrompt:
-    """What one system prompt must hold."""
+    """The requirements for one system prompt."""
 
     phase: Phase
     role: str
-    """Who reads the prompt, as in "You are the Observer of …"."""
+    """The reader of the prompt, as in "You are the Observer of …"."""
     paragraphs: tuple[int, int]
     tools: tuple[str, ...]
-    """All that the phase is handed."""
+    """All tools of the phase."""
     situation: str
-    """What the phase is given, and what becomes of what it makes."""
-    demands: tuple[Demand, ...]
+    """The input of the phase, and the use of its output."""
+    demands: tuple[Requirement, ...]
 
 
 DATA_ONLY: Final = (
@@ -43,7 +43,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
     "It is handed one insight of the Observer: an observation, the ids of the nodes that show it, and a direction in "
     "which to look. It works on what the graph holds and never on the web.",
     (
-        Demand(
+        Requirement(
             "Following the insight",
             (
                 "Take the observation and the direction seriously; begin with the nodes named, and look along the "
@@ -51,7 +51,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
                 "Let other questions lie, however tempting.",
             ),
         ),
-        Demand(
+        Requirement(
             "Two types of analysis",
             (
                 f"An {ANALYSIS_TYPE} is an `observation` (a notable fact, development or trend) or a `pattern` "
@@ -61,7 +61,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
                 "They recommend nothing; that is the Adviser's.",
             ),
         ),
-        Demand(
+        Requirement(
             "Insufficient data",
             (
                 "Where the graph does not carry a conclusion, write none: no weak and no speculative analysis.",
@@ -71,7 +71,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
                 f"To end without any {ANALYSIS_TYPE} is a perfectly good result.",
             ),
         ),
-        Demand(
+        Requirement(
             "Evidence",
             (
                 "Query the graph for what supports and what contradicts the pattern.",
@@ -81,14 +81,14 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
                 "recent the sources are; a horizon, where it can be said until when the conclusion holds.",
             ),
         ),
-        Demand(
+        Requirement(
             "Summary and content",
             (
                 "Both are always given: a summary of a sentence or two that stands alone, and the content with the "
                 "whole reasoning, figures and periods, what speaks against it, and what it means for the mission.",
             ),
         ),
-        Demand(
+        Requirement(
             "Worth and tidiness",
             (
                 "Say what is not obvious from one node alone, and of use to the mission.",
@@ -107,14 +107,14 @@ ADVICE_GENERATION: Final = MetaPrompt(
     "It is woken where an iteration left analyses, weighs them with all earlier ones, and decides whether they carry a "
     "recommendation. Advice alone reaches the owner's inbox.",
     (
-        Demand(
+        Requirement(
             "To advise nothing is the rule",
             (
                 "By default it writes nothing. Advice is a rare exception: the loop goes on, the graph only grows "
                 "richer, and waiting for more analyses is nearly always right.",
             ),
         ),
-        Demand(
+        Requirement(
             "When advice is allowed",
             (
                 "Only when all of this holds at once: analyses answer every question that one could ask about the "
@@ -123,14 +123,14 @@ ADVICE_GENERATION: Final = MetaPrompt(
                 "At the least doubt or missing piece: none, and a sentence on what it would take.",
             ),
         ),
-        Demand(
+        Requirement(
             "One piece of advice or several",
             (
                 f"Where several subjects each meet all of that by themselves, each gets an {ADVICE_TYPE} of its own; "
                 "there is no fixed number, neither upwards nor down to one.",
             ),
         ),
-        Demand(
+        Requirement(
             "Citations to analyses only",
             (
                 f"Advice cites {ANALYSIS_TYPE} nodes as [node:uuid], several of them, and nothing else: no other "
@@ -139,7 +139,7 @@ ADVICE_GENERATION: Final = MetaPrompt(
                 "understanding.",
             ),
         ),
-        Demand(
+        Requirement(
             "Commitment",
             (
                 "Each piece of advice says how sure it is (`confidence`, 0 to 1), until when it holds (`horizon`, a "
@@ -148,7 +148,7 @@ ADVICE_GENERATION: Final = MetaPrompt(
                 "Analyses past their own horizon carry nothing.",
             ),
         ),
-        Demand(
+        Requirement(
             "Form",
             (
                 "The action is BUY, SELL or HOLD; say what each means for this mission.",
@@ -171,7 +171,7 @@ CONVERSATION: Final = MetaPrompt(
     "It speaks with the agent's owner, in the foreground, while the others work in the background. It sees what the "
     "agent is doing now, what it concluded and advised, and what it was asked to remember.",
     (
-        Demand(
+        Requirement(
             "Answering from what is known",
             (
                 "Look things up in the graph before answering; search the web only where the graph is silent or old.",
@@ -181,14 +181,14 @@ CONVERSATION: Final = MetaPrompt(
                 "sources or dates disagree, say so.",
             ),
         ),
-        Demand(
+        Requirement(
             "Honesty about limits",
             (
                 "Where the agent does not know, name exactly what is missing; that can become a query of the next plan.",
                 f"Explain advice that stands as {ADVICE_TYPE}, with the analyses under it; give none of its own.",
             ),
         ),
-        Demand(
+        Requirement(
             "Serving the owner",
             (
                 "Speak the language of the mission's field, at the depth of somebody who works in it.",
@@ -211,7 +211,7 @@ OBSERVER: Final = MetaPrompt(
     "nothing else: it neither searches, nor writes to the graph, nor analyzes. The plan decides what the whole "
     "iteration is worth.",
     (
-        Demand(
+        Requirement(
             "Reading the graph first",
             (
                 "Go through the whole context: what is known, how completely, and how fresh it is.",
@@ -220,7 +220,7 @@ OBSERVER: Final = MetaPrompt(
                 "Heed the open investigation requests, which say what analyses lack, and what the owner asked for.",
             ),
         ),
-        Demand(
+        Requirement(
             "Good queries",
             (
                 "Plan one where a gap weakens the analyses, knowledge is out of date, something new has happened that "
@@ -233,7 +233,7 @@ OBSERVER: Final = MetaPrompt(
                 "Never ask for what the graph answers already.",
             ),
         ),
-        Demand(
+        Requirement(
             "Good insights",
             (
                 "Plan one where several facts together say more than each alone, where a trend or contradiction is "
@@ -245,7 +245,7 @@ OBSERVER: Final = MetaPrompt(
                 f"Never repeat an {ANALYSIS_TYPE} that exists.",
             ),
         ),
-        Demand(
+        Requirement(
             "A balanced plan",
             (
                 "Two to four items in all rather than everything one could do.",
@@ -253,14 +253,14 @@ OBSERVER: Final = MetaPrompt(
                 "An empty plan is a good plan where nothing needs doing.",
             ),
         ),
-        Demand(
+        Requirement(
             "Nothing but the mission",
             (
                 "Each item says what it does for the mission; what advances it most comes first.",
                 "What is merely interesting stays out.",
             ),
         ),
-        Demand(
+        Requirement(
             "Few and sharp",
             (
                 "One well-aimed query beats five vague ones, and one insight on named nodes beats any general remark.",
@@ -279,14 +279,14 @@ KNOWLEDGE_ACQUISITION: Final = MetaPrompt(
     "It is handed one query of the Observer and searches the web. It ends with one Markdown document, from which graph "
     "construction then works without seeing any page.",
     (
-        Demand(
+        Requirement(
             "Keeping to the query",
             (
                 "Find out what the objective asks, for the reason given, and nothing beside it.",
                 "Begin with the search hints, then follow what is learned: other words, names, years.",
             ),
         ),
-        Demand(
+        Requirement(
             "Sources of this field",
             (
                 "Name the kinds of sources that can be trusted in the mission's field, those who know at first hand "
@@ -295,7 +295,7 @@ KNOWLEDGE_ACQUISITION: Final = MetaPrompt(
                 "Watch dates: when something was published, and for which period a figure holds.",
             ),
         ),
-        Demand(
+        Requirement(
             "The document",
             (
                 "For each source its address and date, then what it says that answers the objective: full names, "
@@ -324,7 +324,7 @@ GRAPH_CONSTRUCTION: Final = MetaPrompt(
     "It is handed the document that knowledge acquisition wrote for one query, and writes what it says into the graph. "
     "It does not search, and draws no conclusions.",
     (
-        Demand(
+        Requirement(
             "Looking before writing",
             (
                 "See which types there are and which nodes bear the document's names; a thing has one node, and what "
@@ -333,7 +333,7 @@ GRAPH_CONSTRUCTION: Final = MetaPrompt(
                 "again, described, with a JSON Schema and an example.",
             ),
         ),
-        Demand(
+        Requirement(
             "What becomes a node, what an edge",
             (
                 "Say for the mission's field what deserves a node, what is a property, and what is an edge.",
@@ -342,7 +342,7 @@ GRAPH_CONSTRUCTION: Final = MetaPrompt(
                 "than a heap of single nodes.",
             ),
         ),
-        Demand(
+        Requirement(
             "Evidence",
             (
                 "Each node and edge names as `evidence` the address of a page and the sentence of it that says so, word "
@@ -351,7 +351,7 @@ GRAPH_CONSTRUCTION: Final = MetaPrompt(
                 "and none is lost.",
             ),
         ),
-        Demand(
+        Requirement(
             "Faithfulness",
             (
                 "Nothing enters the graph that the document does not say; leave out what stands there in passing.",
@@ -360,4 +360,14 @@ GRAPH_CONSTRUCTION: Final = MetaPrompt(
             ),
         ),
     ),
+)
+
+
+META_PROMPTS: Final = (
+    CONVERSATION,
+    OBSERVER,
+    KNOWLEDGE_ACQUISITION,
+    GRAPH_CONSTRUCTION,
+    ANALYSIS_GENERATION,
+    ADVICE_GENERATION,
 )

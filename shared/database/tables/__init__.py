@@ -1,4 +1,4 @@
-"""The tables, by who they serve. Importing this package registers all of them on `Base.metadata`."""
+"""The tables. Importing this package registers all of them on `Base.metadata`."""
 
 from shared.database.tables.accounts import ApiToken, BrowserSession, IdempotencyKey, SignInLink
 from shared.database.tables.agents import Agent, Conversation, Memory, Message, PromptVersion, User

@@ -1,6 +1,6 @@
 """Tables: tokens, sessions, sign-in links, idempotency keys.
 
-Of every secret only the digest is kept (`shared.accounts.credentials`): who reads these tables cannot come in by them.
+Only the digest of a secret is stored (`shared.accounts.credentials`), so reading these tables gives no access.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ from shared.database.tables.base import Base, Created, Id
 
 
 class ApiToken(Base):
-    """What a program shows to be let in for its user. Written by the api, the owner's own also by provisioning."""
+    """A bearer token of a user. Written by the API; the token of the installation's owner also by provisioning."""
 
     __tablename__ = "api_tokens"
 
@@ -25,13 +25,13 @@ class ApiToken(Base):
     scopes: Mapped[list[str]] = mapped_column(JSONB)
     created_at: Mapped[Created]
     expires_at: Mapped[datetime | None]
-    """None: never."""
+    """None: never expires."""
     last_used_at: Mapped[datetime | None]
-    """To the minute: not every request writes."""
+    """Rounded to the minute, so that not every request writes."""
 
 
 class SignInLink(Base):
-    """Begins one session, once; then it is deleted. Written by the api."""
+    """A single-use link that starts a session; deleted when used. Written by the API."""
 
     __tablename__ = "sign_in_links"
 
@@ -43,7 +43,7 @@ class SignInLink(Base):
 
 
 class BrowserSession(Base):
-    """A browser that is signed in; ended ones are deleted. Written by the api."""
+    """A signed-in browser; ended sessions are deleted. Written by the API."""
 
     __tablename__ = "sessions"
 
@@ -51,16 +51,16 @@ class BrowserSession(Base):
     user_id: Mapped[UUID] = mapped_column(ForeignKey("users.id", ondelete="CASCADE"), index=True)
     digest: Mapped[bytes] = mapped_column(unique=True)
     browser: Mapped[str]
-    """What it calls itself, so that its user knows it again."""
+    """The name of the browser, so that its user recognizes the session."""
     created_at: Mapped[Created]
     last_used_at: Mapped[Created]
-    """To the minute. Too long ago, and the session has ended."""
+    """Rounded to the minute. The session ends after a time without use."""
     ends_at: Mapped[datetime]
-    """At the latest, however much it is used."""
+    """The latest end, regardless of use."""
 
 
 class IdempotencyKey(Base):
-    """An answer that is given again to the same request. Written by the api, with what the request made."""
+    """A stored response, returned for a repeated request. Written by the API in the transaction of the request."""
 
     __tablename__ = "idempotency_keys"
     __table_args__ = (Index("idempotency_keys_created_idx", "created_at"),)
@@ -72,5 +72,5 @@ class IdempotencyKey(Base):
     request_hash: Mapped[str]
     status: Mapped[int]
     body: Mapped[bytes | None]
-    """None where it held a secret, which is shown once."""
+    """None if it contained a secret, which is shown once."""
     created_at: Mapped[Created]

@@ -10,11 +10,11 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
 from shared.database.tables.billing import USD
-from shared.enums import PROMPTED, AgentStatus, MemoryKind, PromptMaker
+from shared.enums import PROMPTED_PHASES, AgentStatus, MemoryKind, PromptMaker
 
 
 class User(Base):
-    """Who may own agents. Written by the api."""
+    """A user, who may own agents. Written by the API."""
 
     __tablename__ = "users"
     __table_args__ = (Index("users_email_key", text("lower(email)"), unique=True),)
@@ -23,19 +23,19 @@ class User(Base):
     name: Mapped[str] = mapped_column(unique=True)
     email: Mapped[str | None]
     operator: Mapped[bool] = mapped_column(server_default=text("false"))
-    """Looks after the installation: makes users, and sees every dead letter."""
+    """Administers the installation: creates users and sees every dead letter."""
     disabled_at: Mapped[datetime | None]
-    """Set: comes in by nothing any more."""
+    """When the user was disabled: no credential is accepted any more. None: enabled."""
     signed_in_at: Mapped[datetime | None]
-    """When a browser last was signed in; None: never."""
+    """When a browser last signed in; None: never."""
     created_at: Mapped[Created]
 
 
 class Agent(Base):
-    """A mission that is watched for ever.
+    """A mission that is monitored continuously.
 
-    Written by the api; its next run by the scheduler too, and by the assistant what it makes of the mission: the name,
-    the prompts, which are empty until then, and the status.
+    Written by the API. The scheduler updates the next run; the assistant writes what it derives from the mission: the
+    name, the prompts (empty until then) and the status.
     """
 
     __tablename__ = "agents"
@@ -63,40 +63,40 @@ class Agent(Base):
     analysis_generation_system_prompt: Mapped[str]
     advice_generation_system_prompt: Mapped[str]
     prompts_version: Mapped[int] = mapped_column(server_default="0")
-    """How often the prompts were written; 0 where that was before their history began, or never."""
+    """How often the prompts were written; 0 if never, or before their history was recorded."""
     status: Mapped[str] = mapped_column(server_default=AgentStatus.READY)
     fault: Mapped[str | None]
-    """Why the last configuration failed, and what to do; None where none did."""
+    """Why the last configuration failed, and what to do; None if it did not fail."""
     configurations_ordered: Mapped[int] = mapped_column(server_default="0")
-    """How often it was to be configured; the last of these steps alone counts."""
+    """How often a configuration was requested; only the last of these steps counts."""
     models: Mapped[Json] = mapped_column(JSONB, server_default="{}")
-    """Phase to model name; a phase that is not named uses the installation's default."""
+    """Phase to model name; other phases use the default of the installation."""
     interval_seconds: Mapped[int]
     feedback_rounds: Mapped[int] = mapped_column(server_default="0")
-    """How often an iteration may look for what its Analyzers lacked, and ask them again."""
+    """How many further rounds an iteration may run for data that Analyzers lacked."""
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]
-    """Set when a person asks for a run now; cleared by the scheduler when it starts one."""
+    """Set when a user requests a run; cleared by the scheduler when it starts one."""
     iterations_started: Mapped[int] = mapped_column(server_default="0")
-    """Number of the newest iteration; counted here so that numbers stay unique when old iterations expire."""
+    """Number of the newest iteration; stored here so that numbers stay unique when old iterations expire."""
     budget_usd_per_day: Mapped[Decimal | None] = mapped_column(USD)
     budget_calls_per_day: Mapped[int | None]
-    """What it may spend in a day (UTC); None is no cap of its own."""
+    """Daily cap (UTC); None is no cap for this agent."""
     resting_until: Mapped[datetime | None]
-    """No iteration is started before: a budget was used up. Written by whoever found it so, ended by the api."""
+    """No iteration is started before: a budget is used up. Set by the service that hits the cap, cleared by the API."""
     created_at: Mapped[Created]
     updated_at: Mapped[Created]
 
 
 class PromptVersion(Base):
-    """One prompt as it was from this version of the agent's prompts on. Written by the assistant and the api.
+    """The prompt of one phase, from this version of the agent's prompts on. Written by the assistant and the API.
 
-    A version holds those prompts alone that it changed.
+    A version contains only the prompts that it changed.
     """
 
     __tablename__ = "prompt_versions"
-    __table_args__ = (one_of("phase", PROMPTED), one_of("made_by", PromptMaker))
+    __table_args__ = (one_of("phase", PROMPTED_PHASES), one_of("made_by", PromptMaker))
 
     agent_id: Mapped[UUID] = mapped_column(
         ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
@@ -109,9 +109,9 @@ class PromptVersion(Base):
 
 
 class Conversation(Base):
-    """The one conversation of an agent. A turn is a question of the owner's and the agent's answer to it.
+    """The one conversation of an agent. A turn is a question of the owner and the agent's answer.
 
-    Made by whoever writes its first message; turns are counted by the api, the summary is the assistant's.
+    Created with its first message. The API counts the turns; the assistant writes the summary.
     """
 
     __tablename__ = "conversations"
@@ -121,16 +121,16 @@ class Conversation(Base):
     turns: Mapped[int] = mapped_column(server_default="0")
     """Number of the newest turn."""
     summary: Mapped[str] = mapped_column(server_default="")
-    """What was said in the turns up to `summarized_turns`; they stay where they are."""
+    """Summary of the turns up to `summarized_turns`, whose messages are kept."""
     summarized_turns: Mapped[int] = mapped_column(server_default="0")
     created_at: Mapped[Created]
 
 
 class Message(Base):
-    """Something said: a question (written by the api, with the answer's empty row), an answer (written on by the
-    assistant, under its step's lease), or advice (written by the Adviser).
+    """A question (written by the API with an empty row for the answer), an answer (updated by the assistant under its
+    step's lease), or advice (written by the Adviser).
 
-    How an answer is doing is its step's to say: the step of kind `converse` whose index is the turn.
+    The status of an answer is that of its step: the step of kind `converse` whose index is the turn.
     """
 
     __tablename__ = "messages"
@@ -142,26 +142,26 @@ class Message(Base):
     )
     role: Mapped[str]
     turn: Mapped[int | None]
-    """None for advice, which is part of no turn."""
+    """None for advice, which belongs to no turn."""
     node_id: Mapped[UUID | None]
-    """The AgentAdvice that this tells. No foreign key: it is a link, and nodes live as long as their agent."""
+    """The AgentAdvice of the message. No foreign key: nodes live as long as their agent."""
     content: Mapped[str]
-    """Of an answer under way: all that it says so far."""
+    """Of an unfinished answer: the text so far."""
     draft: Mapped[int] = mapped_column(server_default="0")
-    """Grows when an answer is begun anew; within a draft the content is only ever added to."""
+    """Increased when an answer is restarted; within one draft the content is only appended to."""
     looked: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
-    """What the agent looked at for its answer: `{"key", "tool", "about"}` in order, only ever added to."""
+    """What the agent read for its answer: `{"key", "tool", "about"}` in order, append-only."""
     citations: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
-    """Of a complete answer: `{"kind", "id", "type", "name"}`; without type and name where there is no such thing."""
+    """Of a complete answer: `{"kind", "id", "type", "name"}`; without type and name if the element does not exist."""
     completed_at: Mapped[datetime | None]
-    """When the answer was whole."""
+    """When the answer was complete."""
     created_at: Mapped[Created]
 
 
 class Memory(Base):
-    """A wish or a fact that the owner told the agent. Written by the assistant and the api.
+    """A preference or fact that the owner told the agent. Written by the assistant and the API.
 
-    Forgotten ones stay as rows, and are shown to nobody but their owner.
+    Forgotten memories are kept as rows, and shown only to their owner.
     """
 
     __tablename__ = "memories"
@@ -183,6 +183,6 @@ class Memory(Base):
     message_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("messages.id", ondelete="SET NULL"), index=True
     )
-    """The owner's message that it came from; None where it was told directly."""
+    """The owner's message that it came from; None if the owner entered it directly."""
     created_at: Mapped[Created]
     forgotten_at: Mapped[datetime | None]

@@ -1,4 +1,4 @@
-"""What all tables share: column types, constraint names, the database's clock."""
+"""Shared by all tables: column types, constraint names, the database's clock."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 Id = Annotated[UUID, mapped_column(Uuid, primary_key=True)]
 Moment = Annotated[datetime, mapped_column(DateTime(timezone=True))]
-# The database's clock, so that machines whose clocks differ agree on the order of things.
+# The database's clock, so that machines whose clocks differ agree on the order of events.
 Created = Annotated[
     datetime, mapped_column(DateTime(timezone=True), server_default=func.clock_timestamp())
 ]
@@ -29,7 +29,7 @@ class Base(DeclarativeBase):
             "ck": "%(table_name)s_%(constraint_name)s_check",
         }
     )
-    type_annotation_map = {  # noqa: RUF012  SQLAlchemy reads it off the class
+    type_annotation_map = {  # noqa: RUF012  SQLAlchemy reads it from the class
         str: Text,
         datetime: DateTime(timezone=True),
         Json: JSONB,
@@ -39,6 +39,6 @@ class Base(DeclarativeBase):
 
 
 def one_of(column: str, words: Iterable[str]) -> CheckConstraint:
-    """Only `words`, which may be an enumeration, may stand in `column`."""
-    listed = ", ".join(f"'{word}'" for word in words)
-    return CheckConstraint(f"{column} in ({listed})", name=column)
+    """A check that `column` holds one of `words`, which may be an enumeration."""
+    literals = ", ".join(f"'{word}'" for word in words)
+    return CheckConstraint(f"{column} in ({literals})", name=column)

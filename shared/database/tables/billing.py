@@ -25,7 +25,7 @@ USD: Final = Numeric(14, 8)
 
 
 class InstallationBudget(Base):
-    """The caps of the whole installation, in its one row; without a row there are none. Written by the api."""
+    """The caps of the whole installation, in a single row; without a row there are none. Written by the API."""
 
     __tablename__ = "installation_budget"
     __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
@@ -36,15 +36,15 @@ class InstallationBudget(Base):
 
 
 class BudgetDay(Base):
-    """What was spent on one day (UTC), and what is reserved for calls that are under way. Written by whoever pays.
+    """Amounts spent on one day (UTC) and reserved for calls in progress. Written by the services that pay.
 
-    A call that was sent and may have been billed counts with the most it can have cost until that is known.
+    A call that was sent and may have been billed counts with its maximum cost until the actual cost is known.
     """
 
     __tablename__ = "budget_days"
 
     scope: Mapped[UUID] = mapped_column(Uuid, primary_key=True)
-    """An agent, or all zeros for the whole installation; the latter keeps what deleted agents have spent."""
+    """An agent, or all zeros for the whole installation, which includes what deleted agents have spent."""
     day: Mapped[date] = mapped_column(Date, primary_key=True)
     spent_usd: Mapped[Decimal] = mapped_column(USD, server_default="0")
     reserved_usd: Mapped[Decimal] = mapped_column(USD, server_default="0")
@@ -53,7 +53,9 @@ class BudgetDay(Base):
 
 
 class Context(Base):
-    """What phases were shown of a graph, once for all that were shown the same. Written by those who share it."""
+    """The context of a graph that phases were given, stored once per distinct text. Written by the services that share
+    it.
+    """
 
     __tablename__ = "contexts"
 
@@ -64,15 +66,15 @@ class Context(Base):
     """Of `text` in UTF-8."""
     text: Mapped[str]
     created_at: Mapped[Created]
-    """What was written to the graph later, it does not show."""
+    """Later changes of the graph are not in the text."""
 
 
 class Interaction(Base):
-    """One run of a phase: what it was told, and what has happened in it so far.
+    """One run of a phase: its request, and what has happened in it so far.
 
-    `events` grows as they happen: `{"type": "answer", "call_id"}` for what the model said (the text stands in the
-    ledger, once), `{"type": "tool_result", "tool_call_id", "name", "result" or "call_id"}` for what a tool gave back,
-    `{"type": "repair", "subject", "repairs"}` for what code repaired of an answer.
+    `events` is append-only: `{"type": "answer", "call_id"}` for a response of the model (whose text is stored in the
+    call ledger), `{"type": "tool_result", "tool_call_id", "name", "result" or "call_id"}` for the result of a tool,
+    `{"type": "repair", "subject", "repairs"}` for what code repaired in a response.
     """
 
     __tablename__ = "llm_interactions"
@@ -94,26 +96,27 @@ class Interaction(Base):
     request: Mapped[Json]
     """`{"messages": [...], "tools": [names]}` as first sent; a resumed run sends the same bytes again.
 
-    Where the words of a context are kept once, it stands here without them: see `shared.llm.phase_run_store`.
+    If the text of a context is stored separately, it is left out here: see `shared.llm.phase_run_store`.
     """
     context_sha256: Mapped[bytes | None]
-    """The context that `request` refers to; None where it holds all its words itself."""
+    """The context that `request` refers to; None if `request` is complete."""
     events: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
     created_at: Mapped[Created]
     completed_at: Mapped[datetime | None]
 
 
 class Call(Base):
-    """The ledger: a call is written before it is sent, when the other side names it, and when it is answered.
+    """The call ledger: a row is written before a call is sent, when the provider assigns an id, and when it is
+    answered.
 
-    Keyed by step and by the hash of the request, so that a finished call is never paid for twice, whatever the order.
+    Unique by step and hash of the request, so that a finished call is never paid for twice, whatever the order.
     """
 
     __tablename__ = "calls"
     __table_args__ = (
         UniqueConstraint("step_id", "request_hash"),
         one_of("kind", CallKind),
-        # An embedding is the same for whoever asks: what one step has paid for is there for the agent's others.
+        # An embedding does not depend on the step: what one step has paid for, the agent's other steps reuse.
         Index(
             "calls_embedded_idx",
             "agent_id",
@@ -121,8 +124,7 @@ class Call(Base):
             postgresql_where=text("request ? 'embeds'"),
         ),
         Index("calls_reserved_idx", "agent_id", postgresql_where=text("reserved_on is not null")),
-        # With all that costs are made of, so that the calls themselves, which are large, are not read for them. Lists of
-        # calls go by it too.
+        # Covers all columns of cost queries, so that the large rows are not read. Lists of calls use it too.
         Index(
             "calls_costs_idx",
             "agent_id",
@@ -154,31 +156,33 @@ class Call(Base):
     model: Mapped[str | None]
     request_hash: Mapped[str]
     request: Mapped[Json]
-    """A summary for people; the messages themselves stand in the interaction."""
+    """A summary for display; the messages are stored in the interaction."""
     provider_ref: Mapped[str | None]
-    """What the other side calls it, where it has such a name: by that it is asked for, not sent again."""
+    """The provider's id of the call, if it has one: used to poll for the response instead of sending again."""
     answer: Mapped[Json | None]
     input_tokens: Mapped[int | None]
     output_tokens: Mapped[int | None]
     cost_usd: Mapped[Decimal | None] = mapped_column(Numeric(14, 8))
-    """None where the model server did not say how many tokens it took."""
+    """None if the model server reported no token counts."""
     sent_at: Mapped[datetime | None]
-    """When the newest sending was reserved, which is just before it was sent."""
+    """When the newest attempt was reserved, just before it was sent."""
     received_chars: Mapped[int | None]
-    """Characters of the answer that is being streamed; None before the first, or where the server does not stream."""
+    """Characters received of a streamed response; None before the first, or without streaming."""
     progressed_at: Mapped[datetime | None]
-    """When `received_chars` was last written: at most every few seconds."""
+    """When `received_chars` was last written: every few seconds at most."""
     sendings: Mapped[int] = mapped_column(server_default="0")
-    """How often it was sent, or was about to be: each time that may be billed counts against the budgets."""
+    """Number of attempts, including one about to be sent: each that may be billed counts against the budgets."""
     reserved_usd: Mapped[Decimal | None] = mapped_column(USD)
-    """The most that the newest sending can cost, while that is not known."""
+    """Maximum cost of the newest attempt while its cost is unknown."""
     reserved_on: Mapped[date | None] = mapped_column(Date)
-    """The day (UTC) whose budgets that is reserved from; None where nothing is reserved."""
+    """The day (UTC) of the budgets that it is reserved from; None if nothing is reserved."""
     presumed_usd: Mapped[Decimal] = mapped_column(USD, server_default="0")
-    """What sendings have cost that brought no usable answer, or where nobody knows, the most that they can have: they
-    count as spent, besides `cost_usd`."""
+    """Cost of attempts without a usable response, or their maximum if unknown: counts as spent in addition to
+    `cost_usd`.
+    """
     failures: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
-    """Sendings that were answered, or given up, without a usable answer: `{"at", "epoch", "kind", "error", "said",
-    "input_tokens", "output_tokens", "cost_usd"}` of each, the oldest first."""
+    """Attempts that ended without a usable response, oldest first: `{"at", "epoch", "kind", "error", "said",
+    "input_tokens", "output_tokens", "cost_usd"}`.
+    """
     started_at: Mapped[Created]
     answered_at: Mapped[datetime | None]

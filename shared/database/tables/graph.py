@@ -23,11 +23,11 @@ from sqlalchemy.orm import Mapped, mapped_column
 from shared.database.tables.base import Base, Created, Id, Json
 
 NAME_WORDS: Final[ColumnElement[str]] = literal_column("to_tsvector('simple'::regconfig, name)")
-"""A node's name as the words that it is searched by; written as in its index, which would not be used otherwise."""
+"""Search vector of a node's name. Must be written exactly as in the index, which would not be used otherwise."""
 PROPERTY_WORDS: Final[ColumnElement[str]] = literal_column(
     "jsonb_to_tsvector('simple'::regconfig, properties, '[\"string\", \"numeric\"]'::jsonb)"
 )
-"""The words and figures of a node's properties, likewise."""
+"""Search vector of the words and numbers in a node's properties, likewise."""
 NAME_IN_SMALL: Final[ColumnElement[str]] = literal_column("lower(name)")
 
 
@@ -42,9 +42,9 @@ class GraphNodeType(Base):
     properties_schema: Mapped[Json]
     example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     created_by: Mapped[str]
-    """`system`, or the phase that made it."""
+    """`system`, or the phase that created it."""
     justification: Mapped[str | None]
-    """Why no type that there was fits; None of what nobody was asked to justify."""
+    """Why no existing type fits; None for types that need no justification."""
     created_at: Mapped[Created]
 
 
@@ -58,7 +58,7 @@ class GraphEdgeType(Base):
     description: Mapped[str]
     properties_schema: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     source_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
-    """Node types an edge may start from; empty means any."""
+    """Node types that an edge may start from; empty allows any."""
     target_types: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
     example_properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     created_by: Mapped[str]
@@ -76,9 +76,9 @@ class GraphNode(Base):
         Index("graph_nodes_agent_updated_idx", "agent_id", "updated_at"),
         Index("graph_nodes_agent_type_updated_idx", "agent_id", "type", "updated_at"),
         Index("graph_nodes_agent_name_idx", "agent_id", NAME_IN_SMALL),
-        # Whose node it is and of which type stand in it too, so that others' words cost nothing. Rows are entered
-        # some fifty at a time, which writes half as much to PostgreSQL's log as each at once: the list in which they wait
-        # is gone through by every search, and so is kept at 64 kB.
+        # Agent and type are part of it, so that the words of other agents cost nothing. With the pending list (fastupdate)
+        # about fifty rows are inserted at a time, which halves the WAL; every search scans that list, so it is limited
+        # to 64 kB.
         Index(
             "graph_nodes_search_idx",
             "agent_id",
@@ -98,13 +98,13 @@ class GraphNode(Base):
     name: Mapped[str]
     properties: Mapped[Json]
     seal: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """See `shared.graph.provenance.integrity`; None of what was written before evidence was kept."""
+    """Integrity hash, see `shared.graph.provenance.integrity`; None for rows without evidence."""
     unsupported_since: Mapped[datetime | None]
-    """Since when all of its evidence is of retracted sources; None also where there is none."""
+    """Since when all of its evidence is from retracted sources; None also if it has no evidence."""
     iteration_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True
     )
-    """The iteration that made it."""
+    """The iteration that created it."""
     step_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("steps.id", ondelete="SET NULL"), index=True
     )
@@ -133,9 +133,9 @@ class GraphEdge(Base):
     target_id: Mapped[UUID] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
     properties: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     seal: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """As a node's."""
+    """As in GraphNode."""
     unsupported_since: Mapped[datetime | None]
-    """As a node's."""
+    """As in GraphNode."""
     iteration_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True
     )
@@ -147,19 +147,19 @@ class GraphEdge(Base):
 
 
 DIMENSIONS: Final = 256
-"""Of every vector, whatever model made it."""
+"""Dimensions of every vector, whatever model created it."""
 AS_VECTOR: Final = f"meaning::vector({DIMENSIONS})"
-"""As pgvector compares it; written as in its index, which would not be used otherwise."""
+"""The column as a pgvector value. Must be written exactly as in the index, which would not be used otherwise."""
 
 
 class NodeEmbedding(Base):
-    """A node's vector: what a model made of its text. Numbers alone, so that a server without pgvector has the table too."""
+    """The embedding of a node's text. An array of numbers, so that the table exists on servers without pgvector too."""
 
     __tablename__ = "node_embeddings"
     __table_args__ = (
         CheckConstraint(f"cardinality(meaning) = {DIMENSIONS}", name="dimensions"),
         Index("node_embeddings_agent_model_idx", "agent_id", "model"),
-        # Where pgvector is, by `shared.database.pgvector`.
+        # Created by `shared.database.pgvector`, if the server has pgvector.
         Index(
             "node_embeddings_near_idx",
             literal_column(f"({AS_VECTOR})").label("near"),
@@ -174,13 +174,13 @@ class NodeEmbedding(Base):
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
     model: Mapped[str]
     text_sha256: Mapped[bytes] = mapped_column(LargeBinary)
-    """Of the text that the vector was made of: the node's may be another by now."""
+    """Hash of the embedded text: the node's text may have changed since."""
     meaning: Mapped[list[float]] = mapped_column(ARRAY(REAL, dimensions=1))
     updated_at: Mapped[Created]
 
 
 class EmbeddingSweep(Base):
-    """How far an agent's nodes were gone through for such as have no vector, in the order of their `updated_at` and id."""
+    """How far an agent's nodes were scanned for missing embeddings, in the order of `updated_at` and id."""
 
     __tablename__ = "embedding_sweeps"
 
@@ -188,18 +188,18 @@ class EmbeddingSweep(Base):
         ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
     )
     model: Mapped[str]
-    """With another all begins anew."""
+    """The sweep restarts when the model changes."""
     through_at: Mapped[datetime]
     through_id: Mapped[UUID] = mapped_column(server_default=text(f"'{UUID(int=0)}'"))
-    """The last node of those that were: its `updated_at` and id."""
+    """The `updated_at` and id of the last scanned node."""
 
 
 _BY_BYTES = Text(collation="C")
-"""Names are looked for beside each other, in an order that is the same on every machine."""
+"""Neighbouring names are compared in an order that is the same on every machine."""
 
 
 class GraphName(Base):
-    """A name of a node, by its key: whoever holds it is the one node of that name and type."""
+    """A name of a node, by its normalized key: each name of a type belongs to exactly one node."""
 
     __tablename__ = "graph_names"
     __table_args__ = (
@@ -212,14 +212,14 @@ class GraphName(Base):
     )
     type: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(_BY_BYTES, primary_key=True)
-    """See `shared.graph.entity_resolution.normalization`."""
+    """Normalized name, see `shared.graph.entity_resolution.normalization`."""
     backwards: Mapped[str] = mapped_column(_BY_BYTES)
-    """The key from its end to its beginning: beside it stand names that end alike."""
+    """The key reversed: its neighbours in the index have the same ending."""
     by_length: Mapped[str] = mapped_column(_BY_BYTES)
-    """The key's words, the longest first: beside it stand names of the same words in another order."""
+    """The key's words, longest first: its neighbours have the same words in another order."""
     name: Mapped[str]
-    """As it was written."""
-    # Names are taken before the node is written, so that two who write it at once meet here.
+    """The name as written."""
+    # Names are inserted before the node, so that two concurrent writers of it conflict here.
     node_id: Mapped[UUID] = mapped_column(
         ForeignKey("graph_nodes.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED"),
         index=True,
@@ -231,7 +231,7 @@ class GraphName(Base):
 
 
 class GraphMerge(Base):
-    """One node was found to be another: what was moved, so that it can be undone."""
+    """A merge of one node into another, with what was moved, so that it can be undone."""
 
     __tablename__ = "graph_merges"
     __table_args__ = (Index("graph_merges_agent_made_idx", "agent_id", "made_at"),)
@@ -242,7 +242,7 @@ class GraphMerge(Base):
     gone_id: Mapped[UUID] = mapped_column(index=True)
     reason: Mapped[str]
     gone: Mapped[Json]
-    """The row of the node that is gone."""
+    """The row of the merged node."""
     moved: Mapped[Json]
     """See `shared.graph.entity_resolution.journal`."""
     made_by: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
@@ -251,7 +251,7 @@ class GraphMerge(Base):
 
 
 class GraphMove(Base):
-    """Under which id a node or edge is found since a merge; gone again when that is undone."""
+    """A redirect from the id of a merged node or edge; deleted when the merge is undone."""
 
     __tablename__ = "graph_moves"
     __table_args__ = (
@@ -265,5 +265,5 @@ class GraphMove(Base):
     )
     gone_id: Mapped[UUID] = mapped_column(primary_key=True)
     kept_id: Mapped[UUID]
-    """Which may have been moved itself since."""
+    """May itself have been merged since."""
     merge_id: Mapped[UUID] = mapped_column(ForeignKey("graph_merges.id", ondelete="CASCADE"))

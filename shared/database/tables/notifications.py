@@ -11,9 +11,9 @@ from shared.enums import DeliveryStatus, DestinationKind, InboxKind
 
 
 class InboxItem(Base):
-    """What its owner should see. Marked read by the api.
+    """A message to the owner of an agent. Marked as read by the API.
 
-    Advice is written by the Adviser, a notice (that a budget is used up) by whoever has one to give.
+    The Adviser writes advice; notices (for example that a budget is used up) come from several services.
     """
 
     __tablename__ = "inbox_items"
@@ -44,14 +44,14 @@ class InboxItem(Base):
     summary: Mapped[str]
     read_at: Mapped[datetime | None]
     dispatched_at: Mapped[datetime | None]
-    """When the notifier made a delivery of it for each destination that its owner then had."""
+    """When the notifier created a delivery for each destination that the owner had then."""
     created_at: Mapped[Created]
 
 
 class DeadLetter(Base):
-    """A message that could not be handled, or a step that failed for good.
+    """A message that could not be handled, or the request of a step that failed for good.
 
-    Written by any actor; the api writes the wish to retry it, and the scheduler deletes it once it is published again.
+    Written by any service. The API writes the retry request; the scheduler deletes the row when it has republished it.
     """
 
     __tablename__ = "dead_letters"
@@ -76,15 +76,15 @@ class DeadLetter(Base):
     error: Mapped[str]
     attempts: Mapped[int]
     created_at: Mapped[Created]
-    """When it was first kept."""
+    """When it was first stored."""
     kept_at: Mapped[Created]
-    """When it was last kept: a message that fails again is the same letter."""
+    """When it was last stored: a message that fails again is the same dead letter."""
     retry_requested_at: Mapped[datetime | None]
-    """When a person last asked for a retry. The wish is open until the letter is published, or kept again."""
+    """When a user last requested a retry. Open until the message is republished, or stored again."""
 
 
 class Destination(Base):
-    """A webhook or mail address of an owner's. Written by the api; the notifier stops it where the receiver is gone."""
+    """A webhook or mail address of an owner. Written by the API; the notifier deactivates it if the receiver is gone."""
 
     __tablename__ = "destinations"
     __table_args__ = (
@@ -100,18 +100,18 @@ class Destination(Base):
     agent_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("agents.id", ondelete="CASCADE"), index=True
     )
-    """Whose items it is sent; None is all of the owner's agents."""
+    """The agent whose items it receives; None: all agents of the owner."""
     kind: Mapped[str]
     address: Mapped[str]
     active: Mapped[bool] = mapped_column(server_default=text("true"))
-    """While it is not, nothing is sent to it or put aside for it."""
+    """While inactive, nothing is sent to it or queued for it."""
     stopped_because: Mapped[str | None]
-    """Why the notifier stopped it; None where a person did."""
+    """Why the notifier deactivated it; None if a user did."""
     created_at: Mapped[Created]
 
 
 class WebhookSecret(Base):
-    """What deliveries to a webhook are signed with. The api writes it and cannot read it; the notifier reads it."""
+    """The signing key of a webhook. The API writes it and cannot read it; the notifier reads it."""
 
     __tablename__ = "webhook_secrets"
 
@@ -122,11 +122,11 @@ class WebhookSecret(Base):
     secret: Mapped[str]
     created_at: Mapped[Created]
     expires_at: Mapped[datetime | None]
-    """Until when it signs beside the one that took its place; None is the one in use."""
+    """Until when it signs alongside its replacement; None: the current one."""
 
 
 class Delivery(Base):
-    """One inbox item on its way to one destination. Made by the notifier; a test of a destination by the api."""
+    """The delivery of one inbox item to one destination. Created by the notifier; a test delivery by the API."""
 
     __tablename__ = "deliveries"
     __table_args__ = (
@@ -142,25 +142,25 @@ class Delivery(Base):
     )
 
     id: Mapped[Id]
-    """The receiver sees it, the same at every attempt."""
+    """Sent to the receiver, the same at every attempt."""
     destination_id: Mapped[UUID] = mapped_column(ForeignKey("destinations.id", ondelete="CASCADE"))
     inbox_item_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("inbox_items.id", ondelete="CASCADE"), index=True
     )
-    """None is a test."""
+    """None: a test delivery."""
     status: Mapped[str] = mapped_column(server_default=DeliveryStatus.PENDING)
     attempts: Mapped[int] = mapped_column(server_default="0")
-    """Since it was made, or its retry was asked for."""
+    """Since it was created, or its retry was requested."""
     next_attempt_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
-    """While it is pending: when it may be claimed. Claimed, that is when the lease lapses."""
+    """While pending: when it may be claimed; while claimed: when the lease expires."""
     give_up_at: Mapped[datetime]
-    """The first attempt that fails after this is the last."""
+    """The first attempt that fails after this time is the last."""
     lease_owner: Mapped[str | None]
     epoch: Mapped[int] = mapped_column(server_default="0")
     status_code: Mapped[int | None]
-    """What the receiver last answered, by HTTP."""
+    """HTTP status of the receiver's last response."""
     error: Mapped[str | None]
     created_at: Mapped[Created]
     ended_at: Mapped[datetime | None]
     retry_requested_at: Mapped[datetime | None]
-    """A person's wish that one that failed be tried again; the notifier takes it up."""
+    """A user's request to retry a failed delivery; the notifier fulfils it."""

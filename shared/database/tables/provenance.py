@@ -10,7 +10,7 @@ from shared.database.tables.base import Base, Created, Id, Json
 
 
 class Source(Base):
-    """A page as it was when it was fetched: what changed is another row, what did not is kept once."""
+    """A web page as it was when it was fetched: changed text is another row, unchanged text is stored once."""
 
     __tablename__ = "sources"
     __table_args__ = (
@@ -23,12 +23,12 @@ class Source(Base):
     url: Mapped[str]
     title: Mapped[str | None]
     published: Mapped[datetime | None]
-    """As the page or the search says; midnight UTC where that is a day."""
+    """As the page or the search reports it; midnight UTC if it is only a date."""
     fetched_at: Mapped[datetime]
     sha256: Mapped[bytes] = mapped_column(LargeBinary)
     """Of the text in UTF-8; 32 bytes."""
     text: Mapped[str]
-    """What was read of the page, which may be less than all of it."""
+    """The extracted text, which may be less than the whole page."""
     seal: Mapped[bytes] = mapped_column(LargeBinary)
     step_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("steps.id", ondelete="SET NULL"), index=True
@@ -39,7 +39,7 @@ class Source(Base):
 
 
 class Evidence(Base):
-    """A span of a source, and what it says of one node or edge."""
+    """A span of a source, and what it says about one node or edge."""
 
     __tablename__ = "evidence"
     __table_args__ = (
@@ -57,15 +57,16 @@ class Evidence(Base):
     source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
     first_byte: Mapped[int]
     end_byte: Mapped[int]
-    """The span, in bytes of the source's text in UTF-8; the last one is not part of it."""
+    """End of the span (exclusive). Offsets are in bytes of the source's text in UTF-8."""
     quote_sha256: Mapped[bytes] = mapped_column(LargeBinary)
     """Of the span's bytes."""
     claims: Mapped[Json]
-    """What it says: values by property; empty where only that the thing is."""
+    """Property values that it supports; empty if it supports only that the element exists."""
     valid_from: Mapped[datetime | None]
     valid_to: Mapped[datetime | None]
     as_of: Mapped[datetime]
-    """By which newer supersedes older: `valid_from`, else when the page was published, else fetched.
+    """Newer evidence supersedes older by this: `valid_from`, else when the page was published, else when it was
+    fetched.
 
     Never after `learned_at`.
     """
@@ -77,9 +78,9 @@ class Evidence(Base):
 
 
 class Retraction(Base):
-    """That an address, or one version of what stood there, is not believed. Written by the api.
+    """A statement that a URL, or one version of its page, is not to be trusted. Written by the API.
 
-    Which of its sources do not count is in `sources.retracted_at`; here is who said so, and what is left to do.
+    Which sources are excluded is in `sources.retracted_at`; this row records the reason, and what remains to be done.
     """
 
     __tablename__ = "retractions"
@@ -98,16 +99,16 @@ class Retraction(Base):
     source_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
-    """The one version that it is about; None where it is all that there were."""
+    """The one version that is retracted; None if all versions at the URL are."""
     because: Mapped[str]
     created_at: Mapped[Created]
     restored_at: Mapped[datetime | None]
     due_at: Mapped[datetime | None]
-    """Since when what rests on its sources waits to be gone through; None when that is done."""
+    """Since when the propagation to dependent nodes and edges is pending; None when done."""
 
 
 class RetractedSource(Base):
-    """A source that a retraction is about, and how far what rests on it has been gone through."""
+    """A source that a retraction covers, and how far the retraction has been propagated."""
 
     __tablename__ = "retracted_sources"
 
@@ -119,11 +120,11 @@ class RetractedSource(Base):
     )
     is_due: Mapped[bool]
     through: Mapped[UUID | None]
-    """Evidence up to this id is done. None: those who wrote while it was retracted were not waited for yet."""
+    """Evidence up to this id is done. None: concurrent writers have not been waited for yet."""
 
 
 class Citation(Base):
-    """That a conclusion cites a node or edge, so that it is found from there."""
+    """A node or edge that a conclusion cites, for lookups in that direction."""
 
     __tablename__ = "citations"
 
@@ -131,11 +132,11 @@ class Citation(Base):
         ForeignKey("graph_nodes.id", ondelete="CASCADE"), primary_key=True
     )
     cited_id: Mapped[UUID] = mapped_column(primary_key=True, index=True)
-    """Of a node or an edge; no foreign key, for the text cites it still where it was merged into another."""
+    """A node or edge. No foreign key: the text still cites it after it was merged into another."""
 
 
 class Doubt(Base):
-    """That a conclusion rests on a thing which is not what it was held to be, because a source was retracted."""
+    """A conclusion that depends on an element which changed because a source was retracted."""
 
     __tablename__ = "doubts"
     __table_args__ = (
@@ -152,11 +153,11 @@ class Doubt(Base):
         ForeignKey("graph_nodes.id", ondelete="CASCADE"), index=True
     )
     thing_id: Mapped[UUID] = mapped_column(index=True)
-    """The node or edge; no foreign key, as of citations."""
+    """The node or edge. No foreign key, as in citations."""
     source_id: Mapped[UUID] = mapped_column(
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
     since: Mapped[Created]
     weighed_at: Mapped[datetime | None]
-    """When it was last seen to stand although more had been learned of the thing; None: not since it was raised."""
+    """When it was last confirmed although the element had changed again; None: not since it was opened."""
     cleared_at: Mapped[datetime | None]

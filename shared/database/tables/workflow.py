@@ -12,14 +12,14 @@ from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 
 
 class Iteration(Base):
-    """One turn of an agent's loop. Written by scheduler (start), Observer (plan) and aggregator (stages, end)."""
+    """One cycle of an agent. Written by the scheduler (start), Observer (plan) and aggregator (stages, end)."""
 
     __tablename__ = "iterations"
     __table_args__ = (
         UniqueConstraint("agent_id", "number"),
         one_of("status", IterationStatus),
         one_of("stage", Stage),
-        # An agent never runs two iterations at once, whatever schedulers believe.
+        # An agent never runs two iterations at once, even if two schedulers try to start one.
         Index(
             "iterations_one_running_key",
             "agent_id",
@@ -29,7 +29,7 @@ class Iteration(Base):
         Index(
             "iterations_deadline_idx", "deadline_at", postgresql_where=text("status = 'running'")
         ),
-        # Holds only what has just ended, so that looking there costs the same however long the history is.
+        # Contains only recently ended iterations, so the query stays cheap however long the history is.
         Index(
             "iterations_untold_idx",
             "ended_at",
@@ -47,22 +47,22 @@ class Iteration(Base):
     errors: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
     started_at: Mapped[Created]
     deadline_at: Mapped[datetime]
-    """The iteration is not ended for want of progress before this time; progress since then puts it off."""
+    """The iteration is not failed for lack of progress before this time; progress postpones it."""
     stage_changed_at: Mapped[Created]
     ended_at: Mapped[datetime | None]
     end_told_at: Mapped[datetime | None]
-    """When the scheduler heard on the bus that it has ended; None where perhaps nobody has."""
+    """When the scheduler received the event of its end; None if it may have been lost."""
     end_resends: Mapped[int] = mapped_column(server_default="0")
-    """How often the reconciler told of its end again."""
+    """How often the reconciler republished its end."""
     end_resent_at: Mapped[datetime | None]
 
 
 class Step(Base):
-    """A piece of work that one worker does under a lease. Written by the actor that owns its kind.
+    """A unit of work that one worker does under a lease. Written by the service that owns its kind.
 
-    One that is no iteration's was ordered by a person; `index` then counts those of its kind of the agent.
-
-    `epoch` grows with every claim; a worker whose epoch is not the row's has lost the step and may write nothing.
+    A step without iteration was requested by a user; its `index` counts the agent's steps of that kind. `epoch` is a
+    fencing token: it increases with every claim, and a worker with another epoch has lost the step and may write
+    nothing.
     """
 
     __tablename__ = "steps"
@@ -93,39 +93,39 @@ class Step(Base):
     status: Mapped[str]
     result: Mapped[Json | None]
     error: Mapped[str | None]
-    """The last error, kept while the step is tried again, so that people see what is going on."""
+    """The last error, kept while the step is retried so that users can see it."""
     attempts: Mapped[int] = mapped_column(server_default="0")
-    """Tries that ended in an error of the work itself."""
+    """Attempts that ended in an error of the work itself."""
     epoch: Mapped[int] = mapped_column(server_default="0")
     lease_owner: Mapped[str | None]
     lease_until: Mapped[datetime | None]
     retry_at: Mapped[datetime | None]
-    """Not to be claimed before; set when a try failed and the other side asked for patience."""
+    """Not to be claimed before; set after a failed attempt and while waiting for a provider."""
     first_requested_at: Mapped[datetime | None]
-    """When the step was first asked for, which never changes: the time that its request tells."""
+    """When the step was first requested; never changes. The `occurred_at` of its request event."""
     requested_at: Mapped[datetime | None]
-    """When the step was last asked for on the bus."""
+    """When the step was last requested on the bus."""
     resends: Mapped[int] = mapped_column(server_default="0")
-    """How often the reconciler asked again."""
+    """How often the reconciler republished its request."""
     retry_requested_at: Mapped[datetime | None]
-    """When a person last asked for the failed step to be tried again. Written by the api.
+    """When a user last requested a retry of the failed step. Written by the API.
 
-    The wish is open while the step is failed and ended before it; who claims the step next fulfils it.
+    The request is open while the step is failed and ended before it; the next claim fulfils it.
     """
     retried_epoch: Mapped[int] = mapped_column(server_default="0")
-    """The epoch that it had when it was last tried again after it had failed; its claims are counted from there."""
+    """The epoch at the last manual retry; claims are counted from there."""
     waiting_since: Mapped[datetime | None]
-    """Since when the step waits for a provider that is away or limits requests; None once it has answered again."""
+    """Since when the step waits for a provider that is unavailable or rate-limited; None once it has answered again."""
     waits: Mapped[int] = mapped_column(server_default="0")
-    """How many claims ended in waiting for a provider. They say nothing against the step, however many they are."""
+    """How many claims ended in waiting for a provider. They do not count towards the limit of claims."""
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
 
 
 class InvestigationRequest(Base):
-    """Data that an Analyzer lacked, specific enough to be the next query.
+    """Data that an Analyzer lacked, specific enough to become a query.
 
-    Written by the Analyzer; that it was answered by the Researcher, that nobody waits for it any more by the Observer.
+    Written by the Analyzer; answered by the Researcher; dropped by the Observer.
     """
 
     __tablename__ = "investigation_requests"
@@ -146,11 +146,11 @@ class InvestigationRequest(Base):
         ForeignKey("iterations.id", ondelete="SET NULL"), index=True
     )
     iteration_number: Mapped[int]
-    """Of the iteration that lacked it, which may have expired: a request's age is counted in iterations."""
+    """Number of the iteration that lacked it, which may have expired: a request's age is counted in iterations."""
     step_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("steps.id", ondelete="SET NULL"), index=True
     )
-    """The insight that could not be analyzed without it."""
+    """The insight step that lacked it."""
     objective: Mapped[str]
     """One specific thing to find out, in one line."""
     reasoning: Mapped[str]
@@ -160,6 +160,6 @@ class InvestigationRequest(Base):
     answered_by: Mapped[UUID | None] = mapped_column(
         ForeignKey("steps.id", ondelete="SET NULL"), index=True
     )
-    """The query that was made of it and wrote something."""
+    """The query step that answered it and wrote something."""
     dropped_at: Mapped[datetime | None]
-    """Nobody answered it for so long that it is no longer asked for."""
+    """When it was dropped because it had been open for too long."""

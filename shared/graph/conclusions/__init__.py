@@ -1,1 +1,1 @@
-"""Analyses and advice: their citations, their commitments, and how they are found."""
+"""Conclusions: analyses and advice, their citations and forecast terms."""

@@ -1,7 +1,7 @@
-"""Which conclusions cite a node or edge, looked up without reading a text.
+"""Index of citations: which conclusions cite a node or edge.
 
-The texts are the truth; the table `citations` is written with them. Conclusions that are older than it are found by
-having none, for each cites at least one thing, and are entered before they are asked for.
+The texts are authoritative; rows of `citations` are written with them. Conclusions from before that table have no
+rows and are entered before a retraction is propagated.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -11,51 +11,57 @@ from uuid import UUID
 from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Citation as CitationRow
 from shared.database.tables import GraphNode
 from shared.graph import labels
-from shared.graph.conclusions.citations import Citation, Kind, parse
+from shared.graph.conclusions.citations import Citation, Kind, parse_citations
 from shared.graph.entity_resolution import redirects
-from shared.graph.labels import Named
-from shared.graph.scope import Scope
+from shared.graph.labels import Label
+from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.schemas.provenance import CitingView
 from shared.tools import Json
 
-READ_AT_ONCE: Final = 500
-MOST_TOLD: Final = 50
-# Nothing said of what is there already, or it would ask for the right to read.
-_KEEP: Final = Direct(
+BATCH_SIZE: Final = 500
+MAX_CITING: Final = 50
+# No "on conflict" target: naming one would require the right to read the table.
+_STORE: Final = CompiledStatement(
     "insert into citations (conclusion_id, cited_id)"
     " select :conclusion_id, unnest(cast(:cited as uuid[])) on conflict do nothing"
 )
 
 
-async def keep(session: AsyncSession, conclusion_id: UUID, cited: Collection[UUID]) -> None:
-    """What a new conclusion cites."""
+async def store_citations(
+    session: AsyncSession, conclusion_id: UUID, cited: Collection[UUID]
+) -> None:
+    """Store what a new conclusion cites."""
     if cited:
-        given = {"conclusion_id": conclusion_id, "cited": sorted(set(cited))}
-        await _KEEP.run(session, given)
+        params = {"conclusion_id": conclusion_id, "cited": sorted(set(cited))}
+        await _STORE.run(session, params)
 
 
-async def keep_older(session: AsyncSession, agent_id: UUID) -> int:
-    """Enters what the agent's conclusions cite of which nothing was kept; how many those were."""
-    after, entered = UUID(int=0), 0
-    while rows := await _without(session, agent_id, after):
-        for conclusion_id, told in rows:
-            await keep(session, conclusion_id, cited_in(told))
-        after, entered = rows[-1][0], entered + len(rows)
-    return entered
+async def store_missing_citations(session: AsyncSession, agent_id: UUID) -> int:
+    """Store the citations of conclusions that have none stored; returns the number of these conclusions."""
+    after, count = UUID(int=0), 0
+    while rows := await _conclusions_without_citations(session, agent_id, after):
+        for conclusion_id, properties in rows:
+            await store_citations(session, conclusion_id, cited_ids(properties))
+        after, count = rows[-1][0], count + len(rows)
+    return count
 
 
-def cited_in(told: Json) -> list[UUID]:
-    """By a conclusion's properties."""
-    return parse(str(told.get("content", "")), str(told.get("summary", ""))).ids()
+def cited_ids(properties: Json) -> list[UUID]:
+    """The ids that a conclusion's properties cite."""
+    return parse_citations(
+        str(properties.get("content", "")), str(properties.get("summary", ""))
+    ).ids()
 
 
-async def citing(session: AsyncSession, scope: Scope, cited_id: UUID) -> list[CitingView]:
-    """The agent's conclusions that cite it, or what was merged into it; the newest MOST_TOLD of them."""
+async def list_citing_conclusions(
+    session: AsyncSession, scope: GraphScope, cited_id: UUID
+) -> list[CitingView]:
+    """The newest MAX_CITING conclusions that cite the element, or an element merged into it."""
     earlier = (await redirects.earlier_ids(session, [cited_id])).get(cited_id, [])
     rows = await session.execute(
         select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.created_at)
@@ -63,38 +69,44 @@ async def citing(session: AsyncSession, scope: Scope, cited_id: UUID) -> list[Ci
         .where(GraphNode.agent_id == scope.agent(), CitationRow.cited_id.in_([cited_id, *earlier]))
         .distinct()
         .order_by(GraphNode.created_at.desc(), GraphNode.id)
-        .limit(MOST_TOLD)
+        .limit(MAX_CITING)
     )
     return [CitingView(id=row.id, type=row.type, name=row.name) for row in rows]
 
 
-async def _without(
+async def _conclusions_without_citations(
     session: AsyncSession, agent_id: UUID, after: UUID
 ) -> Sequence[tuple[UUID, Json]]:
-    kept = exists().where(CitationRow.conclusion_id == GraphNode.id)
+    has_citations = exists().where(CitationRow.conclusion_id == GraphNode.id)
     rows = await session.execute(
         select(GraphNode.id, GraphNode.properties)
         .where(
             GraphNode.agent_id == agent_id,
             GraphNode.type.in_(RESERVED_TYPES),
             GraphNode.id > after,
-            ~kept,
+            ~has_citations,
         )
         .order_by(GraphNode.id)
-        .limit(READ_AT_ONCE)
+        .limit(BATCH_SIZE)
     )
     return [(row.id, row.properties) for row in rows]
 
 
-async def named(
-    session: AsyncSession, scope: Scope, citations: Iterable[Citation]
-) -> dict[Citation, Named]:
-    """What is cited, by type and name; what this graph has not, or has only as the other kind, is left out."""
-    wanted = list(citations)
-    ids = {kind: {each.id for each in wanted if each.kind == kind} for kind in Kind}
-    whose = scope.owner_id, scope.agent_id
-    found = {
-        Kind.NODE: await labels.nodes_named(session, *whose, ids[Kind.NODE]),
-        Kind.EDGE: await labels.edges_named(session, *whose, ids[Kind.EDGE]),
+async def load_cited_labels(
+    session: AsyncSession, scope: GraphScope, citations: Iterable[Citation]
+) -> dict[Citation, Label]:
+    """Load the labels of cited elements; those that do not exist as the cited kind are left out."""
+    citation_list = list(citations)
+    ids = {
+        kind: {citation.id for citation in citation_list if citation.kind == kind} for kind in Kind
     }
-    return {each: found[each.kind][each.id] for each in wanted if each.id in found[each.kind]}
+    owner = scope.owner_id, scope.agent_id
+    labels_by_kind = {
+        Kind.NODE: await labels.load_node_labels(session, *owner, ids[Kind.NODE]),
+        Kind.EDGE: await labels.load_edge_labels(session, *owner, ids[Kind.EDGE]),
+    }
+    return {
+        citation: labels_by_kind[citation.kind][citation.id]
+        for citation in citation_list
+        if citation.id in labels_by_kind[citation.kind]
+    }

@@ -1,4 +1,4 @@
-"""What a conclusion must cite, decided from its text and from what exists (promise G9)."""
+"""Citations: what a conclusion must cite, decided from its text and from what exists (guarantee G9). Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -8,8 +8,8 @@ from uuid import UUID
 
 from shared.enums import ANALYSIS_TYPE
 
-_MOST_TOLD = 5
-# Anything that sets out to be a citation, so that one written wrongly is told rather than overlooked.
+_MAX_LISTED = 5
+# Anything that looks like a citation, so that a malformed one is reported instead of ignored.
 _ATTEMPT = re.compile(r"\[\s*(?:node|edge)\s*:[^\]\n]{0,200}\]?", re.IGNORECASE)
 _CITATION = re.compile(
     r"\[(node|edge):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\]", re.IGNORECASE
@@ -31,32 +31,32 @@ class Citation:
 
 
 @dataclass(frozen=True)
-class Cited:
-    """What a text cites: each thing once, in the order of the text; and what reads like a citation but is none."""
+class ParsedCitations:
+    """The citations of a text, each once and in order; and what looks like a citation but is malformed."""
 
     citations: tuple[Citation, ...]
     malformed: tuple[str, ...]
 
     def ids(self, kind: Kind | None = None) -> list[UUID]:
-        """Of both kinds, unless `kind` says which."""
-        return [each.id for each in self.citations if kind is None or each.kind == kind]
+        """The cited ids, of both kinds unless `kind` selects one."""
+        return [citation.id for citation in self.citations if kind is None or citation.kind == kind]
 
 
 @dataclass(frozen=True)
-class Found:
-    """What of the cited there is in this agent's graph: the types of the nodes by id, and the edges."""
+class CitedElements:
+    """The cited elements that exist in the agent's graph: node types by id, and edge ids."""
 
     node_types: Mapping[UUID, str]
     edges: Set[UUID]
     unsupported: Set[UUID] = frozenset()
-    """Those of both that rest on retracted pages alone, or are in doubt because of one."""
+    """Nodes and edges that rest only on retracted sources, or are in doubt because of one."""
 
     def has(self, citation: Citation) -> bool:
-        known = self.node_types if citation.kind == Kind.NODE else self.edges
-        return citation.id in known
+        ids = self.node_types if citation.kind == Kind.NODE else self.edges
+        return citation.id in ids
 
 
-class Why(StrEnum):
+class RefusalCode(StrEnum):
     MALFORMED = "malformed"
     NOTHING_CITED = "nothing_cited"
     DOES_NOT_EXIST = "does_not_exist"
@@ -66,12 +66,12 @@ class Why(StrEnum):
 
 @dataclass(frozen=True)
 class Refusal:
-    why: Why
+    code: RefusalCode
     reason: str
-    """For the model: what is wrong, and how to mend it."""
+    """For the model: what is wrong, and how to correct it."""
 
 
-def parse(*texts: str) -> Cited:
+def parse_citations(*texts: str) -> ParsedCitations:
     citations: dict[Citation, None] = {}
     malformed: dict[str, None] = {}
     for text in texts:
@@ -81,100 +81,110 @@ def parse(*texts: str) -> Cited:
                 malformed[attempt] = None
             else:
                 citations[Citation(Kind(match[1].lower()), UUID(match[2]))] = None
-    return Cited(tuple(citations), tuple(malformed))
+    return ParsedCitations(tuple(citations), tuple(malformed))
 
 
-def replaced(text: str, name_of: Callable[[Citation], str | None]) -> str:
-    """`text` with each citation replaced by what `name_of` gives for it; those for which it gives None stay."""
+def replace_citations(text: str, name_of: Callable[[Citation], str | None]) -> str:
+    """Replace each citation by the result of `name_of`; None keeps the citation."""
 
-    def named(match: re.Match[str]) -> str:
+    def replace(match: re.Match[str]) -> str:
         name = name_of(Citation(Kind(match[1].lower()), UUID(match[2])))
         return match[0] if name is None else name
 
-    return _CITATION.sub(named, text)
+    return _CITATION.sub(replace, text)
 
 
-def refuse_analysis(content: str, summary: str, found: Found) -> Refusal | None:
-    """None where the content cites at least one node or edge, and content and summary only what exists."""
-    if not parse(content).citations and not parse(content).malformed:
+def refuse_analysis(content: str, summary: str, cited: CitedElements) -> Refusal | None:
+    """None if the content cites at least one node or edge, and content and summary cite only existing ones."""
+    if not parse_citations(content).citations and not parse_citations(content).malformed:
         return Refusal(
-            Why.NOTHING_CITED,
+            RefusalCode.NOTHING_CITED,
             "content cites nothing. Behind each statement, cite the node or edge it rests on, as [node:uuid] or "
             "[edge:uuid], with ids that queryGraph gives.",
         )
     return (
-        _refuse_unreadable(content, summary)
-        or _refuse_missing(content, summary, found)
-        or _refuse_retracted(content, summary, found)
+        _refuse_malformed(content, summary)
+        or _refuse_missing(content, summary, cited)
+        or _refuse_retracted(content, summary, cited)
     )
 
 
-def refuse_advice(content: str, summary: str, found: Found) -> Refusal | None:
-    """None where the content cites at least one AgentAnalysis, and content and summary nothing else."""
-    if not parse(content).citations and not parse(content).malformed:
+def refuse_advice(content: str, summary: str, cited: CitedElements) -> Refusal | None:
+    """None if the content cites at least one AgentAnalysis, and content and summary cite nothing else."""
+    if not parse_citations(content).citations and not parse_citations(content).malformed:
         return Refusal(
-            Why.NOTHING_CITED,
+            RefusalCode.NOTHING_CITED,
             f"content cites nothing. Advice stands on analyses: cite each {ANALYSIS_TYPE} it rests on as "
             "[node:uuid].",
         )
     return (
-        _refuse_unreadable(content, summary)
-        or _refuse_missing(content, summary, found)
-        or _refuse_others(content, summary, found)
-        or _refuse_retracted(content, summary, found)
+        _refuse_malformed(content, summary)
+        or _refuse_missing(content, summary, cited)
+        or _refuse_non_analyses(content, summary, cited)
+        or _refuse_retracted(content, summary, cited)
     )
 
 
-def _refuse_unreadable(*texts: str) -> Refusal | None:
-    malformed = parse(*texts).malformed
+def _refuse_malformed(*texts: str) -> Refusal | None:
+    malformed = parse_citations(*texts).malformed
     if not malformed:
         return None
     return Refusal(
-        Why.MALFORMED,
-        f"Not citations: {_listed(malformed)}. Write each as [node:uuid] or [edge:uuid], one id to a pair of "
+        RefusalCode.MALFORMED,
+        f"Not citations: {_join_listed(malformed)}. Write each as [node:uuid] or [edge:uuid], one id to a pair of "
         "brackets, with the full id and no blanks.",
     )
 
 
-def _refuse_missing(content: str, summary: str, found: Found) -> Refusal | None:
-    missing = [each for each in parse(content, summary).citations if not found.has(each)]
+def _refuse_missing(content: str, summary: str, cited: CitedElements) -> Refusal | None:
+    missing = [
+        citation
+        for citation in parse_citations(content, summary).citations
+        if not cited.has(citation)
+    ]
     if not missing:
         return None
     return Refusal(
-        Why.DOES_NOT_EXIST,
-        f"These do not exist: {_listed(missing)}. Cite only what queryGraph or your instructions show, with the "
-        "ids as they stand there (a node is not an edge).",
+        RefusalCode.DOES_NOT_EXIST,
+        f"These do not exist: {_join_listed(missing)}. Cite only what queryGraph or your instructions show, with the "
+        "exact ids (a node is not an edge).",
     )
 
 
-def _refuse_retracted(content: str, summary: str, found: Found) -> Refusal | None:
-    fallen = [each for each in parse(content, summary).citations if each.id in found.unsupported]
-    if not fallen:
+def _refuse_retracted(content: str, summary: str, cited: CitedElements) -> Refusal | None:
+    retracted = [
+        citation
+        for citation in parse_citations(content, summary).citations
+        if citation.id in cited.unsupported
+    ]
+    if not retracted:
         return None
     return Refusal(
-        Why.RETRACTED,
-        f"These rest on a page that was retracted: {_listed(fallen)}. Conclude only what stands without them, "
+        RefusalCode.RETRACTED,
+        f"These rest on a page that was retracted: {_join_listed(retracted)}. Conclude only what holds without them, "
         "or nothing.",
     )
 
 
-def _refuse_others(content: str, summary: str, found: Found) -> Refusal | None:
+def _refuse_non_analyses(content: str, summary: str, cited: CitedElements) -> Refusal | None:
     others = [
-        each
-        for each in parse(content, summary).citations
-        if each.kind == Kind.EDGE or found.node_types[each.id] != ANALYSIS_TYPE
+        citation
+        for citation in parse_citations(content, summary).citations
+        if citation.kind == Kind.EDGE or cited.node_types[citation.id] != ANALYSIS_TYPE
     ]
     if not others:
         return None
-    named = [f"{each} ({found.node_types.get(each.id, 'an edge')})" for each in others]
+    listing = [
+        f"{citation} ({cited.node_types.get(citation.id, 'an edge')})" for citation in others
+    ]
     return Refusal(
-        Why.NOT_AN_ANALYSIS,
-        f"Advice cites {ANALYSIS_TYPE} nodes and nothing else, but these are not: {_listed(named)}. Cite the "
-        "analyses that rest on them; where there is none, there is no advice to give.",
+        RefusalCode.NOT_AN_ANALYSIS,
+        f"Advice cites {ANALYSIS_TYPE} nodes and nothing else, but these are not: {_join_listed(listing)}. Cite the "
+        "analyses that rest on them; if there is none, give no advice.",
     )
 
 
-def _listed(things: Sequence[object]) -> str:
-    told = ", ".join(str(thing) for thing in things[:_MOST_TOLD])
-    more = len(things) - _MOST_TOLD
-    return f"{told} and {more} more" if more > 0 else told
+def _join_listed(items: Sequence[object]) -> str:
+    listing = ", ".join(str(item) for item in items[:_MAX_LISTED])
+    more = len(items) - _MAX_LISTED
+    return f"{listing} and {more} more" if more > 0 else listing

@@ -1,4 +1,4 @@
-"""Writing conclusions: an analysis or advice must rest on what it cites."""
+"""Writing conclusions: an analysis or advice must cite what it rests on."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -10,55 +10,55 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Conversation, GraphEdge, GraphNode, InboxItem, Message
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
 from shared.graph import nodes
 from shared.graph.conclusions import citation_index
 from shared.graph.conclusions.citations import (
-    Found,
+    CitedElements,
     Kind,
     Refusal,
-    parse,
+    parse_citations,
     refuse_advice,
     refuse_analysis,
 )
 from shared.graph.conclusions.commitments import (
-    checked_confidence,
-    checked_horizon,
-    checked_invalidation,
+    parse_horizon,
+    validate_confidence,
+    validate_invalidation,
 )
 from shared.graph.entity_resolution.redirects import current_ids
-from shared.graph.prompt_format import utc
+from shared.graph.prompt_format import format_utc
 from shared.graph.retraction.doubts import is_doubted
-from shared.graph.scope import OWNED, Scope, hold_still, is_supported
-from shared.graph.validation import normal_name, one_line, refuse_large, refuse_unstorable
+from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported, take_shared_retraction_lock
+from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
 from shared.schemas.base import CommitmentView
 from shared.tools import Json, ToolRefusalError
-from shared.workflow.iterations import clock
+from shared.workflow.iterations import database_time
 
 AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
 
-_GIVEN: Final = any_(bindparam("ids", type_=ARRAY(Uuid())))
-_NODES: Final = Direct(
+_ANY_ID: Final = any_(bindparam("ids", type_=ARRAY(Uuid())))
+_CITED_NODES: Final = CompiledStatement(
     select(
         GraphNode.id,
         GraphNode.type,
         (is_supported(GraphNode) & ~is_doubted()).label("stands"),
-    ).where(GraphNode.agent_id == OWNED, GraphNode.id == _GIVEN)
+    ).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == _ANY_ID)
 )
-_EDGES: Final = Direct(
+_CITED_EDGES: Final = CompiledStatement(
     select(GraphEdge.id, is_supported(GraphEdge).label("stands")).where(
-        GraphEdge.agent_id == OWNED, GraphEdge.id == _GIVEN
+        GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == _ANY_ID
     )
 )
-_Rule = Callable[[str, str, Found], Refusal | None]
+_Rule = Callable[[str, str, CitedElements], Refusal | None]
 
 
 async def add_analysis(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     *,
     name: str,
     kind: AnalysisKind,
@@ -67,18 +67,19 @@ async def add_analysis(
     confidence: float,
     horizon: str | None = None,
 ) -> UUID:
-    """The id of the new AgentAnalysis; `confidence` is 0 to 1, `horizon` a date or a time from today on.
+    """Add an AgentAnalysis and return its id.
 
-    Refuses where these or the citations do not hold, or the name is taken.
+    `confidence` is 0 to 1, `horizon` a date or a duration from today. Raises ToolRefusalError if an argument or a
+    citation is invalid, or the name is taken.
     """
-    given: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
-    given |= await _committed(session, confidence, horizon)
-    return await _conclude(session, scope, ANALYSIS_TYPE, name, given, refuse_analysis)
+    properties: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
+    properties |= await _validate_forecast(session, confidence, horizon)
+    return await _add_conclusion(session, scope, ANALYSIS_TYPE, name, properties, refuse_analysis)
 
 
 async def add_advice(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     *,
     name: str,
     action: Action,
@@ -88,80 +89,83 @@ async def add_advice(
     horizon: str,
     invalidation: str,
 ) -> UUID:
-    """The id of the new AgentAdvice, which is also put into its owner's inbox and the agent's conversation.
+    """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
-    `confidence` is 0 to 1, `horizon` a date or a time from today on, `invalidation` what would prove it wrong.
-    Refuses where these or the citations do not hold, or the name is taken.
+    `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong.
+    Raises ToolRefusalError if an argument or a citation is invalid, or the name is taken.
     """
-    given: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
-    given |= await _committed(session, confidence, horizon)
-    given["invalidation"] = checked_invalidation(invalidation)
-    advice_id = await _conclude(session, scope, ADVICE_TYPE, name, given, refuse_advice)
-    title = f"{action}: {normal_name(name)}"
-    await _tell_owner(session, scope, advice_id, title, given)
+    properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
+    properties |= await _validate_forecast(session, confidence, horizon)
+    properties["invalidation"] = validate_invalidation(invalidation)
+    advice_id = await _add_conclusion(session, scope, ADVICE_TYPE, name, properties, refuse_advice)
+    title = f"{action}: {normalize_name(name)}"
+    await _notify_owner(session, scope, advice_id, title, properties)
     return advice_id
 
 
-async def _committed(session: AsyncSession, confidence: float, horizon: str | None) -> Json:
-    committed: Json = {"confidence": checked_confidence(confidence)}
+async def _validate_forecast(session: AsyncSession, confidence: float, horizon: str | None) -> Json:
+    terms: Json = {"confidence": validate_confidence(confidence)}
     if horizon is not None:
-        today = (await clock(session)).astimezone(UTC).date()
-        committed["horizon"] = checked_horizon(horizon, today).isoformat()
-    return committed
+        today = (await database_time(session)).astimezone(UTC).date()
+        terms["horizon"] = parse_horizon(horizon, today).isoformat()
+    return terms
 
 
-async def _conclude(
+async def _add_conclusion(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     type_name: str,
     name: str,
-    given: Json,
+    properties: Json,
     rule: _Rule,
 ) -> UUID:
-    name = normal_name(name)
-    refuse_unstorable(given, type_name)
-    refuse_large(given, type_name)
-    if not given["summary"]:
+    name = normalize_name(name)
+    refuse_unstorable(properties, type_name)
+    refuse_large(properties, type_name)
+    if not properties["summary"]:
         raise ToolRefusalError("summary: it is empty; say the conclusion in one sentence.")
-    await hold_still(session, scope.agent_id)
-    found = await _found(session, scope, given)
-    if refusal := rule(given["content"], given["summary"], found):
+    await take_shared_retraction_lock(session, scope.agent_id)
+    cited = await _load_cited(session, scope, properties)
+    if refusal := rule(properties["content"], properties["summary"], cited):
         raise ToolRefusalError(refusal.reason)
-    properties = {**given, "generated_at": utc(await clock(session))}
+    node_properties = {**properties, "generated_at": format_utc(await database_time(session))}
     node_id = ids.node_id(scope.agent_id, type_name, name)
-    if not await nodes.insert_new(
-        session, scope, type_name=type_name, name=name, properties=properties
+    if not await nodes.insert_node(
+        session, scope, type_name=type_name, name=name, properties=node_properties
     ):
         raise ToolRefusalError(
-            f"An {type_name} with this name exists: [node:{node_id}]; name what is new, "
-            "and where nothing is new, add nothing."
+            f"An {type_name} with this name exists: [node:{node_id}]; add only what is new, "
+            "under a new name."
         )
-    await citation_index.keep(session, node_id, citation_index.cited_in(given))
+    await citation_index.store_citations(session, node_id, citation_index.cited_ids(properties))
     return node_id
 
 
-async def _found(session: AsyncSession, scope: Scope, given: Json) -> Found:
-    cited = parse(given["content"], given["summary"])
-    moved = await current_ids(session, scope, cited.ids())
+async def _load_cited(session: AsyncSession, scope: GraphScope, properties: Json) -> CitedElements:
+    citations = parse_citations(properties["content"], properties["summary"])
+    current = await current_ids(session, scope, citations.ids())
     nodes_cited, edges_cited = (
-        [moved.get(each, each) for each in cited.ids(kind)] for kind in (Kind.NODE, Kind.EDGE)
+        [current.get(element_id, element_id) for element_id in citations.ids(kind)]
+        for kind in (Kind.NODE, Kind.EDGE)
     )
-    node_rows = await _NODES.rows(session, {**scope.bound, "ids": nodes_cited})
-    edge_rows = await _EDGES.rows(session, {**scope.bound, "ids": edges_cited})
+    node_rows = await _CITED_NODES.rows(session, {**scope.bound, "ids": nodes_cited})
+    edge_rows = await _CITED_EDGES.rows(session, {**scope.bound, "ids": edges_cited})
     types: dict[UUID, str] = {row.id: row.type for row in node_rows}
-    stands: dict[UUID, bool] = {row.id: row.stands for row in (*node_rows, *edge_rows)}
-    # What a merge has moved is cited by either id.
-    types |= {gone: types[kept] for gone, kept in moved.items() if kept in types}
-    stands |= {gone: stands[kept] for gone, kept in moved.items() if kept in stands}
-    return Found(
+    is_valid: dict[UUID, bool] = {row.id: row.stands for row in (*node_rows, *edge_rows)}
+    # A merged element may be cited by its old or its new id.
+    types |= {old_id: types[new_id] for old_id, new_id in current.items() if new_id in types}
+    is_valid |= {
+        old_id: is_valid[new_id] for old_id, new_id in current.items() if new_id in is_valid
+    }
+    return CitedElements(
         types,
-        stands.keys() - types.keys(),
-        frozenset(each for each, does_stand in stands.items() if not does_stand),
+        is_valid.keys() - types.keys(),
+        frozenset(element_id for element_id, is_usable in is_valid.items() if not is_usable),
     )
 
 
-async def _tell_owner(
-    session: AsyncSession, scope: Scope, advice_id: UUID, title: str, given: Json
+async def _notify_owner(
+    session: AsyncSession, scope: GraphScope, advice_id: UUID, title: str, properties: Json
 ) -> None:
     await session.execute(
         insert(InboxItem).values(
@@ -170,7 +174,7 @@ async def _tell_owner(
             agent_id=scope.agent_id,
             node_id=advice_id,
             title=title,
-            summary=given["summary"],
+            summary=properties["summary"],
         )
     )
     await session.execute(
@@ -185,32 +189,32 @@ async def _tell_owner(
             conversation_id=conversation.scalar_subquery(),
             role=Role.AGENT,
             node_id=advice_id,
-            content=f"**{title}**\n\n{given['summary']}\n\n{given['content']}",
+            content=f"**{title}**\n\n{properties['summary']}\n\n{properties['content']}",
         )
     )
 
 
-async def today(session: AsyncSession) -> date:
-    """The database's day (UTC)."""
-    now: datetime = await clock(session)
+async def database_date(session: AsyncSession) -> date:
+    """The database's current date (UTC)."""
+    now: datetime = await database_time(session)
     return now.astimezone(UTC).date()
 
 
-def committed(properties: Json | None, day: date) -> dict[str, Any]:
-    """The fields of CommitmentView, as they are on `day`; older conclusions have some or none of them."""
-    told = properties or {}
-    until = _date(told.get("horizon"))
+def forecast_fields(properties: Json | None, day: date) -> dict[str, Any]:
+    """The fields of CommitmentView on the given day; older conclusions have only some of them."""
+    values = properties or {}
+    horizon = _parse_date(values.get("horizon"))
     return CommitmentView(
-        confidence=told.get("confidence"),
-        horizon=until,
-        invalidation=told.get("invalidation"),
-        expired=until is not None and until < day,
+        confidence=values.get("confidence"),
+        horizon=horizon,
+        invalidation=values.get("invalidation"),
+        expired=horizon is not None and horizon < day,
     ).model_dump()
 
 
-def _date(written: Any) -> date | None:
-    """What is no date was written by nobody of ours, and is no reason to show nothing at all."""
+def _parse_date(value: Any) -> date | None:
+    """None for anything that is no date: an edited value must not prevent showing the conclusion."""
     try:
-        return date.fromisoformat(written)
+        return date.fromisoformat(value)
     except (TypeError, ValueError):
         return None

@@ -1,7 +1,13 @@
-"""What a phase sees of the graph: a survey of it all, and in full the nodes or analyses that it was given."""
+"""What prompts show of the graph: a survey of all of it, and given nodes or analyses in full."""
 
-from shared.graph.context.cache import Shared
-from shared.graph.context.history import describe_analyses, describe_nodes, resolve
-from shared.graph.context.survey import build
+from shared.graph.context.cache import SharedSurvey
+from shared.graph.context.history import describe_analyses, describe_nodes, resolve_references
+from shared.graph.context.survey import build_survey
 
-__all__ = ["Shared", "build", "describe_analyses", "describe_nodes", "resolve"]
+__all__ = [
+    "SharedSurvey",
+    "build_survey",
+    "describe_analyses",
+    "describe_nodes",
+    "resolve_references",
+]

@@ -1,6 +1,6 @@
-"""Nodes and edges as prompts show them: those touched last, and those of given ids.
+"""Nodes and edges as prompts show them: the most recently updated ones, and those of given ids.
 
-What rests on retracted pages alone is not shown.
+Elements that rest only on retracted sources are not shown.
 """
 
 from collections.abc import Sequence
@@ -28,16 +28,16 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.database.statements import Asked, Direct, Row
+from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables import GraphEdge, GraphNode
-from shared.graph.scope import OWNED, Scope, is_supported
+from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
 
-_NODES_PASSED: Final = 1_000
-"""Facts touched last are looked for among so many of the newest nodes: conclusions lie between them."""
-MOST: Final = bindparam("most", type_=Integer)
-_NODE: Final = (
+_MAX_NODES_SCANNED: Final = 1_000
+"""Facts are searched among this many of the newest nodes, which include conclusions."""
+LIMIT_PARAM: Final = bindparam("most", type_=Integer)
+_NODE_COLUMNS: Final = (
     GraphNode.id,
     GraphNode.type,
     GraphNode.name,
@@ -67,14 +67,14 @@ class EdgeFacts:
     properties: Json
 
 
-def newest_facts(scope: Scope, limit: int) -> Asked[list[NodeFacts]]:
-    """The nodes touched last, conclusions apart."""
-    return Asked(_newest_facts(), {**scope.bound, "most": limit}, _nodes)
+def newest_facts(scope: GraphScope, limit: int) -> BoundQuery[list[NodeFacts]]:
+    """The most recently updated nodes that are not conclusions."""
+    return BoundQuery(_newest_facts(), {**scope.bound, "most": limit}, _nodes)
 
 
-def newest_of_type(scope: Scope, type_name: str, limit: int) -> Asked[list[NodeFacts]]:
-    given = {**scope.bound, "type_name": type_name, "most": limit}
-    return Asked(_newest_of_type(), given, _nodes)
+def newest_of_type(scope: GraphScope, type_name: str, limit: int) -> BoundQuery[list[NodeFacts]]:
+    params = {**scope.bound, "type_name": type_name, "most": limit}
+    return BoundQuery(_newest_of_type(), params, _nodes)
 
 
 def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
@@ -82,40 +82,44 @@ def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
 
 
 async def nodes_by_ids(
-    session: AsyncSession, scope: Scope, ids: Sequence[UUID]
+    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
 ) -> dict[UUID, NodeFacts]:
-    """Those that the agent has."""
-    found = _nodes(await _nodes_by_ids().rows(session, {**scope.bound, "ids": list(ids)}))
-    return {each.id: each for each in found}
+    """The agent's nodes of these ids."""
+    nodes = _nodes(await _nodes_by_ids().rows(session, {**scope.bound, "ids": list(ids)}))
+    return {node.id: node for node in nodes}
 
 
 @cache
-def _newest_facts() -> Direct:
-    newest = _newest_nodes(true(), literal(_NODES_PASSED))
-    reserved = [literal_column(f"'{each}'", String) for each in sorted(RESERVED_TYPES)]
-    return Direct(_in_order(newest).where(newest.c.type.not_in(reserved)).limit(MOST))
+def _newest_facts() -> CompiledStatement:
+    newest = _newest_nodes(true(), literal(_MAX_NODES_SCANNED))
+    reserved = [literal_column(f"'{type_name}'", String) for type_name in sorted(RESERVED_TYPES)]
+    return CompiledStatement(
+        _in_order(newest).where(newest.c.type.not_in(reserved)).limit(LIMIT_PARAM)
+    )
 
 
 @cache
-def _newest_of_type() -> Direct:
-    return Direct(_in_order(_newest_nodes(GraphNode.type == bindparam("type_name"), MOST)))
+def _newest_of_type() -> CompiledStatement:
+    return CompiledStatement(
+        _in_order(_newest_nodes(GraphNode.type == bindparam("type_name"), LIMIT_PARAM))
+    )
 
 
 @cache
-def _nodes_by_ids() -> Direct:
-    given = any_(bindparam("ids", type_=ARRAY(Uuid())))
-    return Direct(
-        select(*_NODE).where(
-            GraphNode.agent_id == OWNED, is_supported(GraphNode), GraphNode.id == given
+def _nodes_by_ids() -> CompiledStatement:
+    any_id = any_(bindparam("ids", type_=ARRAY(Uuid())))
+    return CompiledStatement(
+        select(*_NODE_COLUMNS).where(
+            GraphNode.agent_id == OWNED_AGENT_ID, is_supported(GraphNode), GraphNode.id == any_id
         )
     )
 
 
 def _newest_nodes(condition: ColumnElement[bool], limit: ColumnElement[int]) -> Subquery:
-    # By nothing but the time, as the index has it: of very many of one moment, others would all be put in order first.
+    # Ordered by time alone, like the index: another sort key would sort all rows of the same timestamp first.
     return (
-        select(*_NODE)
-        .where(GraphNode.agent_id == OWNED, is_supported(GraphNode), condition)
+        select(*_NODE_COLUMNS)
+        .where(GraphNode.agent_id == OWNED_AGENT_ID, is_supported(GraphNode), condition)
         .order_by(GraphNode.updated_at.desc())
         .limit(limit)
         .subquery()
@@ -126,37 +130,39 @@ def _in_order(nodes: Subquery) -> Select[Any]:
     return select(nodes).order_by(nodes.c.updated_at.desc(), nodes.c.id)
 
 
-def newest_edges(scope: Scope, limit: int) -> Asked[list[EdgeFacts]]:
-    return Asked(_newest_edges(), {**scope.bound, "most": limit}, _edges)
+def newest_edges(scope: GraphScope, limit: int) -> BoundQuery[list[EdgeFacts]]:
+    return BoundQuery(_newest_edges(), {**scope.bound, "most": limit}, _edges)
 
 
 def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
     return [EdgeFacts(*row) for row in rows]
 
 
-async def edges_by_ids(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> list[EdgeFacts]:
-    """Those that the agent has, those touched last first."""
+async def edges_by_ids(
+    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
+) -> list[EdgeFacts]:
+    """The agent's edges of these ids, the most recently updated first."""
     return _edges(await _edges_by_ids().rows(session, {**scope.bound, "ids": list(ids)}))
 
 
 @cache
-def _newest_edges() -> Direct:
+def _newest_edges() -> CompiledStatement:
     newest = (
         select(GraphEdge)
-        .where(GraphEdge.agent_id == OWNED, is_supported(GraphEdge))
+        .where(GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge))
         .order_by(GraphEdge.updated_at.desc())
-        .limit(MOST)
+        .limit(LIMIT_PARAM)
     )
-    return Direct(_with_ends(newest.subquery()))
+    return CompiledStatement(_with_ends(newest.subquery()))
 
 
 @cache
-def _edges_by_ids() -> Direct:
-    given = any_(bindparam("ids", type_=ARRAY(Uuid())))
-    wanted = select(GraphEdge).where(
-        GraphEdge.agent_id == OWNED, is_supported(GraphEdge), GraphEdge.id == given
+def _edges_by_ids() -> CompiledStatement:
+    any_id = any_(bindparam("ids", type_=ARRAY(Uuid())))
+    edges = select(GraphEdge).where(
+        GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge), GraphEdge.id == any_id
     )
-    return Direct(_with_ends(wanted.subquery()))
+    return CompiledStatement(_with_ends(edges.subquery()))
 
 
 def _with_ends(edges: Subquery) -> Select[Any]:

@@ -20,34 +20,34 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import Asked, Direct, RoundTrip
+from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
 from shared.database.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.context import history, recent
-from shared.graph.context.recent import MOST, NodeFacts
+from shared.graph.context.recent import LIMIT_PARAM, NodeFacts
 from shared.graph.prompt_format import (
     Section,
-    ago,
     conclusion_line,
     edge_line,
-    fit,
+    fit_sections,
+    format_age,
+    format_utc,
     node_line,
-    quoted,
-    short,
-    shortened,
-    utc,
+    quote_name,
+    shorten_properties,
+    truncate_text,
 )
-from shared.graph.scope import OWNED, Scope, is_supported
+from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
 from shared.workflow import investigations
 from shared.workflow.iterations import CLOCK
 
 COUNT_LIMIT = 500
-"""Of a type, no more nodes or edges than this are counted."""
+"""Counting the nodes or edges of a type stops here."""
 DEGREE_LIMIT = 500
-"""Of a node, no more edges than this are counted, in each direction."""
+"""Counting the edges of a node stops here, in each direction."""
 _EDGES_SAMPLED = 1_000
-"""The best connected nodes are looked for among the newest edges, so that the search does not grow with the graph."""
+"""The best connected nodes are searched among the newest edges, so that the cost does not grow with the graph."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,15 @@ class ConnectedNode:
     edges: int
 
 
-def node_types(scope: Scope) -> Asked[list[NodeTypeFacts]]:
-    return Asked(_node_types(), scope.bound, lambda rows: [NodeTypeFacts(*row) for row in rows])
+def node_types(scope: GraphScope) -> BoundQuery[list[NodeTypeFacts]]:
+    return BoundQuery(
+        _node_types(), scope.bound, lambda rows: [NodeTypeFacts(*row) for row in rows]
+    )
 
 
-# Statements are put together once: that takes longer than PostgreSQL takes to answer.
+# Statements are built once: that takes longer than PostgreSQL takes to run them.
 @cache
-def _node_types() -> Direct:
+def _node_types() -> CompiledStatement:
     of_type = and_(
         GraphNode.agent_id == GraphNodeType.agent_id, GraphNode.type == GraphNodeType.name
     )
@@ -94,7 +96,7 @@ def _node_types() -> Direct:
         .limit(1)
         .lateral()
     )
-    return Direct(
+    return CompiledStatement(
         select(
             GraphNodeType.name,
             GraphNodeType.description,
@@ -104,42 +106,44 @@ def _node_types() -> Direct:
             newest.c.updated_at,
         )
         .join(newest, true(), isouter=True)
-        .where(GraphNodeType.agent_id == OWNED)
+        .where(GraphNodeType.agent_id == OWNED_AGENT_ID)
         .order_by(GraphNodeType.name)
         .limit(MAX_TYPES)
     )
 
 
-def edge_types(scope: Scope) -> Asked[list[EdgeTypeFacts]]:
-    return Asked(_edge_types(), scope.bound, lambda rows: [EdgeTypeFacts(*row) for row in rows])
+def edge_types(scope: GraphScope) -> BoundQuery[list[EdgeTypeFacts]]:
+    return BoundQuery(
+        _edge_types(), scope.bound, lambda rows: [EdgeTypeFacts(*row) for row in rows]
+    )
 
 
 @cache
-def _edge_types() -> Direct:
+def _edge_types() -> CompiledStatement:
     counted = (
         select(1)
         .select_from(GraphEdge)
         .where(GraphEdge.agent_id == GraphEdgeType.agent_id, GraphEdge.type == GraphEdgeType.name)
         .correlate(GraphEdgeType)
     )
-    return Direct(
+    return CompiledStatement(
         select(GraphEdgeType.name, GraphEdgeType.description, _at_most(counted, COUNT_LIMIT))
-        .where(GraphEdgeType.agent_id == OWNED)
+        .where(GraphEdgeType.agent_id == OWNED_AGENT_ID)
         .order_by(GraphEdgeType.name)
         .limit(MAX_TYPES)
     )
 
 
-def best_connected(scope: Scope, limit: int) -> Asked[list[ConnectedNode]]:
-    given = {**scope.bound, "most": limit}
-    return Asked(_best_connected(), given, lambda rows: [ConnectedNode(*row) for row in rows])
+def best_connected(scope: GraphScope, limit: int) -> BoundQuery[list[ConnectedNode]]:
+    params = {**scope.bound, "most": limit}
+    return BoundQuery(_best_connected(), params, lambda rows: [ConnectedNode(*row) for row in rows])
 
 
 @cache
-def _best_connected() -> Direct:
+def _best_connected() -> CompiledStatement:
     recent = (
         select(GraphEdge.source_id, GraphEdge.target_id)
-        .where(GraphEdge.agent_id == OWNED)
+        .where(GraphEdge.agent_id == OWNED_AGENT_ID)
         .order_by(GraphEdge.updated_at.desc())
         .limit(_EDGES_SAMPLED)
         .cte("recent")
@@ -151,11 +155,11 @@ def _best_connected() -> Direct:
         select(ends.c.node_id)
         .group_by(ends.c.node_id)
         .order_by(func.count().desc(), ends.c.node_id)
-        .limit(MOST)
+        .limit(LIMIT_PARAM)
         .subquery()
     )
     degree = (_degree(GraphEdge.source_id) + _degree(GraphEdge.target_id)).label("degree")
-    return Direct(
+    return CompiledStatement(
         select(GraphNode.id, GraphNode.type, GraphNode.name, degree)
         .join(busiest, busiest.c.node_id == GraphNode.id)
         .where(is_supported(GraphNode))
@@ -164,12 +168,12 @@ def _best_connected() -> Direct:
 
 
 def _degree(end: InstrumentedAttribute[UUID]) -> ColumnElement[int]:
-    touching = select(1).select_from(GraphEdge).where(end == GraphNode.id).correlate(GraphNode)
-    return _at_most(touching, DEGREE_LIMIT)
+    edges = select(1).select_from(GraphEdge).where(end == GraphNode.id).correlate(GraphNode)
+    return _at_most(edges, DEGREE_LIMIT)
 
 
 def _at_most(rows: Select[Any], limit: int) -> ColumnElement[int]:
-    """How many `rows` there are, counted up to `limit`."""
+    """The number of `rows`, counted up to `limit`."""
     bounded = rows.limit(limit).subquery()
     return select(func.count()).select_from(bounded).scalar_subquery()
 
@@ -181,11 +185,13 @@ _STALE_REGIONS = 10
 _NEWEST_EDGES = 30
 _ANALYSES = 20
 _ADVICE = 10
-_ITERATIONS_OF_QUERIES = 3
+_QUERY_ITERATIONS = 3
 
 
-async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_000) -> str:
-    """The block for `<graph_context>`. Costs a fixed number of bounded queries, however large the graph."""
+async def build_survey(
+    session: AsyncSession, scope: GraphScope, *, token_budget: int = 6_000
+) -> str:
+    """Build the text for `<graph_context>` with a fixed number of bounded queries, however large the graph."""
     trip = RoundTrip()
     clock = trip.ask(CLOCK)
     nodes_by_type = trip.ask(node_types(scope))
@@ -195,8 +201,8 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
     nodes = trip.ask(recent.newest_facts(scope, _NEWEST_NODES))
     edges = trip.ask(recent.newest_edges(scope, _NEWEST_EDGES))
     connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
-    recently = trip.ask(history.asked_lines(scope, _ITERATIONS_OF_QUERIES))
-    requests = trip.ask(investigations.open_of(scope.agent_id))
+    recent_queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
+    requests = trip.ask(investigations.list_open_requests(scope.agent_id))
     await trip.make(session)
     now, node_facts, edge_facts = clock.value, nodes_by_type.value, edges_by_type.value
     sections = [
@@ -206,7 +212,7 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
         Section(
             "Best connected nodes",
             [
-                f"{node_line(n.id, n.type, n.name)} ({_degree_words(n.edges)} edges)"
+                f"{node_line(n.id, n.type, n.name)} ({_format_degree(n.edges)} edges)"
                 for n in connected.value
             ],
             rank=8,
@@ -219,25 +225,32 @@ async def build(session: AsyncSession, scope: Scope, *, token_budget: int = 6_00
             keep=5,
         ),
         Section(
-            "Analyses", [_conclusion(each, "type") for each in analyses.value], rank=1, keep=10
+            "Analyses",
+            [_conclusion_text(conclusion, "type") for conclusion in analyses.value],
+            rank=1,
+            keep=10,
         ),
-        Section("Advice", [_conclusion(each, "action") for each in advice.value], rank=9),
+        Section(
+            "Advice",
+            [_conclusion_text(conclusion, "action") for conclusion in advice.value],
+            rank=9,
+        ),
         Section("Open investigation requests", history.request_lines(requests.value), rank=2),
-        Section("Recently asked", recently.value, rank=3),
+        Section("Recently asked", recent_queries.value, rank=3),
     ]
-    return fit(_header(node_facts, edge_facts, now), sections, token_budget)
+    return fit_sections(_header(node_facts, edge_facts, now), sections, token_budget)
 
 
 def _header(
     node_types: Sequence[NodeTypeFacts], edge_types: Sequence[EdgeTypeFacts], now: datetime
 ) -> str:
-    by_name = {each.name: each.count for each in node_types}
-    nodes = _total([each.count for each in node_types])
-    edges = _total([each.count for each in edge_types])
+    counts_by_type = {type_facts.name: type_facts.count for type_facts in node_types}
+    nodes = _total([type_facts.count for type_facts in node_types])
+    edges = _total([type_facts.count for type_facts in edge_types])
     return (
-        f"As of {utc(now)}: {nodes} nodes, {edges} edges, {len(node_types)} node types, "
-        f"{len(edge_types)} edge types, {_count(by_name.get(ANALYSIS_TYPE, 0))} analyses, "
-        f"{_count(by_name.get(ADVICE_TYPE, 0))} advice."
+        f"As of {format_utc(now)}: {nodes} nodes, {edges} edges, {len(node_types)} node types, "
+        f"{len(edge_types)} edge types, {_count(counts_by_type.get(ANALYSIS_TYPE, 0))} analyses, "
+        f"{_count(counts_by_type.get(ADVICE_TYPE, 0))} advice."
     )
 
 
@@ -250,41 +263,45 @@ def _count(count: int) -> str:
     return _total([count])
 
 
-def _degree_words(edges: int) -> str:
+def _format_degree(edges: int) -> str:
     return f"{edges}+" if edges >= DEGREE_LIMIT else str(edges)
 
 
 def _node_type_lines(types: Sequence[NodeTypeFacts]) -> list[str]:
     return [
-        f"- {each.name}: {short(each.description)} ({_count(each.count)} nodes)" for each in types
+        f"- {type_facts.name}: {truncate_text(type_facts.description)} ({_count(type_facts.count)} nodes)"
+        for type_facts in types
     ]
 
 
 def _edge_type_lines(types: Sequence[EdgeTypeFacts]) -> list[str]:
     return [
-        f"- {each.name}: {short(each.description)} ({_count(each.count)} edges)" for each in types
+        f"- {type_facts.name}: {truncate_text(type_facts.description)} ({_count(type_facts.count)} edges)"
+        for type_facts in types
     ]
 
 
 def _newest_line(node: NodeFacts) -> str:
-    line = node_line(node.id, node.type, node.name, shortened(node.properties))
-    return f"{line}  (updated {utc(node.updated_at)})"
+    line = node_line(node.id, node.type, node.name, shorten_properties(node.properties))
+    return f"{line}  (updated {format_utc(node.updated_at)})"
 
 
 def _stale_lines(types: Sequence[NodeTypeFacts], now: datetime) -> list[str]:
     regions = sorted(
-        (each.newest_at, each.name, each)
-        for each in types
-        if each.newest_at is not None
-        and each.name not in RESERVED_TYPES
-        and now - each.newest_at > STALE_AFTER
+        (type_facts.newest_at, type_facts.name, type_facts)
+        for type_facts in types
+        if type_facts.newest_at is not None
+        and type_facts.name not in RESERVED_TYPES
+        and now - type_facts.newest_at > STALE_AFTER
     )
     return [
-        f"- {_count(each.count)} {each.name} nodes, last touched {ago(now - touched)}, "
-        f"for instance [node:{each.newest_id}] {quoted(each.newest_name or '')}"
-        for touched, _, each in regions[:_STALE_REGIONS]
+        f"- {_count(type_facts.count)} {type_facts.name} nodes, last touched {format_age(now - updated_at)}, "
+        f"for instance [node:{type_facts.newest_id}] {quote_name(type_facts.newest_name or '')}"
+        for updated_at, _, type_facts in regions[:_STALE_REGIONS]
     ]
 
 
-def _conclusion(node: NodeFacts, word: str) -> str:
-    return conclusion_line(node.id, node.properties[word], node.name, node.properties["summary"])
+def _conclusion_text(node: NodeFacts, verdict_property: str) -> str:
+    return conclusion_line(
+        node.id, node.properties[verdict_property], node.name, node.properties["summary"]
+    )

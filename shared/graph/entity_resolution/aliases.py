@@ -1,6 +1,6 @@
-"""Aliases: a name is taken before its node is written, so that one thing becomes one node.
+"""Aliases: names are reserved before their node is written, so that one entity becomes one node.
 
-Nodes that were written before names were kept are found by their exact name, and take it then.
+Nodes that were written before names were stored are found by their exact name, which is reserved then.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,171 +12,184 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.locks import write_beside_others
-from shared.database.statements import spelled
+from shared.database.locks import shared_write_lock
+from shared.database.statements import expand_values
 from shared.database.tables import GraphName
 from shared.errors import TransientError
 from shared.graph import upsert
 from shared.graph.entity_resolution import candidates, normalization
 from shared.graph.entity_resolution.candidates import (
-    BESIDE_SQL,
-    Double,
-    backwards,
-    beside,
-    by_length,
+    NEIGHBOUR_KEYS_SQL,
+    DuplicateCandidate,
+    neighbour_params,
+    reversed_key,
+    sorted_words_key,
 )
-from shared.graph.prompt_format import quoted
-from shared.graph.scope import OWNED_SQL, Scope
-from shared.graph.validation import normal_name
+from shared.graph.prompt_format import quote_name
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.validation import normalize_name
 from shared.tools import ToolRefusalError
 
 Key = tuple[str, str]
-"""A type, and the key of a name."""
+"""A node type and a normalized name."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """The node that a thing is, and the name that it has there."""
+class ResolvedNode:
+    """The node of an entity, and the name it has."""
 
     node_id: UUID
     name: str
     is_there: bool = True
-    """Or yet to be written."""
+    """False if it has yet to be written."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What there is for one thing."""
+class NameLookup:
+    """What the database knows about one requested name."""
 
-    held: dict[Key, Known] = field(default_factory=dict)
-    written: UUID | None = None
-    """The node of exactly its name."""
-    beside: dict[str, UUID] = field(default_factory=dict)
-    """The keys that stand beside its own, and whose they are; none where it is held."""
+    owners: dict[Key, ResolvedNode] = field(default_factory=dict)
+    exact_match: UUID | None = None
+    """The node of exactly this name."""
+    neighbours: dict[str, UUID] = field(default_factory=dict)
+    """Neighbouring keys and the nodes that own them; empty if the name is reserved already."""
 
 
-# The node of a name may be one that this very transaction has yet to write.
-_LOOK: Final = f"""
+# A name can belong to a node that this transaction has yet to write.
+_LOOK_UP_SQL: Final = f"""
     select 'held' as how, held.key, held.node_id,
            coalesce(node.name, held.name) as told, node.id is not null as is_there
     from graph_names held left join graph_nodes node on node.id = held.node_id
-    where held.agent_id = {OWNED_SQL} and held.type = :type and held.key in ({{values}})
+    where held.agent_id = {OWNED_AGENT_ID_SQL} and held.type = :type and held.key in ({{values}})
     union all
     select 'written', name, id, name, true from graph_nodes
-    where agent_id = {OWNED_SQL} and type = :type and name = :called
+    where agent_id = {OWNED_AGENT_ID_SQL} and type = :type and name = :called
     union all
-    select 'beside', key, node_id, key, true from ({BESIDE_SQL}) as beside
+    select 'beside', key, node_id, key, true from ({NEIGHBOUR_KEYS_SQL}) as beside
     where cast(:is_compared as boolean) and not exists (
-        select from graph_names where agent_id = {OWNED_SQL} and type = :type and key = :key
+        select from graph_names where agent_id = {OWNED_AGENT_ID_SQL} and type = :type and key = :key
     )
     """
 
 
-async def look(
+async def look_up_names(
     session: AsyncSession,
-    scope: Scope,
-    main: Key,
-    others: Iterable[Key],
+    scope: GraphScope,
+    main_key: Key,
+    other_keys: Iterable[Key],
     name: str,
     *,
     is_compared: bool,
-) -> Seen:
-    """Of a thing called `name`, whose key is `main`; what stands beside that only where it `is_compared`."""
-    kind, key = main
-    statement, keys = spelled(_LOOK, "key", [key, *(other for _, other in others)])
-    asked = {**beside(scope, kind, key), "called": name, "is_compared": is_compared}
-    rows = await statement.tuples(session, {**asked, **keys})
-    seen = Seen()
-    for how, held, node_id, told, is_there in rows:
-        if how == "beside":
-            seen.beside[held] = node_id
-        elif how == "held":
-            seen.held[kind, held] = Known(node_id, told, is_there)
+) -> NameLookup:
+    """Look up the names of one request; neighbouring keys only if `is_compared`."""
+    type_name, key = main_key
+    statement, key_params = expand_values(
+        _LOOK_UP_SQL, "key", [key, *(other for _, other in other_keys)]
+    )
+    params = {**neighbour_params(scope, type_name, key), "called": name, "is_compared": is_compared}
+    rows = await statement.tuples(session, {**params, **key_params})
+    lookup = NameLookup()
+    for row_kind, row_key, node_id, node_name, is_there in rows:
+        if row_kind == "beside":
+            lookup.neighbours[row_key] = node_id
+        elif row_kind == "held":
+            lookup.owners[type_name, row_key] = ResolvedNode(node_id, node_name, is_there)
         else:
-            seen = replace(seen, written=node_id)
-    return seen
+            lookup = replace(lookup, exact_match=node_id)
+    return lookup
 
 
 MAX_ALIASES: Final = 10
 MAX_ROUNDS: Final = 20
-"""In each somebody else has taken one of our names meanwhile."""
+"""In each round, another transaction has reserved one of the names meanwhile."""
 
 Row = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Called:
-    """A thing by its name, which is normal, and by what else it is called."""
+class NameRequest:
+    """An entity by its normalized name and its aliases."""
 
     type_name: str
     name: str
     aliases: Sequence[str] = ()
     distinct_from: Collection[UUID] = ()
-    """Nodes that it is not, however alike they are called."""
-    likeness: float | None = None
-    """From which on similar names are put to who adds it before a new node is made; None asks nobody."""
+    """Nodes that it is not, however similar their names."""
+    duplicate_threshold: float | None = None
+    """Similarity from which a similar name is reported before a new node is created; None skips the check."""
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """The keys of one thing, each with the name as it is written."""
+class _RequestKeys:
+    """The keys of one request, each with the name as written."""
 
-    called: Called
+    request: NameRequest
     main: Key
-    implied: Mapping[Key, str]
-    """By its name itself: a ticker, initials. Where another has them, it does without."""
+    derived: Mapping[Key, str]
+    """Derived from the name itself: a ticker, initials. Skipped if they belong to another node."""
     aliases: Mapping[Key, str]
 
     @property
     def all(self) -> dict[Key, str]:
-        return {**self.implied, **self.aliases, self.main: self.called.name}
+        return {**self.derived, **self.aliases, self.main: self.request.name}
 
 
 @dataclass(frozen=True)
-class Settled:
-    """For each thing its node, and the names that are theirs once they are taken, in the order in which everybody does."""
+class Resolution:
+    """The node of each request, and the name rows to reserve, in the order that all transactions use."""
 
-    known: Sequence[Known]
-    missing: Sequence[Row]
+    nodes: Sequence[ResolvedNode]
+    missing_rows: Sequence[Row]
 
 
-async def settle(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> Sequence[Known]:
-    """For each thing its node: the one that has its name already, else one that is yet to be written.
+async def resolve_and_reserve(
+    session: AsyncSession, scope: GraphScope, requests: Sequence[NameRequest]
+) -> Sequence[ResolvedNode]:
+    """Resolve each request to its node: the one that owns the name, else one that is yet to be written.
 
-    The names, and with them the new nodes, are taken until the transaction ends. One that adds several things must
-    settle all of them at once, and then add them as they are known, in the order of their ids: else two wait for each other.
-    Refuses as `find` does.
+    Reserves the names, and with them the new nodes, until the transaction ends. A transaction that adds several nodes
+    must resolve all of them in one call and then add them in id order, which prevents deadlocks. Raises like
+    `resolve_names`.
     """
-    await write_beside_others(session, scope.agent_id)
+    await shared_write_lock(session, scope.agent_id)
     for _ in range(MAX_ROUNDS):
-        settled = await find(session, scope, things)
-        async with session.begin_nested() as attempt:
-            if await take(session, settled.missing):
-                return settled.known
-            await attempt.rollback()
-    raise TransientError(f"{len(settled.missing)} names are being taken by others, again and again")
+        resolution = await resolve_names(session, scope, requests)
+        async with session.begin_nested() as savepoint:
+            if await reserve_names(session, resolution.missing_rows):
+                return resolution.nodes
+            await savepoint.rollback()
+    raise TransientError(
+        f"{len(resolution.missing_rows)} names are being reserved by other transactions: retry the step"
+    )
 
 
-async def find(session: AsyncSession, scope: Scope, things: Sequence[Called]) -> Settled:
-    """What `settle` takes; the turn is had before. Refuses aliases that other nodes have, and what may be a double."""
-    wanted = [_wanted(thing) for thing in things]
-    seen = [await _look(session, scope, each) for each in wanted]
-    held = {key: known for each in seen for key, known in each.held.items()}
-    missing: dict[Key, tuple[str, UUID]] = {}
-    known = [
-        await _settled(session, scope, each, found, held, missing)
-        for each, found in zip(wanted, seen, strict=True)
+async def resolve_names(
+    session: AsyncSession, scope: GraphScope, requests: Sequence[NameRequest]
+) -> Resolution:
+    """Resolve requests without reserving; the caller holds the write lock.
+
+    Raises ToolRefusalError if an alias belongs to another node, or the entity may be a duplicate.
+    """
+    keys_of_requests = [_request_keys(request) for request in requests]
+    lookups = [await _look_up(session, scope, keys) for keys in keys_of_requests]
+    owners = {key: node for lookup in lookups for key, node in lookup.owners.items()}
+    missing_names: dict[Key, tuple[str, UUID]] = {}
+    nodes = [
+        await _resolve(session, scope, keys, lookup, owners, missing_names)
+        for keys, lookup in zip(keys_of_requests, lookups, strict=True)
     ]
-    return Settled(known, [row(scope, key, *missing[key]) for key in sorted(missing)])
+    return Resolution(
+        nodes, [name_row(scope, key, *missing_names[key]) for key in sorted(missing_names)]
+    )
 
 
-async def take(session: AsyncSession, rows: Sequence[Row]) -> bool:
-    """False where another has one of them; the others must be given back then."""
-    return not rows or await upsert.take(session, rows)
+async def reserve_names(session: AsyncSession, rows: Sequence[Row]) -> bool:
+    """Returns False if another node has one of the names; the caller must then roll back the others."""
+    return not rows or await upsert.reserve_names(session, rows)
 
 
-async def of_node(session: AsyncSession, scope: Scope, node_id: UUID) -> list[str]:
-    """What a node is called, as it was written, the first name first."""
+async def list_names(session: AsyncSession, scope: GraphScope, node_id: UUID) -> list[str]:
+    """List the names of a node as written, oldest first."""
     rows = await session.scalars(
         select(GraphName.name)
         .where(GraphName.agent_id == scope.agent(), GraphName.node_id == node_id)
@@ -185,108 +198,122 @@ async def of_node(session: AsyncSession, scope: Scope, node_id: UUID) -> list[st
     return list(rows)
 
 
-async def of_nodes(
-    session: AsyncSession, scope: Scope, node_ids: Collection[UUID]
+async def list_names_by_node(
+    session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
 ) -> dict[UUID, dict[str, str]]:
-    """As `of_node`, of many, each name by its key; nodes without any are left out."""
+    """The names of many nodes by key; nodes without names are left out."""
     rows = await session.execute(
         select(GraphName.node_id, GraphName.key, GraphName.name)
         .where(GraphName.agent_id == scope.agent(), GraphName.node_id.in_(node_ids))
         .order_by(GraphName.created_at, GraphName.key)
     )
-    found: dict[UUID, dict[str, str]] = {}
+    names_by_node: dict[UUID, dict[str, str]] = {}
     for node_id, key, name in rows:
-        found.setdefault(node_id, {})[key] = name
-    return found
+        names_by_node.setdefault(node_id, {})[key] = name
+    return names_by_node
 
 
-def row(scope: Scope, key: Key, name: str, node_id: UUID) -> Row:
-    """The columns of a name that is taken now."""
-    type_name, text = key
+def name_row(scope: GraphScope, key: Key, name: str, node_id: UUID) -> Row:
+    """The columns of a name that is reserved now."""
+    type_name, normalized = key
     return {
         "agent_id": scope.agent_id,
         "type": type_name,
-        "key": text,
-        "backwards": backwards(text),
-        "by_length": by_length(text),
+        "key": normalized,
+        "backwards": reversed_key(normalized),
+        "by_length": sorted_words_key(normalized),
         "name": name,
         "node_id": node_id,
         "step_id": scope.step_id,
     }
 
 
-def _wanted(called: Called) -> _Wanted:
-    if len(called.aliases) > MAX_ALIASES:
+def _request_keys(request: NameRequest) -> _RequestKeys:
+    if len(request.aliases) > MAX_ALIASES:
         raise ToolRefusalError(
-            f"aliases: {len(called.aliases)} are more than the {MAX_ALIASES} that are kept; "
-            "give those that texts use."
+            f"aliases: {len(request.aliases)} are more than the {MAX_ALIASES} that are stored; "
+            "give the most common ones."
         )
-    kind = called.type_name
-    reading = normalization.read(called.name, kind)
+    type_name = request.type_name
+    normalized = normalization.normalize(request.name, type_name)
     aliases: dict[Key, str] = {}
-    for alias in called.aliases:
-        written = normal_name(alias, "aliases")
-        aliases[kind, normalization.read(written, kind).key] = written
-    implied = {(kind, key): key for key in reading.also}
-    return _Wanted(called, (kind, reading.key), implied, aliases)
+    for alias in request.aliases:
+        alias_name = normalize_name(alias, "aliases")
+        aliases[type_name, normalization.normalize(alias_name, type_name).key] = alias_name
+    implied = {(type_name, key): key for key in normalized.also}
+    return _RequestKeys(request, (type_name, normalized.key), implied, aliases)
 
 
-async def _look(session: AsyncSession, scope: Scope, wanted: _Wanted) -> Seen:
-    called = wanted.called
-    others = [key for key in wanted.all if key != wanted.main]
-    is_compared = called.likeness is not None
-    return await look(session, scope, wanted.main, others, called.name, is_compared=is_compared)
+async def _look_up(session: AsyncSession, scope: GraphScope, keys: _RequestKeys) -> NameLookup:
+    request = keys.request
+    other_keys = [key for key in keys.all if key != keys.main]
+    is_compared = request.duplicate_threshold is not None
+    return await look_up_names(
+        session, scope, keys.main, other_keys, request.name, is_compared=is_compared
+    )
 
 
-async def _settled(
+async def _resolve(
     session: AsyncSession,
-    scope: Scope,
-    wanted: _Wanted,
-    seen: Seen,
-    held: dict[Key, Known],
-    missing: dict[Key, tuple[str, UUID]],
-) -> Known:
-    """Its node; adds to `held` and `missing` what it takes of names that nobody has."""
-    called = wanted.called
-    holder = held.get(wanted.main)
-    if holder is None and seen.written is not None:
-        # From before names were kept.
-        holder = Known(seen.written, called.name)
-    if holder is None:
-        await _refuse_double(session, scope, wanted, seen.beside, held)
-        node_id = ids.node_id(scope.agent_id, called.type_name, called.name)
-        holder = Known(node_id, called.name, is_there=False)
-    _refuse_names_of_others(wanted, held, holder)
-    for key, name in wanted.all.items():
-        if key not in held:
-            held[key] = holder
-            missing[key] = (name, holder.node_id)
-    return holder
+    scope: GraphScope,
+    keys: _RequestKeys,
+    lookup: NameLookup,
+    owners: dict[Key, ResolvedNode],
+    missing_names: dict[Key, tuple[str, UUID]],
+) -> ResolvedNode:
+    """The node of the request; adds names without an owner to `owners` and `missing_names`."""
+    request = keys.request
+    owner = owners.get(keys.main)
+    if owner is None and lookup.exact_match is not None:
+        # A node from before names were stored.
+        owner = ResolvedNode(lookup.exact_match, request.name)
+    if owner is None:
+        await _refuse_duplicates(session, scope, keys, lookup.neighbours, owners)
+        node_id = ids.node_id(scope.agent_id, request.type_name, request.name)
+        owner = ResolvedNode(node_id, request.name, is_there=False)
+    _refuse_foreign_aliases(keys, owners, owner)
+    for key, name in keys.all.items():
+        if key not in owners:
+            owners[key] = owner
+            missing_names[key] = (name, owner.node_id)
+    return owner
 
 
-async def _refuse_double(
+async def _refuse_duplicates(
     session: AsyncSession,
-    scope: Scope,
-    wanted: _Wanted,
-    beside: Mapping[str, UUID],
-    held: Mapping[Key, Known],
+    scope: GraphScope,
+    keys: _RequestKeys,
+    neighbours: Mapping[str, UUID],
+    owners: Mapping[Key, ResolvedNode],
 ) -> None:
-    called = wanted.called
-    if called.likeness is None:
+    request = keys.request
+    if request.duplicate_threshold is None:
         return
-    same = {held[key] for key in wanted.implied if key in held}
-    told = [Double(each.node_id, each.name, 1.0) for each in same]
-    _, key = wanted.main
-    alike = await candidates.likest(session, scope, key, beside, called.likeness)
-    told += [each for each in alike if each.node_id not in {known.node_id for known in told}]
-    candidates.refuse_undecided(told[: candidates.MOST], called.distinct_from)
+    same_nodes = {owners[key] for key in keys.derived if key in owners}
+    duplicates = [
+        DuplicateCandidate(candidate.node_id, candidate.name, 1.0) for candidate in same_nodes
+    ]
+    _, key = keys.main
+    similar = await candidates.rank_candidates(
+        session, scope, key, neighbours, request.duplicate_threshold
+    )
+    duplicates += [
+        candidate
+        for candidate in similar
+        if candidate.node_id not in {duplicate.node_id for duplicate in duplicates}
+    ]
+    candidates.refuse_undecided_duplicates(
+        duplicates[: candidates.MAX_CANDIDATES], request.distinct_from
+    )
 
 
-def _refuse_names_of_others(wanted: _Wanted, held: Mapping[Key, Known], holder: Known) -> None:
-    for key, alias in wanted.aliases.items():
-        other = held.get(key, holder)
-        if other.node_id != holder.node_id:
+def _refuse_foreign_aliases(
+    keys: _RequestKeys, owners: Mapping[Key, ResolvedNode], node: ResolvedNode
+) -> None:
+    for key, alias in keys.aliases.items():
+        owner = owners.get(key, node)
+        if owner.node_id != node.node_id:
             raise ToolRefusalError(
-                f"aliases: {quoted(alias)} is a name of [node:{other.node_id}] {quoted(other.name)}. If that is the "
+                f"aliases: {quote_name(alias)} is a name of [node:{owner.node_id}] {quote_name(owner.name)}. If that is the "
                 "same thing, add it under that name; if not, leave the alias out."
             )

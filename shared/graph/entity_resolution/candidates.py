@@ -1,9 +1,8 @@
-"""Duplicate candidates: nodes whose names are alike.
+"""Duplicate candidates: nodes with similar names, found by sorted-neighbourhood blocking.
 
-To search all names for trigrams takes hundreds of milliseconds among a million. So only those are compared that stand
-next to the new one in one of three orders: by the key, which finds names that begin alike; by the key read backwards,
-for those that end alike; by its words, the longest first, for the same words in another order. What that costs does
-not depend on how many there are.
+A trigram search over a million names takes hundreds of milliseconds. So a new name is only compared with its
+neighbours in three sort orders: by key (names that begin alike), by reversed key (names that end alike) and by its
+words, longest first (the same words in another order). The cost does not depend on the number of names.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,147 +12,164 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct, spelled
-from shared.graph.entity_resolution.normalization import marks
-from shared.graph.prompt_format import quoted
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.database.statements import CompiledStatement, expand_values
+from shared.graph.entity_resolution.normalization import discriminators
+from shared.graph.prompt_format import quote_name
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import ToolRefusalError
 
 
-def backwards(key: str) -> str:
+def reversed_key(key: str) -> str:
     return key[::-1]
 
 
-def by_length(key: str) -> str:
-    """The words of a key, the longest first: names of the same words stand together whatever their order."""
+def sorted_words_key(key: str) -> str:
+    """The words of a key, the longest first, so that names of the same words are neighbours whatever their order."""
     return " ".join(sorted(key.split(), key=lambda word: (-len(word), word)))
 
 
-def likeness(one: str, other: str) -> float:
-    """Of two keys: how many of their trigrams they share, 0 to 1."""
-    return _shared(_trigrams(one), _trigrams(other))
+def similarity(key: str, other_key: str) -> float:
+    """Jaccard similarity of the trigrams of two keys, 0 to 1."""
+    return _jaccard(_trigrams(key), _trigrams(other_key))
 
 
 @dataclass(frozen=True)
-class Alike:
+class SimilarKey:
     key: str
-    likeness: float
+    similarity: float
 
 
-def alike(key: str, others: Iterable[str], least: float) -> Iterator[Alike]:
-    """Those of `others` that read like `key` at least so much, and whose numbers and dates are the same."""
-    wanted, own_marks = _trigrams(key), marks(key)
-    fewest = int(least * len(wanted))
+def similar_keys(key: str, others: Iterable[str], threshold: float) -> Iterator[SimilarKey]:
+    """Those of `others` with at least this similarity to `key` and the same discriminators (numbers, dates)."""
+    trigrams, own_discriminators = _trigrams(key), discriminators(key)
+    min_trigrams = int(threshold * len(trigrams))
     for other in dict.fromkeys(others):
-        # What costs least comes first. A key has no more trigrams than characters and one.
-        if len(other) + 1 < fewest or marks(other) != own_marks:
+        # The cheapest check comes first. A key has at most one trigram more than characters.
+        if len(other) + 1 < min_trigrams or discriminators(other) != own_discriminators:
             continue
-        shared = _shared(wanted, _trigrams(other))
-        if shared >= least:
-            yield Alike(other, shared)
+        value = _jaccard(trigrams, _trigrams(other))
+        if value >= threshold:
+            yield SimilarKey(other, value)
 
 
 def _trigrams(key: str) -> set[str]:
     padded = [f"  {word} " for word in key.split()]
-    return {word[at : at + 3] for word in padded for at in range(len(word) - 2)}
+    return {word[index : index + 3] for word in padded for index in range(len(word) - 2)}
 
 
-def _shared(one: set[str], other: set[str]) -> float:
-    both = len(one & other)
-    return both / (len(one) + len(other) - both)
+def _jaccard(trigrams: set[str], other_trigrams: set[str]) -> float:
+    shared = len(trigrams & other_trigrams)
+    return shared / (len(trigrams) + len(other_trigrams) - shared)
 
 
-LIKENESS: Final = 0.55
-"""From which on two names may mean the same thing, unless settings say otherwise."""
-MOST: Final = 5
-_BESIDE: Final = 12
-"""Names compared before and behind the new one, in each order."""
-_NAMES: Final = (
-    f"select id, name from graph_nodes where agent_id = {OWNED_SQL} and id in ({{values}})"
+DUPLICATE_THRESHOLD: Final = 0.55
+"""Default similarity from which two names are reported as possible duplicates."""
+MAX_CANDIDATES: Final = 5
+_NEIGHBOURS_PER_SIDE: Final = 12
+"""Names compared before and after the new one, in each sort order."""
+_NODE_NAMES_SQL: Final = (
+    f"select id, name from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL} and id in ({{values}})"
 )
 
 
 @dataclass(frozen=True)
-class Double:
-    """A node that may be the one that is meant."""
+class DuplicateCandidate:
+    """An existing node that may be the same entity."""
 
     node_id: UUID
     name: str
-    likeness: float
+    similarity: float
 
 
-async def likely(
+async def find_candidates(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     type_name: str,
     key: str,
-    least: float,
+    threshold: float,
     *,
-    but: UUID | None = None,
-) -> list[Double]:
-    """At most MOST nodes of the type that are called like `key`, the likest first; `but` the one that is asked for."""
-    found = await _BESIDE_IT.rows(session, beside(scope, type_name, key))
-    holders = {key: node_id for key, node_id in found if node_id != but}
-    return await likest(session, scope, key, holders, least)
+    excluded_id: UUID | None = None,
+) -> list[DuplicateCandidate]:
+    """At most MAX_CANDIDATES nodes of the type with names similar to `key`, the most similar first.
+
+    `but` excludes a node.
+    """
+    rows = await _NEIGHBOUR_KEYS.rows(session, neighbour_params(scope, type_name, key))
+    owners = {key: node_id for key, node_id in rows if node_id != excluded_id}
+    return await rank_candidates(session, scope, key, owners, threshold)
 
 
-async def likest(
-    session: AsyncSession, scope: Scope, key: str, holders: Mapping[str, UUID], least: float
-) -> list[Double]:
-    """As `likely`, of those that stand beside it: by their keys the nodes that have them."""
-    best = best_of(key, holders, least)
-    names = await _names(session, scope, list(best))
-    return [Double(each, names[each], best[each]) for each in best if each in names]
+async def rank_candidates(
+    session: AsyncSession, scope: GraphScope, key: str, owners: Mapping[str, UUID], threshold: float
+) -> list[DuplicateCandidate]:
+    """Like `find_candidates`, from the neighbouring keys and the nodes that own them."""
+    similarities = most_similar(key, owners, threshold)
+    names = await _load_names(session, scope, list(similarities))
+    return [
+        DuplicateCandidate(node_id, names[node_id], similarities[node_id])
+        for node_id in similarities
+        if node_id in names
+    ]
 
 
-def best_of(key: str, holders: Mapping[str, UUID], least: float) -> dict[UUID, float]:
-    """How much alike, of those that are called most like `key`: MOST of them, the likest first."""
-    best: dict[UUID, float] = {}
-    for each in alike(key, holders, least):
-        holder = holders[each.key]
-        best[holder] = max(each.likeness, best.get(holder, 0.0))
-    order = sorted(best, key=lambda node_id: (-best[node_id], node_id))[:MOST]
-    return {node_id: best[node_id] for node_id in order}
+def most_similar(key: str, owners: Mapping[str, UUID], threshold: float) -> dict[UUID, float]:
+    """The similarity of the MAX_CANDIDATES most similar nodes, the most similar first."""
+    similarities: dict[UUID, float] = {}
+    for candidate in similar_keys(key, owners, threshold):
+        owner = owners[candidate.key]
+        similarities[owner] = max(candidate.similarity, similarities.get(owner, 0.0))
+    order = sorted(similarities, key=lambda node_id: (-similarities[node_id], node_id))[
+        :MAX_CANDIDATES
+    ]
+    return {node_id: similarities[node_id] for node_id in order}
 
 
-def refuse_undecided(doubles: Sequence[Double], distinct_from: Collection[UUID]) -> None:
-    """Raises ToolRefusalError unless the model has said of every one of `doubles` that it is another thing."""
-    if all(each.node_id in distinct_from for each in doubles):
+def refuse_undecided_duplicates(
+    candidates: Sequence[DuplicateCandidate], distinct_from: Collection[UUID]
+) -> None:
+    """Raises ToolRefusalError unless `distinct_from` lists every candidate."""
+    if all(candidate.node_id in distinct_from for candidate in candidates):
         return
-    told = ", ".join(
-        f"[node:{each.node_id}] {quoted(each.name)} ({each.likeness:.2f})" for each in doubles
+    listing = ", ".join(
+        f"[node:{candidate.node_id}] {quote_name(candidate.name)} ({candidate.similarity:.2f})"
+        for candidate in candidates
     )
-    ids = ", ".join(f'"{each.node_id}"' for each in doubles)
+    ids = ", ".join(f'"{candidate.node_id}"' for candidate in candidates)
     raise ToolRefusalError(
-        f"There is {told}, which may be the same thing. If one of them is, add it under that name; "
+        f"There is {listing}, which may be the same thing. If one of them is, add it under that name; "
         f"if none is, call again with distinctFrom: [{ids}]."
     )
 
 
-async def _names(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> dict[UUID, str]:
+async def _load_names(
+    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
+) -> dict[UUID, str]:
     if not ids:
         return {}
-    statement, given = spelled(_NAMES, "id", ids)
-    return {row.id: row.name for row in await statement.rows(session, {**scope.bound, **given})}
+    statement, params = expand_values(_NODE_NAMES_SQL, "id", ids)
+    return {row.id: row.name for row in await statement.rows(session, {**scope.bound, **params})}
 
 
-def beside(scope: Scope, type_name: str, key: str) -> dict[str, Any]:
-    """What `BESIDE_SQL` is given."""
-    of_key = {"key": key, "backwards": backwards(key), "by_length": by_length(key)}
-    return {**scope.bound, "type": type_name, **of_key}
+def neighbour_params(scope: GraphScope, type_name: str, key: str) -> dict[str, Any]:
+    """The parameters of NEIGHBOUR_KEYS_SQL."""
+    key_params = {"key": key, "backwards": reversed_key(key), "by_length": sorted_words_key(key)}
+    return {**scope.bound, "type": type_name, **key_params}
 
 
-def windows(value: str) -> str:
-    """Keys, and whose they are, beside one. `value` is what each column of it is called, with `{}` for the column."""
+def neighbour_keys_sql(value: str) -> str:
+    """SQL for the neighbouring keys of a name and their nodes.
+
+    `value` formats a column name of the name to look around; it contains `{}`.
+    """
     return " union ".join(
-        f"(select key, node_id from graph_names where agent_id = {OWNED_SQL}"
-        f" and type = {value.format('type')} and {column} {comes} {value.format(column)}"
-        f" order by {column} {order} limit {_BESIDE})"
+        f"(select key, node_id from graph_names where agent_id = {OWNED_AGENT_ID_SQL}"
+        f" and type = {value.format('type')} and {column} {operator} {value.format(column)}"
+        f" order by {column} {order} limit {_NEIGHBOURS_PER_SIDE})"
         for column in ("key", "backwards", "by_length")
-        for comes, order in ((">=", "asc"), ("<", "desc"))
+        for operator, order in ((">=", "asc"), ("<", "desc"))
     )
 
 
-BESIDE_SQL: Final = windows(":{}")
-"""Keys, and whose they are, beside one."""
-_BESIDE_IT: Final = Direct(BESIDE_SQL)
+NEIGHBOUR_KEYS_SQL: Final = neighbour_keys_sql(":{}")
+"""With the columns as bind parameters."""
+_NEIGHBOUR_KEYS: Final = CompiledStatement(NEIGHBOUR_KEYS_SQL)

@@ -1,6 +1,6 @@
 """The journal of a merge: what it moved, so that it can be undone.
 
-Rows stand as JSON, as they were before: ids and moments as text, bytes in hex.
+Rows are JSON in their state before the merge: ids and times as text, bytes in hex.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from sqlalchemy import Table
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import GraphMerge
-from shared.graph.projection import EDGES, NODES, claimed_of, lock
+from shared.graph.projection import EDGES, NODES, load_claims, lock_elements
 from shared.graph.retraction import doubts
 from shared.tools import Json
 
@@ -21,9 +21,9 @@ from shared.tools import Json
 class MovedEvidence(BaseModel):
     row: Json
     to: UUID
-    """Its id since: that of a span follows from what it is of."""
+    """Its new id, which is derived from what the evidence is about."""
     was_there: bool
-    """Whether the same had been said there already."""
+    """Whether the same evidence existed there already."""
 
     @property
     def claims(self) -> Json:
@@ -31,8 +31,8 @@ class MovedEvidence(BaseModel):
         return claims
 
 
-class Before(BaseModel):
-    """What a merge changes of a row that stays."""
+class PreviousState(BaseModel):
+    """What a merge changes of a row that remains."""
 
     properties: Json
     seal: str | None
@@ -42,45 +42,45 @@ class Before(BaseModel):
 class MovedEdge(BaseModel):
     row: Json
     to: UUID | None
-    """Its id since; None of one that would begin and end at the same node."""
-    before: Before | None = None
-    """Of the edge that was there already; None where there was none."""
+    """Its new id; None if it would have joined a node with itself."""
+    before: PreviousState | None = None
+    """State of the edge that existed there; None if there was none."""
     added: Json = {}
-    """Properties without evidence that the one that was there has taken over."""
+    """Properties without evidence that the existing edge took over."""
     evidence: list[MovedEvidence]
     touched_at: datetime | None = None
-    """`updated_at` of the edge behind the merge."""
+    """`updated_at` of the target edge after the merge."""
 
 
-class Moved(BaseModel):
+class MergeJournal(BaseModel):
     names: list[str]
     """Keys."""
-    before: Before
-    """Of the node that was kept."""
+    before: PreviousState
+    """State of the node that was kept."""
     added: Json
     evidence: list[MovedEvidence]
     edges: list[MovedEdge]
 
 
-def claimed(moved: Iterable[MovedEvidence]) -> set[str]:
-    """The names of the properties that it speaks of."""
-    return {name for each in moved for name in each.claims}
+def claimed_properties(moved: Iterable[MovedEvidence]) -> set[str]:
+    """Names of the properties that this evidence supports."""
+    return {name for evidence in moved for name in evidence.claims}
 
 
 def as_json(row: Mapping[str, Any]) -> Json:
-    return {name: _plain(value) for name, value in row.items()}
+    return {name: _to_json(value) for name, value in row.items()}
 
 
-def as_row(table: Table, kept: Json) -> dict[str, Any]:
-    """`kept` as values for the columns that the table has now."""
+def as_row(table: Table, stored: Json) -> dict[str, Any]:
+    """The journal row as values for the present columns of the table."""
     return {
-        column.name: _value(column.type.python_type, kept[column.name])
+        column.name: _from_json(column.type.python_type, stored[column.name])
         for column in table.columns
-        if column.name in kept
+        if column.name in stored
     }
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, datetime):
@@ -88,33 +88,39 @@ def _plain(value: Any) -> Any:
     return value.hex() if isinstance(value, bytes) else value
 
 
-def _value(kind: type, plain: Any) -> Any:
-    if plain is None:
+def _from_json(python_type: type, value: Any) -> Any:
+    if value is None:
         return None
-    if kind is UUID:
-        return UUID(plain)
-    if kind is datetime:
-        return datetime.fromisoformat(plain)
-    return bytes.fromhex(plain) if kind is bytes else plain
+    if python_type is UUID:
+        return UUID(value)
+    if python_type is datetime:
+        return datetime.fromisoformat(value)
+    return bytes.fromhex(value) if python_type is bytes else value
 
 
-async def move(session: AsyncSession, made: GraphMerge, moved: Moved) -> None:
-    await doubts.carry(session, {made.gone_id: made.kept_id} | _edges(moved))
+async def transfer_doubts(
+    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
+) -> None:
+    await doubts.transfer_doubts(
+        session, {merge.gone_id: merge.kept_id} | _edge_redirects(merge_journal)
+    )
 
 
-async def move_back(session: AsyncSession, made: GraphMerge, moved: Moved) -> None:
-    """Where all things are again as they were: what only the merge had borne out is in doubt again."""
-    edges = _edges(moved)
-    nodes_there = await lock(session, NODES, [made.gone_id, made.kept_id])
-    edges_there = await lock(session, EDGES, [*edges, *edges.values()])
-    await doubts.give_back(session, [made.gone_id, *edges], made.made_at)
-    gone = {there: edge for edge, there in edges.items() if there not in edges_there}
-    await doubts.carry(session, gone)
-    claimed = await claimed_of(session, NODES, nodes_there)
-    claimed |= await claimed_of(session, EDGES, edges_there)
-    await doubts.weigh(session, claimed)
+async def restore_doubts(
+    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
+) -> None:
+    """After the nodes are separate again: what only the merge supported is in doubt again."""
+    edges = _edge_redirects(merge_journal)
+    node_ids = await lock_elements(session, NODES, [merge.gone_id, merge.kept_id])
+    edge_ids = await lock_elements(session, EDGES, [*edges, *edges.values()])
+    await doubts.reopen_doubts(session, [merge.gone_id, *edges], merge.made_at)
+    removed = {new_id: old_id for old_id, new_id in edges.items() if new_id not in edge_ids}
+    await doubts.transfer_doubts(session, removed)
+    claims = await load_claims(session, NODES, node_ids)
+    claims |= await load_claims(session, EDGES, edge_ids)
+    await doubts.reevaluate_doubts(session, claims)
 
 
-def _edges(moved: Moved) -> dict[UUID, UUID]:
-    """By its id before, where each is since."""
-    return {UUID(edge.row["id"]): edge.to for edge in moved.edges if edge.to is not None}
+def _edge_redirects(merge_journal: MergeJournal) -> dict[UUID, UUID]:
+    """New edge id by old edge id."""
+    return {UUID(edge.row["id"]): edge.to for edge in merge_journal.edges if edge.to is not None}

@@ -1,4 +1,4 @@
-"""When two names are the same name: what of their spelling does not tell things apart is folded away."""
+"""Name normalization: removes the differences in spelling that do not distinguish entities."""
 
 import re
 import unicodedata
@@ -6,37 +6,37 @@ from dataclasses import dataclass
 from typing import Final
 
 
-def _listed(words: str) -> frozenset[str]:
-    return frozenset(each.strip() for each in words.split(","))
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in words.split(","))
 
 
-_LEGAL_FORMS: Final = _listed(
+_LEGAL_FORMS: Final = _word_set(
     """
     inc, incorporated, corp, corporation, ltd, limited, llc, llp, lp, plc, co, and co, company, holding, holdings,
     ag, se, sa, sas, sarl, spa, s p a, srl, gmbh, mbh, kg, co kg, and co kg, kgaa, nv, bv, oy, oyj, ab, publ, asa, as,
     a s, aps, kk, pte, pty, tbk, bhd
     """
 )
-"""At the end of an organisation's name. Words that are part of names (Group, Bank) are not among them."""
-_LONGEST_FORM_WORDS: Final = 3
-_NOT_FOUNDED: Final = _listed(
+"""At the end of an organisation's name. Words that are part of names (Group, Bank) are not included."""
+_MAX_LEGAL_FORM_WORDS: Final = 3
+_NON_ORGANISATION_WORDS: Final = _word_set(
     """
     product, model, device, vehicle, drug, place, city, town, country, region, state, province, river, mountain,
     person, people, event, date, period, law, regulation, standard, technology, material, chemical, element, language,
     topic, measure, work, book
     """
 )
-"""Last words of types whose things nobody incorporates: an iPhone SE is no iPhone."""
-_LEAST_WITHOUT_ARTICLE: Final = 4
-"""Letters that must be left of a name without its "the": The Who is not the WHO."""
+"""Last words of types whose entities have no legal form: an iPhone SE is no company."""
+_MIN_CHARS_WITHOUT_ARTICLE: Final = 4
+"""Letters that must remain without "the": The Who is not the WHO."""
 
-_LETTERS: Final = str.maketrans(
+_TRANSLITERATION: Final = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "&": " and ", "'": "", "’": ""}
 )
-"""Latin letters that Unicode does not take apart, and signs that are read or left out."""
-_KEPT_SIGNS: Final = "#%@"
-"""C# is not C; of other punctuation only that it parts words is kept."""
-_ABBREVIATED: Final = re.compile(r"\b(?:[^\W\d_]\.){2,}|\b[^\W\d_](?:\.[^\W\d_])+\b")
+"""Latin letters that Unicode does not decompose, and signs that are read as words or dropped."""
+_SIGNIFICANT_SIGNS: Final = "#%@"
+"""C# is not C; all other punctuation only separates words."""
+_DOTTED_ABBREVIATION: Final = re.compile(r"\b(?:[^\W\d_]\.){2,}|\b[^\W\d_](?:\.[^\W\d_])+\b")
 _MAX_ROUNDS: Final = 8
 
 _EXCHANGES: Final = (
@@ -48,11 +48,11 @@ _TICKER: Final = re.compile(
     rf"[\s,]*[(\[]?\b(?:{_EXCHANGES})\s*:\s*([A-Za-z0-9][A-Za-z0-9.\-]{{0,9}})[)\]]?\s*$", re.I
 )
 """`NASDAQ: NVDA`, at the end of a name or all of it."""
-_SHORT: Final = re.compile(r"\s*[(\[]([A-Z][A-Z.&]{2,7})[)\]]\s*$")
+_INITIALS: Final = re.compile(r"\s*[(\[]([A-Z][A-Z.&]{2,7})[)\]]\s*$")
 """`(NVDA)`, at the end of a name."""
-_PARTS: Final = re.compile(r"\d+|[^\W\d_]+")
+_DIGITS_OR_LETTERS: Final = re.compile(r"\d+|[^\W\d_]+")
 """Runs of digits, and of letters."""
-_MARKING: Final = _listed(
+_DISCRIMINATOR_WORDS: Final = _word_set(
     """
     ii, iii, iv, vi, vii, viii, ix, xi, xii, jan, january, feb, february, mar, march, apr, april, may, jun, june,
     jul, july, aug, august, sep, september, sept, oct, october, nov, november, dec, december
@@ -62,114 +62,121 @@ _MARKING: Final = _listed(
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A name as it is known by: two things of one type whose keys are equal are one thing."""
+class NormalizedName:
+    """Two entities of one type with equal keys are the same entity."""
 
     key: str
     also: tuple[str, ...] = ()
-    """Keys of what the name itself says the thing is called besides: its ticker, its initials."""
+    """Keys of other names contained in the name: its ticker, its initials."""
 
 
-def read(name: str, type_name: str) -> Reading:
-    """`name` is normal (see `values.normal_name`); what of it tells things apart depends on the type a little."""
-    bare, short = _split(name)
-    main = key(bare, type_name)
-    also = key(short, type_name) if short else main
-    return Reading(main, (also,) if also != main else ())
+def normalize(name: str, type_name: str) -> NormalizedName:
+    """Normalize a name, which must have passed `validation.normalize_name`; the type has a small influence."""
+    full_name, short_name = _split_short_name(name)
+    main_key = normalize_key(full_name, type_name)
+    short_key = normalize_key(short_name, type_name) if short_name else main_key
+    return NormalizedName(main_key, (short_key,) if short_key != main_key else ())
 
 
-def key(name: str, type_name: str = "") -> str:
-    """Never empty where the name is not; the key of a key is itself."""
-    folded = name
+def normalize_key(name: str, type_name: str = "") -> str:
+    """The normalized form of a name; never empty unless the name is. Normalizing twice changes nothing."""
+    normalized = name
     for _ in range(_MAX_ROUNDS):
-        again = _folded(folded, is_founded=_is_founded(type_name))
-        if again == folded:
+        next_form = _normalize_once(normalized, is_founded=_is_organisation_type(type_name))
+        if next_form == normalized:
             break
-        folded = again
-    return folded
+        normalized = next_form
+    return normalized
 
 
-def marks(of_key: str) -> tuple[str, ...]:
-    """What tells things apart however alike they are spelled: numbers, months, numerals, single letters; sorted.
+def discriminators(name_key: str) -> tuple[str, ...]:
+    """What distinguishes similar names: numbers, months, numerals and single letters; sorted.
 
-    It is asked of all names that stand beside a new one, and most words of those are letters through and through.
+    Called for every neighbour of a new name, most of which consist of plain words.
     """
-    found: list[str] = []
-    for word in of_key.split():
+    parts: list[str] = []
+    for word in name_key.split():
         if not word.isalpha():
-            found += filter(_tells_apart, _PARTS.findall(word))
-        elif len(word) == 1 or word in _MARKING:
-            found.append(word)
-    found.sort()
-    return tuple(found)
+            parts += filter(_is_discriminator, _DIGITS_OR_LETTERS.findall(word))
+        elif len(word) == 1 or word in _DISCRIMINATOR_WORDS:
+            parts.append(word)
+    parts.sort()
+    return tuple(parts)
 
 
-def _tells_apart(part: str) -> bool:
-    return len(part) == 1 or part in _MARKING or part.isdecimal()
+def _is_discriminator(part: str) -> bool:
+    return len(part) == 1 or part in _DISCRIMINATOR_WORDS or part.isdecimal()
 
 
-def _split(name: str) -> tuple[str, str]:
-    """The name without a ticker or initials at its end, and those; empty where there are none."""
-    if listed := _TICKER.search(name):
-        return name[: listed.start()].strip() or listed[1], listed[1]
-    short = _SHORT.search(name)
-    if short and _abbreviates(short[1], name[: short.start()]):
-        return name[: short.start()].strip(), short[1]
+def _split_short_name(name: str) -> tuple[str, str]:
+    """The name without a ticker or initials at its end, and those; empty if there are none."""
+    if ticker := _TICKER.search(name):
+        return name[: ticker.start()].strip() or ticker[1], ticker[1]
+    initials = _INITIALS.search(name)
+    if initials and _abbreviates(initials[1], name[: initials.start()]):
+        return name[: initials.start()].strip(), initials[1]
     return name, ""
 
 
 def _abbreviates(short: str, name: str) -> bool:
-    """Whether its letters stand in `name` in their order, the first of both the same: Georgia (USA) is not called USA."""
-    letters = (letter for letter in name.upper() if letter.isalnum())
-    wanted = [letter for letter in short.upper() if letter.isalnum()]
-    return name.strip()[:1].upper() == wanted[0] and all(each in letters for each in wanted)
+    """Whether the letters of `short` occur in `name` in this order.
+
+    The first letter must be the same: Georgia (USA) is not USA.
+    """
+    name_letters = (letter for letter in name.upper() if letter.isalnum())
+    short_letters = [letter for letter in short.upper() if letter.isalnum()]
+    return name.strip()[:1].upper() == short_letters[0] and all(
+        letter in name_letters for letter in short_letters
+    )
 
 
-def _is_founded(type_name: str) -> bool:
+def _is_organisation_type(type_name: str) -> bool:
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", type_name)
-    return not words or words[-1].lower() not in _NOT_FOUNDED
+    return not words or words[-1].lower() not in _NON_ORGANISATION_WORDS
 
 
-def _folded(name: str, *, is_founded: bool) -> str:
+def _normalize_once(name: str, *, is_founded: bool) -> str:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    plain = _ABBREVIATED.sub(lambda match: match[0].replace(".", ""), plain)
-    words = "".join(map(_parted, _without_marks(plain.translate(_LETTERS)))).split()
-    kept = _without_forms(words) if is_founded else words
-    kept = _without_article(kept)
-    return " ".join(kept) or " ".join(plain.split())
+    plain = _DOTTED_ABBREVIATION.sub(lambda match: match[0].replace(".", ""), plain)
+    words = "".join(
+        map(_replace_punctuation, _strip_accents(plain.translate(_TRANSLITERATION)))
+    ).split()
+    remaining = _strip_legal_forms(words) if is_founded else words
+    remaining = _strip_article(remaining)
+    return " ".join(remaining) or " ".join(plain.split())
 
 
-def _without_marks(text: str) -> str:
-    """Without accents of Latin letters; in other scripts they make letters of their own (и, й)."""
+def _strip_accents(text: str) -> str:
+    """Strip accents from Latin letters; in other scripts they form letters of their own (и, й)."""
     if text.isascii():
         return text
-    kept: list[str] = []
-    latin = False
+    characters: list[str] = []
+    is_latin = False
     for character in unicodedata.normalize("NFD", text):
         if not unicodedata.combining(character):
-            latin = unicodedata.name(character, "").startswith("LATIN")
-        elif latin:
+            is_latin = unicodedata.name(character, "").startswith("LATIN")
+        elif is_latin:
             continue
-        kept.append(character)
-    return unicodedata.normalize("NFC", "".join(kept))
+        characters.append(character)
+    return unicodedata.normalize("NFC", "".join(characters))
 
 
-def _parted(character: str) -> str:
+def _replace_punctuation(character: str) -> str:
     category = unicodedata.category(character)
     if category == "Cf":
         return ""
-    is_word = category[0] in "LNMS" or character in _KEPT_SIGNS
+    is_word = category[0] in "LNMS" or character in _SIGNIFICANT_SIGNS
     return character if is_word else " "
 
 
-def _without_forms(words: list[str]) -> list[str]:
-    for count in range(_LONGEST_FORM_WORDS, 0, -1):
+def _strip_legal_forms(words: list[str]) -> list[str]:
+    for count in range(_MAX_LEGAL_FORM_WORDS, 0, -1):
         if len(words) > count and " ".join(words[-count:]) in _LEGAL_FORMS:
-            return _without_forms(words[:-count])
+            return _strip_legal_forms(words[:-count])
     return words
 
 
-def _without_article(words: list[str]) -> list[str]:
+def _strip_article(words: list[str]) -> list[str]:
     rest = words[1:]
-    is_article = words[:1] == ["the"] and len("".join(rest)) >= _LEAST_WITHOUT_ARTICLE
+    is_article = words[:1] == ["the"] and len("".join(rest)) >= _MIN_CHARS_WITHOUT_ARTICLE
     return rest if is_article else words

@@ -1,4 +1,4 @@
-"""Redirects: ids that a merge moved."""
+"""Redirects: maps the ids of merged nodes and edges to their current ids."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -10,36 +10,38 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.database.statements import Direct, listed
+from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.tables import Agent, GraphEdge, GraphMove, GraphNode
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
-LONGEST_CHAIN: Final = 64
-"""Of merges, each of which moved what the one before it had kept."""
+MAX_CHAIN_LENGTH: Final = 64
+"""Merges in a row, each of which moved what the previous one had kept."""
 
 
 async def current_ids_of_agent(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
 ) -> dict[UUID, UUID]:
-    """Of the agent's nodes and edges that were moved, where they are; what never was moved is left out."""
-    asked = set(ids)
-    if not asked:
+    """The current id by old id, of those that were merged; other ids are left out."""
+    id_set = set(ids)
+    if not id_set:
         return {}
     agent = (
         select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id).scalar_subquery()
     )
     chain = (
         select(GraphMove.gone_id.label("asked"), GraphMove.kept_id, literal(1).label("length"))
-        .where(GraphMove.agent_id == agent, GraphMove.gone_id.in_(asked), _is_gone(GraphMove))
+        .where(
+            GraphMove.agent_id == agent, GraphMove.gone_id.in_(id_set), _is_merged_away(GraphMove)
+        )
         .cte("chain", recursive=True)
     )
-    further = aliased(GraphMove)
+    next_move = aliased(GraphMove)
     chain = chain.union_all(
-        select(chain.c.asked, further.kept_id, chain.c.length + 1).where(
-            further.agent_id == agent,
-            further.gone_id == chain.c.kept_id,
-            _is_gone(further),
-            chain.c.length < LONGEST_CHAIN,
+        select(chain.c.asked, next_move.kept_id, chain.c.length + 1).where(
+            next_move.agent_id == agent,
+            next_move.gone_id == chain.c.kept_id,
+            _is_merged_away(next_move),
+            chain.c.length < MAX_CHAIN_LENGTH,
         )
     )
     rows = await session.execute(
@@ -51,50 +53,61 @@ async def current_ids_of_agent(
 
 
 async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
-    """The other way round: by nodes and edges the ids of those that were moved into them; none are left out."""
+    """The reverse: the old ids that were merged into each element; elements without any are left out."""
     if not ids:
         return {}
     chain = (
         select(GraphMove.kept_id.label("asked"), GraphMove.gone_id, literal(1).label("length"))
-        .where(GraphMove.kept_id.in_(ids), _is_gone(GraphMove))
+        .where(GraphMove.kept_id.in_(ids), _is_merged_away(GraphMove))
         .cte("chain", recursive=True)
     )
-    further = aliased(GraphMove)
+    next_move = aliased(GraphMove)
     chain = chain.union_all(
-        select(chain.c.asked, further.gone_id, chain.c.length + 1).where(
-            further.kept_id == chain.c.gone_id, _is_gone(further), chain.c.length < LONGEST_CHAIN
+        select(chain.c.asked, next_move.gone_id, chain.c.length + 1).where(
+            next_move.kept_id == chain.c.gone_id,
+            _is_merged_away(next_move),
+            chain.c.length < MAX_CHAIN_LENGTH,
         )
     )
-    found: defaultdict[UUID, list[UUID]] = defaultdict(list)
+    by_current_id: defaultdict[UUID, list[UUID]] = defaultdict(list)
     for row in await session.execute(
         select(chain.c.asked, chain.c.gone_id).order_by(chain.c.gone_id)
     ):
-        found[row.asked].append(row.gone_id)
-    return found
+        by_current_id[row.asked].append(row.gone_id)
+    return by_current_id
 
 
-def _is_gone(move: type[GraphMove]) -> ColumnElement[bool]:
-    """A thing of that id may have been written again since."""
+def _is_merged_away(move: type[GraphMove]) -> ColumnElement[bool]:
+    """An element with that id can have been written again since the merge."""
     return ~or_(
         exists().where(GraphNode.id == move.gone_id), exists().where(GraphEdge.id == move.gone_id)
     )
 
 
-IS_MOVED: Final = f"exists (select from graph_moves where agent_id = {OWNED_SQL} and gone_id = any(cast(:ids as uuid[])))"
-"""Whether a merge has moved any of `ids`."""
-_IS_MOVED: Final = Direct(f"select {IS_MOVED}")
+HAS_REDIRECT_SQL: Final = (
+    f"exists (select from graph_moves where agent_id = {OWNED_AGENT_ID_SQL}"
+    " and gone_id = any(cast(:ids as uuid[])))"
+)
+"""Whether a merge has redirected any of `ids`."""
+_HAS_REDIRECT: Final = CompiledStatement(f"select {HAS_REDIRECT_SQL}")
 
 
-async def current_ids(session: AsyncSession, scope: Scope, ids: Iterable[UUID]) -> dict[UUID, UUID]:
-    """Of those that were moved, where they are; what never was moved is left out."""
-    asked = set(ids)
-    # To follow them takes far longer than to see that there is nothing to follow, as there mostly is not.
-    if not asked or not await _IS_MOVED.value(session, {**scope.bound, "ids": listed(asked)}):
+async def current_ids(
+    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+) -> dict[UUID, UUID]:
+    """The current id by old id, of those that were merged; other ids are left out."""
+    id_set = set(ids)
+    # Resolving is slow compared with this check, and most ids were never merged.
+    if not id_set or not await _HAS_REDIRECT.value(
+        session, {**scope.bound, "ids": uuid_array(id_set)}
+    ):
         return {}
-    return await current_ids_of_agent(session, scope.owner_id, scope.agent_id, asked)
+    return await current_ids_of_agent(session, scope.owner_id, scope.agent_id, id_set)
 
 
-async def followed(session: AsyncSession, scope: Scope, ids: Sequence[UUID]) -> list[UUID]:
-    """Each as it is now, in their order."""
+async def resolve_redirects(
+    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
+) -> list[UUID]:
+    """Resolve ids to their current ids, in the same order."""
     current = await current_ids(session, scope, ids)
-    return [current.get(each, each) for each in ids]
+    return [current.get(element_id, element_id) for element_id in ids]

@@ -1,4 +1,4 @@
-"""Making two nodes again of what a merge has made one. What was learned since stays with the node that was kept."""
+"""Undo of a merge. What was learned since stays with the node that was kept."""
 
 from collections.abc import Collection
 from typing import Any
@@ -7,67 +7,69 @@ from uuid import UUID
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.locks import write_alone
+from shared.database.locks import exclusive_write_lock
 from shared.database.tables import GraphMerge, GraphMove
 from shared.graph.entity_resolution import journal
-from shared.graph.entity_resolution.journal import Moved, as_row, claimed
+from shared.graph.entity_resolution.journal import MergeJournal, as_row, claimed_properties
 from shared.graph.entity_resolution.merge import (
     NAMES,
     NODES,
     MergeRefusedError,
-    as_before,
-    before,
-    left_behind,
     move_edge_back,
     move_evidence_back,
-    put_back,
-    rows_of,
-    with_properties,
+    previous_state,
+    remaining_properties,
+    restore_row,
+    restore_state,
+    select_rows,
+    set_properties,
 )
-from shared.graph.projection import refold_node
-from shared.graph.retrieval.embedding_backlog import sweep_again
-from shared.graph.scope import Scope
+from shared.graph.projection import reproject_node
+from shared.graph.retrieval.embedding_backlog import rewind_sweep
+from shared.graph.scope import GraphScope
 
 
-async def undo(session: AsyncSession, scope: Scope, merge_id: UUID) -> GraphMerge | None:
-    """None where the agent has no such merge; one that is undone already stays so.
+async def undo_merge(session: AsyncSession, scope: GraphScope, merge_id: UUID) -> GraphMerge | None:
+    """Undo a merge; None if the agent has no such merge. A merge that is undone already is not changed.
 
-    Raises MergeRefusedError where a later merge moved what this one had moved, or moved more to it.
+    Raises MergeRefusedError if a later merge builds on this one.
     """
-    await write_alone(session, scope.agent_id)
-    made = await session.scalar(
+    await exclusive_write_lock(session, scope.agent_id)
+    merge = await session.scalar(
         select(GraphMerge)
         .where(GraphMerge.id == merge_id, GraphMerge.agent_id == scope.agent())
         .execution_options(populate_existing=True)
     )
-    if made is None or made.undone_at is not None:
-        return made
-    moved = Moved.model_validate(made.moved)
-    await _refuse_built_upon(session, made, moved)
-    await session.execute(delete(GraphMove).where(GraphMove.merge_id == made.id))
-    await put_back(session, NODES, made.gone)
-    await _give_names_back(session, made, moved)
-    await move_evidence_back(session, moved.evidence)
-    await _edges_back(session, scope, made, moved)
-    await _gone_as_it_was(session, scope, made)
-    await _kept_as_it_was(session, scope, made, moved)
-    await sweep_again(session, scope, [made.gone_id, made.kept_id])
-    made.undone_at = func.clock_timestamp()
+    if merge is None or merge.undone_at is not None:
+        return merge
+    merge_journal = MergeJournal.model_validate(merge.moved)
+    await _refuse_later_merges(session, merge, merge_journal)
+    await session.execute(delete(GraphMove).where(GraphMove.merge_id == merge.id))
+    await restore_row(session, NODES, merge.gone)
+    await _restore_names(session, merge, merge_journal)
+    await move_evidence_back(session, merge_journal.evidence)
+    await _restore_edges(session, scope, merge, merge_journal)
+    await _restore_merged_node(session, scope, merge)
+    await _restore_kept_node(session, scope, merge, merge_journal)
+    await rewind_sweep(session, scope, [merge.gone_id, merge.kept_id])
+    merge.undone_at = func.clock_timestamp()
     await session.flush()
-    await journal.move_back(session, made, moved)
-    await session.refresh(made)
-    return made
+    await journal.restore_doubts(session, merge, merge_journal)
+    await session.refresh(merge)
+    return merge
 
 
-async def _refuse_built_upon(session: AsyncSession, made: GraphMerge, moved: Moved) -> None:
-    places = _places(made, moved)
+async def _refuse_later_merges(
+    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
+) -> None:
+    element_ids = _affected_ids(merge, merge_journal)
     later = await session.scalar(
         select(GraphMerge)
         .join(GraphMove, GraphMove.merge_id == GraphMerge.id)
         .where(
-            GraphMove.agent_id == made.agent_id,
-            or_(GraphMove.gone_id.in_(places), GraphMove.kept_id.in_(places)),
-            GraphMerge.made_at > made.made_at,
+            GraphMove.agent_id == merge.agent_id,
+            or_(GraphMove.gone_id.in_(element_ids), GraphMove.kept_id.in_(element_ids)),
+            GraphMerge.made_at > merge.made_at,
             GraphMerge.undone_at.is_(None),
         )
         .order_by(GraphMerge.made_at.desc())
@@ -75,58 +77,64 @@ async def _refuse_built_upon(session: AsyncSession, made: GraphMerge, moved: Mov
     )
     if later is not None:
         raise MergeRefusedError(
-            f"merge {later.id}, by which {later.gone['name']!r} went, was made since and builds on this one: "
-            "undo that first"
+            f"merge {later.id} of {later.gone['name']!r} was made later and builds on this one: "
+            "undo it first"
         )
 
 
-def _places(made: GraphMerge, moved: Moved) -> Collection[UUID]:
-    return {made.kept_id, *(edge.to for edge in moved.edges if edge.to is not None)}
+def _affected_ids(merge: GraphMerge, merge_journal: MergeJournal) -> Collection[UUID]:
+    return {merge.kept_id, *(edge.to for edge in merge_journal.edges if edge.to is not None)}
 
 
-async def _give_names_back(session: AsyncSession, made: GraphMerge, moved: Moved) -> None:
-    kind = made.gone["type"]
+async def _restore_names(
+    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
+) -> None:
+    type_name = merge.gone["type"]
     await session.execute(
         update(NAMES)
         .where(
-            NAMES.c.agent_id == made.agent_id,
-            NAMES.c.type == kind,
-            NAMES.c.key.in_(moved.names),
-            NAMES.c.node_id == made.kept_id,
+            NAMES.c.agent_id == merge.agent_id,
+            NAMES.c.type == type_name,
+            NAMES.c.key.in_(merge_journal.names),
+            NAMES.c.node_id == merge.kept_id,
         )
-        .values(node_id=made.gone_id)
+        .values(node_id=merge.gone_id)
     )
 
 
-async def _edges_back(session: AsyncSession, scope: Scope, made: GraphMerge, moved: Moved) -> None:
-    """An edge that goes by that is found where its evidence is now: a conclusion may have cited it since."""
-    for edge in moved.edges:
+async def _restore_edges(
+    session: AsyncSession, scope: GraphScope, merge: GraphMerge, merge_journal: MergeJournal
+) -> None:
+    """Redirect an edge that this removes to the one that holds its evidence now: a conclusion may have cited it."""
+    for edge in merge_journal.edges:
         if not await move_edge_back(session, scope, edge):
             assert edge.to is not None
             session.add(
                 GraphMove(
-                    agent_id=made.agent_id,
+                    agent_id=merge.agent_id,
                     gone_id=edge.to,
                     kept_id=UUID(edge.row["id"]),
-                    merge_id=made.id,
+                    merge_id=merge.id,
                 )
             )
 
 
-async def _gone_as_it_was(session: AsyncSession, scope: Scope, made: GraphMerge) -> None:
-    was: dict[str, Any] = as_row(NODES, made.gone)
-    properties = await refold_node(session, scope, made.gone_id)
-    if properties == was["properties"]:
-        await as_before(session, NODES, made.gone_id, before(was))
+async def _restore_merged_node(session: AsyncSession, scope: GraphScope, merge: GraphMerge) -> None:
+    row: dict[str, Any] = as_row(NODES, merge.gone)
+    properties = await reproject_node(session, scope, merge.gone_id)
+    if properties == row["properties"]:
+        await restore_state(session, NODES, merge.gone_id, previous_state(row))
 
 
-async def _kept_as_it_was(
-    session: AsyncSession, scope: Scope, made: GraphMerge, moved: Moved
+async def _restore_kept_node(
+    session: AsyncSession, scope: GraphScope, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
-    [now] = await rows_of(session, NODES, NODES.c.id == made.kept_id)
-    claims = claimed(moved.evidence)
-    left = left_behind(now["properties"], moved.before.properties, moved.added, claims)
-    await with_properties(session, NODES, made.kept_id, left)
-    properties = await refold_node(session, scope, made.kept_id)
-    if properties == moved.before.properties:
-        await as_before(session, NODES, made.kept_id, moved.before)
+    [row] = await select_rows(session, NODES, NODES.c.id == merge.kept_id)
+    claimed_names = claimed_properties(merge_journal.evidence)
+    properties_left = remaining_properties(
+        row["properties"], merge_journal.before.properties, merge_journal.added, claimed_names
+    )
+    await set_properties(session, NODES, merge.kept_id, properties_left)
+    properties = await reproject_node(session, scope, merge.kept_id)
+    if properties == merge_journal.before.properties:
+        await restore_state(session, NODES, merge.kept_id, merge_journal.before)

@@ -1,1 +1,1 @@
-"""What makes a graph provable, decided without a database: where a quote stands, what follows from evidence, and seals."""
+"""Provenance: sources, quotes, claims, evidence and integrity seals."""

@@ -1,4 +1,4 @@
-"""Claims: what sources say of a node or edge, folded into its properties. Pure."""
+"""Claims: what sources say about a node or edge, and the properties that follow from them. Pure."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,148 +10,157 @@ from uuid import UUID
 
 from shared.events.envelope import in_utc
 from shared.graph.provenance import integrity
-from shared.graph.provenance.integrity import canonical
+from shared.graph.provenance.integrity import canonical_json
 
 Properties = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What one span of one page says of a thing: values by property, none where only that the thing is."""
+    """What one quote says about an element: values by property; empty if it only supports the element itself."""
 
     evidence_id: UUID
     values: Properties
     as_of: datetime
-    """When it was true, as far as is known: from when on it was valid, else when the page was published or fetched."""
+    """When it was true: the start of its validity if known, else when the page was published or fetched."""
     learned_at: datetime
     is_retracted: bool = False
 
     @property
     def order(self) -> tuple[datetime, datetime, str]:
-        """Claims of the same moment are ordered by what they say: by ids, they would not be in a copy of the graph."""
-        return self.as_of, self.learned_at, integrity.canonical(self.values)
+        """Sort key. Ties are broken by content: ids would differ in a copy of the graph."""
+        return self.as_of, self.learned_at, integrity.canonical_json(self.values)
 
 
-def standing(claims: Iterable[Claim]) -> dict[str, Claim]:
-    """By property the claim whose value holds: of those not retracted the one that is true latest, then learned last.
+def current_claims(claims: Iterable[Claim]) -> dict[str, Claim]:
+    """The winning claim by property.
 
-    All others of that property are superseded; they stay, and hold again where this one is retracted.
+    Of the claims not retracted, the one with the latest `as_of` wins, then the latest `learned_at`. The others are
+    superseded; they win again if this one is retracted.
     """
-    held: dict[str, Claim] = {}
-    believed = [claim for claim in claims if not claim.is_retracted]
-    if len(believed) > 1:  # most things rest on one quote, and an order takes its time
-        believed.sort(key=lambda claim: claim.order)
-    for claim in believed:
-        held |= dict.fromkeys(claim.values, claim)
-    return held
+    winners: dict[str, Claim] = {}
+    active = [claim for claim in claims if not claim.is_retracted]
+    if len(active) > 1:  # most elements have one quote, and sorting is slow
+        active.sort(key=lambda claim: claim.order)
+    for claim in active:
+        winners |= dict.fromkeys(claim.values, claim)
+    return winners
 
 
-def folded(properties: Properties, claims: Iterable[Claim]) -> dict[str, Any]:
-    """The properties that follow from `claims`. Those of the present ones that no claim speaks of stay as they are:
+def project_properties(properties: Properties, claims: Iterable[Claim]) -> dict[str, Any]:
+    """The properties that follow from `claims`.
 
-    they were written before evidence was kept.
+    Present properties without any claim stay as they are: they were written before evidence was stored.
     """
-    known = list(claims)
-    spoken_of = {name for claim in known for name in claim.values}
-    unproven = {name: value for name, value in properties.items() if name not in spoken_of}
-    held = standing(known)
-    return unproven | {name: claim.values[name] for name, claim in held.items()}
+    claim_list = list(claims)
+    claimed_names = {name for claim in claim_list for name in claim.values}
+    unclaimed = {name: value for name, value in properties.items() if name not in claimed_names}
+    winners = current_claims(claim_list)
+    return unclaimed | {name: claim.values[name] for name, claim in winners.items()}
 
 
 @dataclass(frozen=True)
-class Held:
-    """A value that stood, or stands, and when it was true; None where no page speaks of it."""
+class PreviousValue:
+    """A value and when it was true; None if no claim supports it."""
 
     value: Any
     as_of: datetime | None
 
 
 @dataclass(frozen=True)
-class Change:
-    """`superseded`: values that stood and gave way; `kept`: newer ones that stand against those given now."""
+class PropertyChange:
+    """New properties: `superseded` values were replaced, `retained` values are newer than the given ones."""
 
     properties: dict[str, Any]
     evidence: tuple[UUID, ...] = ()
-    """All that there is of the thing then."""
-    superseded: Mapping[str, Held] = field(default_factory=dict)
-    kept: Mapping[str, Held] = field(default_factory=dict)
+    """Ids of all evidence after the change."""
+    superseded: Mapping[str, PreviousValue] = field(default_factory=dict)
+    retained: Mapping[str, PreviousValue] = field(default_factory=dict)
 
 
-def change(properties: Properties, claims: Sequence[Claim], given: Sequence[Claim]) -> Change:
-    """`properties` as `claims` left them, and what they are with those `given` now; any of these may be known already."""
-    every = {claim.evidence_id: claim for claim in (*given, *claims)}
-    after = folded(properties, every.values())
-    before, now = standing(claims), standing(every.values())
-    values = {name: value for claim in given for name, value in claim.values.items()}
+def apply_claims(
+    properties: Properties, claims: Sequence[Claim], new_claims: Sequence[Claim]
+) -> PropertyChange:
+    """Apply `new_claims` to `properties`, which follow from `claims`; both may contain the same claims."""
+    all_claims = {claim.evidence_id: claim for claim in (*new_claims, *claims)}
+    after = project_properties(properties, all_claims.values())
+    winners_before, winners = current_claims(claims), current_claims(all_claims.values())
+    values = {name: value for claim in new_claims for name, value in claim.values.items()}
     superseded = {
-        name: Held(properties[name], before[name].as_of if name in before else None)
+        name: PreviousValue(
+            properties[name], winners_before[name].as_of if name in winners_before else None
+        )
         for name in values
-        if name in properties and not _same(properties[name], after[name])
+        if name in properties and not _is_equal(properties[name], after[name])
     }
-    kept = {
-        name: Held(after[name], now[name].as_of)
+    retained = {
+        name: PreviousValue(after[name], winners[name].as_of)
         for name, value in values.items()
-        if not _same(value, after[name])
+        if not _is_equal(value, after[name])
     }
-    return Change(after, tuple(every), superseded, kept)
+    return PropertyChange(after, tuple(all_claims), superseded, retained)
 
 
-def _same(one: Any, other: Any) -> bool:
-    return canonical(one) == canonical(other)
+def _is_equal(one: Any, other: Any) -> bool:
+    return canonical_json(one) == canonical_json(other)
 
 
-_WRITTEN_OUT: Final = ("%Y/%m/%d", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%B %Y")
-_PART_OF_A_DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?")
+_DATE_FORMATS: Final = ("%Y/%m/%d", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%B %Y")
+_PARTIAL_DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?")
 _MONTHS: Final = 12
 
 
-def published(text: str | None) -> datetime | None:
-    """When a page says it was published: ISO 8601, RFC 2822 or a date written out; None where it is none of them.
+def parse_published(text: str | None) -> datetime | None:
+    """Parse a publication date: ISO 8601, RFC 2822 or a written-out date; None if it is none of them.
 
-    A day is its beginning, and what names no zone is UTC.
+    A day means its start; without a time zone it is UTC.
     """
-    told = (text or "").strip()
-    for read in (_iso, parsedate_to_datetime, *(_form(each) for each in _WRITTEN_OUT)):
+    stripped = (text or "").strip()
+    for parser in (
+        _parse_iso,
+        parsedate_to_datetime,
+        *(_format_parser(date_format) for date_format in _DATE_FORMATS),
+    ):
         try:
-            return _utc(read(told))
+            return _to_utc(parser(stripped))
         except (ValueError, OverflowError):
             continue
     return None
 
 
-def beginning(text: str) -> datetime:
-    """The moment when the year, month, day or time begins that `text` names. Raises ValueError where it names none."""
-    return _utc(_iso(text.strip()))
+def parse_period_start(text: str) -> datetime:
+    """The first moment of a year, month, day or time. Raises ValueError if `text` is none of them."""
+    return _to_utc(_parse_iso(text.strip()))
 
 
-def end(text: str) -> datetime:
-    """The first moment after the year, month or day that `text` names; a time is itself. Raises ValueError."""
-    told = text.strip()
-    named = _PART_OF_A_DATE.fullmatch(told)
-    if named is None:
-        return _utc(_iso(told))
-    first = _utc(_iso(told))
-    if named["day"]:
+def parse_period_end(text: str) -> datetime:
+    """The first moment after a year, month or day; a full time stands for itself. Raises ValueError."""
+    stripped = text.strip()
+    match = _PARTIAL_DATE.fullmatch(stripped)
+    if match is None:
+        return _to_utc(_parse_iso(stripped))
+    start = _to_utc(_parse_iso(stripped))
+    if match["day"]:
         try:
-            return first + timedelta(days=1)
+            return start + timedelta(days=1)
         except OverflowError as error:
-            raise ValueError(f"{told} is the last day that there is") from error
-    year, month = int(named["year"]), int(named["month"] or _MONTHS)
+            raise ValueError(f"{stripped} is the last day of the calendar") from error
+    year, month = int(match["year"]), int(match["month"] or _MONTHS)
     return datetime(year + month // _MONTHS, month % _MONTHS + 1, 1, tzinfo=UTC)
 
 
-def _iso(text: str) -> datetime:
-    named = _PART_OF_A_DATE.fullmatch(text)
-    if named is None:
+def _parse_iso(text: str) -> datetime:
+    match = _PARTIAL_DATE.fullmatch(text)
+    if match is None:
         return datetime.fromisoformat(text)
     return datetime(
-        int(named["year"]), int(named["month"] or 1), int(named["day"] or 1), tzinfo=UTC
+        int(match["year"]), int(match["month"] or 1), int(match["day"] or 1), tzinfo=UTC
     )
 
 
-def _form(form: str) -> Callable[[str], datetime]:
-    return lambda text: datetime.strptime(text, form).replace(tzinfo=UTC)
+def _format_parser(date_format: str) -> Callable[[str], datetime]:
+    return lambda text: datetime.strptime(text, date_format).replace(tzinfo=UTC)
 
 
-def _utc(moment: datetime) -> datetime:
+def _to_utc(moment: datetime) -> datetime:
     return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""What a fact rests on: quotes of pages, looked up word for word before anything is written."""
+"""Evidence: quotes of stored pages, verified word for word before a fact is written."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database import ids
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import Claim
-from shared.graph.provenance.quotes import Span, find, nearest
+from shared.graph.provenance.quotes import Span, find_quote, nearest_sentence
 from shared.graph.provenance.sources import Page
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
-MOST: Final = 10
-SHORTEST_QUOTE, LONGEST_QUOTE = 8, 1_000
-_URLS_TOLD: Final = 10
-_URL_CHARACTERS_TOLD: Final = 300
-_PAGES_COMPARED: Final = 3
+MAX_EVIDENCE: Final = 10
+MIN_QUOTE_CHARS, MAX_QUOTE_CHARS = 8, 1_000
+_MAX_URLS_LISTED: Final = 10
+_MAX_URL_CHARS: Final = 300
+_MAX_PAGES_COMPARED: Final = 3
 
 
 @dataclass(frozen=True)
-class Ground:
-    """One quote, and what of a thing it bears out."""
+class EvidenceInput:
+    """One quote and the properties it supports."""
 
     source_url: str
     quote: str
     properties: tuple[str, ...] | None = None
-    """None is all that no other ground names."""
+    """None means all properties that no other entry names."""
     valid_from: datetime | None = None
     valid_to: datetime | None = None
-    """The first moment when it is true no more."""
+    """The first moment at which it is no longer true."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """A ground with its place in a page; `claims` are the values that it bears out, by property."""
+class VerifiedQuote:
+    """A quote with its position in a page; `claims` are the values it supports, by property."""
 
     page: Page
     span: Span
@@ -50,65 +50,70 @@ class Found:
 
     @property
     def as_of(self) -> datetime:
-        """Not after it was found: what is foretold for later must not stand against all that is learned until then."""
+        """Start of validity, at most `learned_at`: a forecast must not outweigh what is learned until then."""
         true_from = self.valid_from or self.page.published or self.page.fetched_at
         return min(true_from, self.learned_at)
 
     @property
     def learned_at(self) -> datetime:
-        """When it was found."""
+        """When the quote was looked up."""
         return self.page.looked_up_at
 
-    def evidence_id(self, thing_id: UUID) -> UUID:
-        says = integrity.canonical([self.claims, self.valid_from, self.valid_to])
-        return ids.evidence_id(thing_id, self.page.id, self.span.first, self.span.end, says)
+    def evidence_id(self, element_id: UUID) -> UUID:
+        content = integrity.canonical_json([self.claims, self.valid_from, self.valid_to])
+        return ids.evidence_id(
+            element_id, self.page.id, self.span.start_byte, self.span.end_byte, content
+        )
 
-    def claim(self, thing_id: UUID) -> Claim:
-        return Claim(self.evidence_id(thing_id), self.claims, self.as_of, self.learned_at)
+    def claim(self, element_id: UUID) -> Claim:
+        return Claim(self.evidence_id(element_id), self.claims, self.as_of, self.learned_at)
 
 
-async def found(
-    session: AsyncSession, scope: Scope, properties: Json, grounds: Sequence[Ground]
-) -> list[Found]:
-    """Each ground with its place. Raises ToolRefusalError, which says how to mend it.
+async def verify_quotes(
+    session: AsyncSession, scope: GraphScope, properties: Json, evidence: Sequence[EvidenceInput]
+) -> list[VerifiedQuote]:
+    """Locate each quote in its page. Raises ToolRefusalError, which says how to correct the input.
 
-    That is where a property rests on none of them, a page was not read or is retracted, or a quote stands nowhere in it.
+    It is raised if a property has no evidence, a page was not read or is retracted, or a quote is not in its page.
     """
-    _refuse_bad(grounds)
-    claims = claims_of(properties, grounds)
-    pages = await sources.pages_at(session, scope, [ground.source_url for ground in grounds])
-    shelf = _Shelf(session, scope, pages)
+    _refuse_invalid(evidence)
+    claims = assign_claims(properties, evidence)
+    pages = await sources.find_pages(session, scope, [entry.source_url for entry in evidence])
+    cache = _PageCache(session, scope, pages)
     return [
-        await _found(shelf, ground, claimed, f"evidence[{index}]")
-        for index, (ground, claimed) in enumerate(zip(grounds, claims, strict=True))
+        await _verify_quote(cache, entry, values, f"evidence[{index}]")
+        for index, (entry, values) in enumerate(zip(evidence, claims, strict=True))
     ]
 
 
-def claims_of(properties: Json, grounds: Sequence[Ground]) -> list[Json]:
-    """For each ground the values that it bears out. Raises ToolRefusalError where a property rests on none."""
-    named = {name for ground in grounds for name in ground.properties or ()}
-    if unknown := sorted(named - properties.keys()):
+def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[Json]:
+    """For each entry the values it supports. Raises ToolRefusalError if a property has no evidence."""
+    named_properties = {name for entry in evidence for name in entry.properties or ()}
+    if unknown := sorted(named_properties - properties.keys()):
         raise ToolRefusalError(
-            f"evidence names {_listed(unknown)}, which is not among the properties given: "
-            f"{_listed(properties) or 'none'}; write it too, or leave it out there."
+            f"evidence names {_join_names(unknown)}, which is not among the properties given: "
+            f"{_join_names(properties) or 'none'}; write it too, or leave it out there."
         )
-    rest = [name for name in properties if name not in named]
-    if rest and all(ground.properties is not None for ground in grounds):
+    remaining = [name for name in properties if name not in named_properties]
+    if remaining and all(entry.properties is not None for entry in evidence):
         raise ToolRefusalError(
-            f"No evidence for {_listed(rest)}: add an entry with a quote that says it, or leave it out of properties. "
-            "An entry without `properties` stands for all that no other names."
+            f"No evidence for {_join_names(remaining)}: add an entry with a quote that says it, or leave it out of "
+            "properties. An entry without `properties` stands for all that no other names."
         )
     return [
-        {name: properties[name] for name in (rest if each.properties is None else each.properties)}
-        for each in grounds
+        {
+            name: properties[name]
+            for name in (remaining if entry.properties is None else entry.properties)
+        }
+        for entry in evidence
     ]
 
 
-class _Shelf:
-    """The pages that grounds name; the text of each is read once."""
+class _PageCache:
+    """The pages that the evidence names; the text of each is read once."""
 
     def __init__(
-        self, session: AsyncSession, scope: Scope, pages: Mapping[str, Sequence[Page]]
+        self, session: AsyncSession, scope: GraphScope, pages: Mapping[str, Sequence[Page]]
     ) -> None:
         self._session = session
         self._scope = scope
@@ -116,70 +121,76 @@ class _Shelf:
         self._texts: dict[UUID, str] = {}
 
     async def versions(self, url: str, where: str) -> list[Page]:
-        """Of the page there, those not retracted, the newest first. Raises ToolRefusalError where there is none."""
-        every = self._pages.get(url, ())
-        if not every:
-            known = await sources.recent_urls(self._session, self._scope, _URLS_TOLD)
-            told = "\n".join(known) or "none: no page has been read yet"
+        """The versions of the page that are not retracted, newest first. Raises ToolRefusalError if there is none."""
+        all_versions = self._pages.get(url, ())
+        if not all_versions:
+            urls = await sources.list_recent_urls(self._session, self._scope, _MAX_URLS_LISTED)
+            listing = "\n".join(urls) or "none: no page has been read yet"
             raise ToolRefusalError(
-                f"{where}.sourceUrl: no page was read at {url[:_URL_CHARACTERS_TOLD]!r}; name the page that the quote "
-                f"stands in, exactly so. Pages that were read:\n{told}"
+                f"{where}.sourceUrl: no page was read at {url[:_MAX_URL_CHARS]!r}; give the exact address of "
+                f"the page with the quote. Pages that were read:\n{listing}"
             )
-        versions = [page for page in every if page.retracted_at is None]
+        versions = [page for page in all_versions if page.retracted_at is None]
         if not versions:
-            because = f": {every[0].retracted_because}" if every[0].retracted_because else ""
+            because = (
+                f": {all_versions[0].retracted_because}"
+                if all_versions[0].retracted_because
+                else ""
+            )
             raise ToolRefusalError(
-                f"{where}.sourceUrl: this page is retracted{because}. Nothing can rest on it; take another page that "
+                f"{where}.sourceUrl: this page is retracted{because}. Nothing can rest on it; use another page that "
                 "says so, or leave the fact out."
             )
-        return versions[: sources.MOST_VERSIONS]
+        return versions[: sources.MAX_VERSIONS]
 
     async def text(self, page: Page) -> str:
         if page.id not in self._texts:
-            self._texts[page.id] = await sources.text_of(self._session, page)
+            self._texts[page.id] = await sources.load_text(self._session, page)
         return self._texts[page.id]
 
 
-async def _found(shelf: _Shelf, ground: Ground, claims: Json, where: str) -> Found:
-    versions = await shelf.versions(ground.source_url, where)
+async def _verify_quote(
+    cache: _PageCache, entry: EvidenceInput, claims: Json, where: str
+) -> VerifiedQuote:
+    versions = await cache.versions(entry.source_url, where)
     for page in versions:
-        text = await shelf.text(page)
-        if (span := find(text, ground.quote)) is not None:
-            sha256 = integrity.sha256(span.of(text))
-            return Found(page, span, sha256, claims, ground.valid_from, ground.valid_to)
-    texts = [await shelf.text(page) for page in versions[:_PAGES_COMPARED]]
-    near = nearest(texts, ground.quote)
+        text = await cache.text(page)
+        if (span := find_quote(text, entry.quote)) is not None:
+            sha256 = integrity.sha256(span.extract(text))
+            return VerifiedQuote(page, span, sha256, claims, entry.valid_from, entry.valid_to)
+    texts = [await cache.text(page) for page in versions[:_MAX_PAGES_COMPARED]]
+    nearest = nearest_sentence(texts, entry.quote)
     hint = (
-        f"Nearest to it is: {near!r}. Quote word for word"
-        if near
-        else "Nothing there is like it. Quote a sentence that stands there, word for word"
+        f"The nearest sentence is: {nearest!r}. Quote word for word"
+        if nearest
+        else "Nothing there is similar. Quote a sentence of the page word for word"
     )
     raise ToolRefusalError(
-        f"{where}.quote: it does not stand in {ground.source_url[:_URL_CHARACTERS_TOLD]}. {hint}: without leaving out, "
+        f"{where}.quote: it does not stand in {entry.source_url[:_MAX_URL_CHARS]}. {hint}: without leaving out, "
         "adding or translating anything; or leave out what the page does not say."
     )
 
 
-def _refuse_bad(grounds: Sequence[Ground]) -> None:
-    if not 1 <= len(grounds) <= MOST:
+def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:
+    if not 1 <= len(evidence) <= MAX_EVIDENCE:
         raise ToolRefusalError(
-            f"evidence: {len(grounds)} entries; give 1 to {MOST}, each with the sourceUrl and a quote of a page."
+            f"evidence: {len(evidence)} entries; give 1 to {MAX_EVIDENCE}, each with the sourceUrl and a quote of a page."
         )
-    for index, ground in enumerate(grounds):
+    for index, entry in enumerate(evidence):
         where = f"evidence[{index}]"
-        refuse_unstorable([ground.source_url, ground.quote], where)
-        length = len(ground.quote.strip())
-        if not SHORTEST_QUOTE <= length <= LONGEST_QUOTE:
+        refuse_unstorable([entry.source_url, entry.quote], where)
+        length = len(entry.quote.strip())
+        if not MIN_QUOTE_CHARS <= length <= MAX_QUOTE_CHARS:
             raise ToolRefusalError(
-                f"{where}.quote: {length} characters; quote {SHORTEST_QUOTE} to {LONGEST_QUOTE}, best the one sentence "
+                f"{where}.quote: {length} characters; quote {MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS}, best the sentence "
                 "that says it."
             )
-        if ground.valid_from and ground.valid_to and ground.valid_to <= ground.valid_from:
+        if entry.valid_from and entry.valid_to and entry.valid_to <= entry.valid_from:
             raise ToolRefusalError(
-                f"{where}: validTo is before validFrom, or the same; give the time in which it was true, in order, and "
-                "validFrom alone where it is true still."
+                f"{where}: validTo is before validFrom, or the same; give validFrom before validTo, or "
+                "validFrom alone if it is still true."
             )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(names)

@@ -1,6 +1,6 @@
-"""Seals: hashes that show whether a row was changed by anyone but Vigil. Pure.
+"""Seals: hashes that reveal rows that were changed outside Vigil. Pure.
 
-A seal finds what was damaged or edited; it is no signature. Who can write any row can seal it anew.
+A seal detects damage and edits. It is no signature: anyone who can write the row can seal it again.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ _ENCODER: Final = json.JSONEncoder(
 
 
 def sha256(text: str | bytes) -> bytes:
-    """Of bytes, or of text in UTF-8."""
+    """SHA-256 of bytes, or of text in UTF-8."""
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).digest()
 
 
-def of_source(
+def source_seal(
     *,
     source_id: UUID,
     agent_id: UUID,
@@ -36,7 +36,7 @@ def of_source(
     return _seal("source", source_id, agent_id, url, title, published, fetched_at, text_sha256)
 
 
-def of_evidence(
+def evidence_seal(
     *,
     evidence_id: UUID,
     agent_id: UUID,
@@ -51,7 +51,7 @@ def of_evidence(
     as_of: datetime,
     learned_at: datetime,
 ) -> bytes:
-    """`thing_id` is the node's or edge's."""
+    """Seal of evidence. `thing_id` is the id of the node or edge."""
     return _seal(
         "evidence",
         evidence_id,
@@ -69,7 +69,7 @@ def of_evidence(
     )
 
 
-def of_node(
+def node_seal(
     *,
     node_id: UUID,
     agent_id: UUID,
@@ -78,11 +78,14 @@ def of_node(
     properties: Mapping[str, Any],
     evidence: Iterable[UUID],
 ) -> bytes:
-    """`evidence` is all that there is of it, retracted or not, in any order. Conclusions have none."""
+    """Seal of a node.
+
+    `evidence` holds the ids of all its evidence, retracted or not, in any order; conclusions have none.
+    """
     return _seal("node", node_id, agent_id, type_name, name, properties, sorted(evidence))
 
 
-def of_edge(
+def edge_seal(
     *,
     edge_id: UUID,
     agent_id: UUID,
@@ -92,30 +95,30 @@ def of_edge(
     properties: Mapping[str, Any],
     evidence: Iterable[UUID],
 ) -> bytes:
-    """As `of_node`; `source_id` and `target_id` are its ends."""
+    """Seal of an edge; see `node_seal`. `source_id` and `target_id` are its ends."""
     return _seal(
         "edge", edge_id, agent_id, type_name, source_id, target_id, properties, sorted(evidence)
     )
 
 
-def canonical(value: Any) -> str:
-    """JSON in one spelling, also of what PostgreSQL gives back: sorted keys, no blanks, 1.0 as 1."""
+def canonical_json(value: Any) -> str:
+    """Canonical JSON, also of values read back from PostgreSQL: sorted keys, no spaces, 1.0 as 1."""
     write = _WRITERS.get(type(value))
     return _ENCODER.encode(_plain(value)) if write is None else write(value)
 
 
 def _seal(*parts: Any) -> bytes:
-    return sha256(canonical(parts))
+    return sha256(canonical_json(parts))
 
 
 def _list(values: Iterable[Any]) -> str:
-    return f"[{','.join(map(canonical, values))}]"
+    return f"[{','.join(map(canonical_json, values))}]"
 
 
 def _object(values: dict[Any, Any]) -> str:
     if not all(type(key) is str for key in values):
         return _ENCODER.encode(_plain(values))
-    inner = (f"{_string(key)}:{canonical(values[key])}" for key in sorted(values))
+    inner = (f"{_string(key)}:{canonical_json(values[key])}" for key in sorted(values))
     return f"{{{','.join(inner)}}}"
 
 
@@ -124,7 +127,7 @@ def _moment(value: datetime) -> str:
 
 
 def _number(value: float) -> str:
-    # By its digits: 6.02e23 is given back as a whole number of that many, which is not the nearest power of two's.
+    # By its decimal digits: PostgreSQL returns 6.02e23 as that integer, which is not the float's exact value.
     return str(int(Decimal(repr(value)))) if value.is_integer() else _ENCODER.encode(value)
 
 
@@ -142,11 +145,11 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     list: _list,
     tuple: _list,
 }
-"""By exact type. A million rows have some ten million seals: an encoder set up for each takes longer than what it writes."""
+"""By exact type. A million rows have some ten million seals, and a new encoder for each is slower than the encoding."""
 
 
 def _plain(value: Any) -> Any:
-    """What `_WRITERS` does not know, as what JSON has."""
+    """Convert values of types not in `_WRITERS` to JSON types."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, UUID):
@@ -168,7 +171,7 @@ Json = dict[str, Any]
 
 
 class Row(BaseModel):
-    """As JSON: bytes in hex, moments in ISO 8601."""
+    """JSON form: bytes in hex, times in ISO 8601."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"
@@ -176,7 +179,7 @@ class Row(BaseModel):
 
 
 class SourceRow(Row):
-    """Without its text, which can be long."""
+    """A source without its text, which can be long."""
 
     id: UUID
     url: str
@@ -189,8 +192,8 @@ class SourceRow(Row):
     retracted_because: str | None
 
     def sealed(self, agent_id: UUID) -> bytes:
-        """The seal that it should have."""
-        return of_source(
+        """The seal that matches the row's content."""
+        return source_seal(
             source_id=self.id,
             agent_id=agent_id,
             url=self.url,
@@ -216,12 +219,12 @@ class EvidenceRow(Row):
     seal: bytes
 
     @property
-    def says(self) -> str:
-        """As its id has it."""
-        return canonical([self.claims, self.valid_from, self.valid_to])
+    def content_key(self) -> str:
+        """The content that its id is derived from."""
+        return canonical_json([self.claims, self.valid_from, self.valid_to])
 
     def sealed(self, agent_id: UUID) -> bytes:
-        return of_evidence(
+        return evidence_seal(
             evidence_id=self.id,
             agent_id=agent_id,
             thing_id=self.thing_id,
@@ -247,7 +250,7 @@ class NodeRow(Row):
     updated_at: datetime
 
     def sealed(self, agent_id: UUID, evidence: Sequence[UUID]) -> bytes:
-        return of_node(
+        return node_seal(
             node_id=self.id,
             agent_id=agent_id,
             type_name=self.type,
@@ -268,7 +271,7 @@ class EdgeRow(Row):
     updated_at: datetime
 
     def sealed(self, agent_id: UUID, evidence: Sequence[UUID]) -> bytes:
-        return of_edge(
+        return edge_seal(
             edge_id=self.id,
             agent_id=agent_id,
             type_name=self.type,

@@ -1,4 +1,4 @@
-"""Quotes: where one stands in a page, to the byte. Pure."""
+"""Quotes: finds the byte range of a quote in a page. Pure."""
 
 import re
 import unicodedata
@@ -9,105 +9,107 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import Final
 
-PAGES_KEPT_FOLDED: Final = 32
+MAX_CACHED_PAGES: Final = 32
 
-# What typesetting puts in the place of plain characters, beyond what Unicode calls compatible.
+# Typographic characters that Unicode's compatibility normalization does not replace.
 _TYPOGRAPHY: Final = {
     **dict.fromkeys("‘’‚‛′", "'"),
     **dict.fromkeys("“”„‟″«»", '"'),
     **dict.fromkeys("‐‑‒–—―−", "-"),
-    # Soft hyphen, zero-width blanks and joiners, byte order mark: they show nowhere.
+    # Soft hyphen, zero-width spaces and joiners, byte order mark: they are invisible.
     **dict.fromkeys("\u00ad\u200b\u200c\u200d\u2060\ufeff", ""),
 }
 
 
 @dataclass(frozen=True)
 class Span:
-    """Bytes `first` up to but without `end` of a text in UTF-8."""
+    """A half-open byte range of a text in UTF-8."""
 
-    first: int
-    end: int
+    start_byte: int
+    end_byte: int
 
-    def of(self, text: str) -> bytes:
-        """What stands there; fewer bytes where the text ends before."""
-        return text.encode()[self.first : self.end]
+    def extract(self, text: str) -> bytes:
+        """The bytes of the range; fewer if the text ends earlier."""
+        return text.encode()[self.start_byte : self.end_byte]
 
 
 @dataclass(frozen=True)
-class _Folded:
+class _NormalizedText:
     text: str
     origins: "array[int]"
-    """For each character of `text`, which character of the page it came from."""
+    """For each character of `text` the index of its character in the page."""
 
 
-def find(page: str, quote: str) -> Span | None:
-    """Where `quote` stands first in `page`, or None.
+def find_quote(page: str, quote: str) -> Span | None:
+    """The first occurrence of `quote` in `page`, or None.
 
-    Runs of white space are as one blank, and typography is as plain characters: quotation marks, dashes, ligatures,
-    characters of no width. Nothing else is forgiven, neither case nor a missing word.
+    White space is collapsed and typography is normalized: quotation marks, dashes, ligatures, zero-width characters.
+    Case and words must match exactly.
     """
-    # Of plain characters only blanks are folded, and of a quote nobody asks where each came from.
-    wanted = " ".join(quote.split()) if quote.isascii() else _fold(quote).text.strip()
-    if not wanted:
+    # ASCII needs only its white space collapsed, and a quote needs no origins.
+    needle = " ".join(quote.split()) if quote.isascii() else _normalize(quote).text.strip()
+    if not needle:
         return None
-    folded = _fold_page(page)
-    place = folded.text.find(wanted)
-    if place < 0:
+    normalized = _normalize_page(page)
+    index = normalized.text.find(needle)
+    if index < 0:
         return None
-    first = folded.origins[place]
-    last = folded.origins[place + len(wanted) - 1]
-    before = len(page[:first].encode())
-    return Span(before, before + len(page[first : last + 1].encode()))
+    first = normalized.origins[index]
+    last = normalized.origins[index + len(needle) - 1]
+    start_byte = len(page[:first].encode())
+    return Span(start_byte, start_byte + len(page[first : last + 1].encode()))
 
 
-@lru_cache(maxsize=PAGES_KEPT_FOLDED)
-def _fold_page(page: str) -> _Folded:
-    return _fold(page)
+@lru_cache(maxsize=MAX_CACHED_PAGES)
+def _normalize_page(page: str) -> _NormalizedText:
+    return _normalize(page)
 
 
-def _fold(text: str) -> _Folded:
-    folded: list[str] = []
+def _normalize(text: str) -> _NormalizedText:
+    characters: list[str] = []
     origins = array("L")
     for origin, character in enumerate(text):
         plain = _TYPOGRAPHY.get(character)
         if plain is None:
             plain = character if character.isascii() else unicodedata.normalize("NFKC", character)
-        for each in plain:
-            blank = each.isspace()
-            if blank and folded and folded[-1] == " ":
+        for replacement in plain:
+            is_space = replacement.isspace()
+            if is_space and characters and characters[-1] == " ":
                 continue
-            folded.append(" " if blank else each)
+            characters.append(" " if is_space else replacement)
             origins.append(origin)
-    return _Folded("".join(folded), origins)
+    return _NormalizedText("".join(characters), origins)
 
 
-_ENDS: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD: Final = re.compile(r"\w+")
-MOST_CHARACTERS: Final = 60_000
-"""Of pages that are looked through: what is told is a hint, and must not take long."""
-_COMPARED: Final = 5
-_LONGEST: Final = 500
-_LEAST_ALIKE: Final = 0.35
-"""Below this share of common letters two sentences have nothing to do with each other."""
+MAX_COMPARED_CHARS: Final = 60_000
+"""Of all pages together. The result is only a hint and must not take long."""
+_MAX_SENTENCES_COMPARED: Final = 5
+_MAX_SENTENCE_CHARS: Final = 500
+_MIN_SIMILARITY: Final = 0.35
+"""Below this share of common letters two sentences are unrelated."""
 
 
-def nearest(pages: Iterable[str], quote: str) -> str | None:
-    """The sentence most like `quote`, letter by letter as it stands there; None where none is like it."""
-    wanted = _words(quote)
-    sharing = sorted(_sentences(pages), key=lambda one: len(wanted & _words(one)), reverse=True)
-    matcher = SequenceMatcher(b=quote[:_LONGEST], autojunk=False)
-    best, alike = None, _LEAST_ALIKE
-    for sentence in sharing[:_COMPARED]:
+def nearest_sentence(pages: Iterable[str], quote: str) -> str | None:
+    """The sentence most similar to `quote` by its letters; None if none is similar."""
+    quote_words = _words(quote)
+    by_shared_words = sorted(
+        _sentences(pages), key=lambda sentence: len(quote_words & _words(sentence)), reverse=True
+    )
+    matcher = SequenceMatcher(b=quote[:_MAX_SENTENCE_CHARS], autojunk=False)
+    best, best_ratio = None, _MIN_SIMILARITY
+    for sentence in by_shared_words[:_MAX_SENTENCES_COMPARED]:
         matcher.set_seq1(sentence)
-        if matcher.ratio() > alike:
-            best, alike = sentence, matcher.ratio()
+        if matcher.ratio() > best_ratio:
+            best, best_ratio = sentence, matcher.ratio()
     return best
 
 
 def _sentences(pages: Iterable[str]) -> list[str]:
-    text = "\n".join(pages)[:MOST_CHARACTERS]
-    found = (part.strip() for part in _ENDS.split(text))
-    return [part[:_LONGEST] for part in found if part]
+    text = "\n".join(pages)[:MAX_COMPARED_CHARS]
+    parts = (part.strip() for part in _SENTENCE_END.split(text))
+    return [part[:_MAX_SENTENCE_CHARS] for part in parts if part]
 
 
 def _words(text: str) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The pages that an agent has read: kept as they came, found again by their address."""
+"""Sources: the pages that an agent has read, stored as they were fetched and found again by URL."""
 
 import json
 import time
@@ -13,45 +13,45 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import Direct, spelled, within
+from shared.database.statements import CompiledStatement, expand_values, transaction_cache
 from shared.database.tables import Source
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import published
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.provenance.claims import parse_published
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
 
-LONGEST_URL_BYTES: Final = 2_000
-"""What an index holds of an address; pages of longer ones are not kept."""
-MOST_VERSIONS: Final = 50
-"""Of one page, the newest, in which a quote is looked for."""
-_RECENT: Final = 1_000
-"""So many pages, those fetched last, can be named by an address that is spelt another way."""
-_LATEST_PUBLISHED: Final = timedelta(days=1)
+MAX_URL_BYTES: Final = 2_000
+"""Index limit; pages with longer URLs are not stored."""
+MAX_VERSIONS: Final = 50
+"""Newest versions of one page in which a quote is searched."""
+_MAX_RECENT_PAGES: Final = 1_000
+"""Number of most recently fetched pages that a differently spelled URL can match."""
+_MAX_PUBLISHED_AHEAD: Final = timedelta(days=1)
 
 
-_PAGE: Final = "id, url, published, fetched_at, retracted_at, retracted_because, step_id, statement_timestamp()"
-_NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_RECENT}"
-_AT: Final = (
-    f"select {_PAGE}, case row_number() over (partition by url order by fetched_at desc, id)"
+_PAGE_COLUMNS: Final = "id, url, published, fetched_at, retracted_at, retracted_because, step_id, statement_timestamp()"
+_NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_MAX_RECENT_PAGES}"
+_PAGES_AT_SQL: Final = (
+    f"select {_PAGE_COLUMNS}, case row_number() over (partition by url order by fetched_at desc, id)"
     " when 1 then text end from sources"
-    f" where agent_id = {OWNED_SQL} and url in ({{values}}) {_NEWEST_FIRST}"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and url in ({{values}}) {_NEWEST_FIRST}"
 )
-_ALL: Final = Direct(
-    f"select {_PAGE}, null from sources where agent_id = {OWNED_SQL} {_NEWEST_FIRST}"
+_ALL_PAGES: Final = CompiledStatement(
+    f"select {_PAGE_COLUMNS}, null from sources where agent_id = {OWNED_AGENT_ID_SQL} {_NEWEST_FIRST}"
 )
-_DATES: Final = Direct(f"""
+_PUBLISHED_DATES: Final = CompiledStatement(f"""
     select clock_timestamp() as now, url, published
     from (values (1)) once left join lateral (
       select distinct on (url) url, published from sources
-      where agent_id = {OWNED_SQL} and url = any(cast(:urls as text[])) and published is not null
+      where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[])) and published is not null
       order by url, fetched_at desc
     ) dated on true
 """)
-# In one order everywhere: two steps that bring the same pages would wait for each other for ever.
-_KEEP: Final = Direct(f"""
+# A fixed order: two steps that store the same pages would deadlock otherwise.
+_STORE: Final = CompiledStatement(f"""
     insert into sources (id, agent_id, url, title, published, fetched_at, sha256, text, step_id, seal)
-    select told.id, {OWNED_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, :of_step,
+    select told.id, {OWNED_AGENT_ID_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, :of_step,
       decode(seal, 'hex')
     from jsonb_to_recordset(cast(:rows as jsonb)) as told (
       id uuid, url text, title text, published timestamptz, fetched_at timestamptz, sha256 text,
@@ -59,7 +59,9 @@ _KEEP: Final = Direct(f"""
     order by told.id
     on conflict do nothing
 """)
-_TEXT: Final = Direct(select(Source.text).where(Source.id == bindparam("of_source")))
+_PAGE_TEXT: Final = CompiledStatement(
+    select(Source.text).where(Source.id == bindparam("of_source"))
+)
 
 
 @dataclass(frozen=True)
@@ -76,88 +78,99 @@ class Page:
     looked_up_at: datetime
     """By the database's clock."""
     newest_text: str | None
-    """Where it is the newest of its address: that one is mostly what is wanted. Others' are read by `text_of`."""
+    """The text if this is the newest version of its URL, the one mostly needed; `load_text` reads the others."""
 
 
 @dataclass(frozen=True)
-class _LookedUp:
+class _CachedVersions:
     versions: Sequence[Page]
     at: float
-    """By this process's clock, in seconds."""
+    """Monotonic time of this process, in seconds."""
 
     def as_of_now(self) -> list[Page]:
-        """As if looked up now: of what is told of one thing by two calls, one after the other is learned later."""
-        since = timedelta(seconds=time.monotonic() - self.at)
-        return [replace(each, looked_up_at=each.looked_up_at + since) for each in self.versions]
+        """The versions as if looked up now, so that a later call learns its claims later than an earlier one."""
+        elapsed = timedelta(seconds=time.monotonic() - self.at)
+        return [replace(page, looked_up_at=page.looked_up_at + elapsed) for page in self.versions]
 
 
 @dataclass(frozen=True)
-class _Fetched:
+class _FetchedPage:
     url: str
     title: str | None
     published: datetime | None
     text: str
 
 
-async def keep_pages(session: AsyncSession, scope: Scope, answer: Json) -> None:
-    """Keeps the pages that a search or an extract brought, each once; one that is kept already stays as it is.
+async def store_pages(session: AsyncSession, scope: GraphScope, answer: Json) -> None:
+    """Store the pages of a search or extract result, each once; existing versions are not changed.
 
-    An extract names no dates: a page without one takes that of its last version that has one.
+    An extract has no publication dates: such a page takes the date of its newest version that has one.
     """
-    within(session).pop((_AT, scope), None)
-    fetched = [page for each in answer.get("results", ()) if (page := _fetched(each)) is not None]
+    transaction_cache(session).pop((_PAGES_AT_SQL, scope), None)
+    fetched = [
+        page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
+    ]
     if not fetched:
         return
-    now, dates = await _dates(session, scope, [page.url for page in fetched if not page.published])
-    rows = {row["id"]: row for row in (_row(scope, page, dates, now) for page in fetched)}
-    told = json.dumps(list(rows.values()), default=str)
-    await _KEEP.run(session, {**scope.bound, "of_step": scope.step_id, "rows": told})
+    now, dates = await _load_dates(
+        session, scope, [page.url for page in fetched if not page.published]
+    )
+    rows = {row["id"]: row for row in (_source_row(scope, page, dates, now) for page in fetched)}
+    rows_json = json.dumps(list(rows.values()), default=str)
+    await _STORE.run(session, {**scope.bound, "of_step": scope.step_id, "rows": rows_json})
 
 
-async def pages_at(
-    session: AsyncSession, scope: Scope, urls: Iterable[str]
+async def find_pages(
+    session: AsyncSession, scope: GraphScope, urls: Iterable[str]
 ) -> dict[str, list[Page]]:
-    """The versions of each page, the newest first, by the address it was asked for; those that are not there left out.
+    """The versions of each page, newest first, by requested URL; pages that were never read are left out.
 
-    An address is first compared as it stands, then without what often differs in it: fragment, slash at the end, case
-    of the host.
+    URLs are compared exactly first, then without fragment and trailing slash and with the host in lower case.
     """
-    wanted = list(dict.fromkeys(urls))
-    looked_up: dict[str, _LookedUp] = within(session).setdefault((_AT, scope), {})
-    if new := [url for url in wanted if url not in looked_up]:
-        found = await _versions_at(session, scope, new)
+    unique_urls = list(dict.fromkeys(urls))
+    cache: dict[str, _CachedVersions] = transaction_cache(session).setdefault(
+        (_PAGES_AT_SQL, scope), {}
+    )
+    if missing := [url for url in unique_urls if url not in cache]:
+        found_versions = await _find_versions(session, scope, missing)
         now = time.monotonic()
-        looked_up |= {url: _LookedUp(versions, now) for url, versions in found.items()}
-    return {url: looked_up[url].as_of_now() for url in wanted if url in looked_up}
+        cache |= {url: _CachedVersions(versions, now) for url, versions in found_versions.items()}
+    return {url: cache[url].as_of_now() for url in unique_urls if url in cache}
 
 
-async def _versions_at(
-    session: AsyncSession, scope: Scope, wanted: Sequence[str]
+async def _find_versions(
+    session: AsyncSession, scope: GraphScope, requested: Sequence[str]
 ) -> dict[str, list[Page]]:
-    spelt = {spelling for url in wanted for spelling in (url, plain(url), f"{plain(url)}/")}
-    found = _by_url(await _pages(session, scope, spelt), wanted)
-    if len(found) < len(wanted):
-        recent = await _pages(session, scope)
-        found |= _by_url(recent, [url for url in wanted if url not in found])
-    return found
+    spellings = {
+        variant
+        for url in requested
+        for variant in (url, normalize_url(url), f"{normalize_url(url)}/")
+    }
+    versions_by_url = _group_by_url(await _load_pages(session, scope, spellings), requested)
+    if len(versions_by_url) < len(requested):
+        recent_pages = await _load_pages(session, scope)
+        versions_by_url |= _group_by_url(
+            recent_pages, [url for url in requested if url not in versions_by_url]
+        )
+    return versions_by_url
 
 
-async def recent_urls(session: AsyncSession, scope: Scope, limit: int) -> list[str]:
-    """Addresses that can be named: those that this step fetched first, then those that were fetched last."""
-    recent = [page for page in await _pages(session, scope) if page.retracted_at is None]
+async def list_recent_urls(session: AsyncSession, scope: GraphScope, limit: int) -> list[str]:
+    """URLs of pages that can be quoted: those this step fetched first, then the most recently fetched."""
+    recent = [page for page in await _load_pages(session, scope) if page.retracted_at is None]
     ours = [page.url for page in recent if page.step_id and page.step_id == scope.step_id]
     return list(dict.fromkeys([*ours, *(page.url for page in recent)]))[:limit]
 
 
-async def text_of(session: AsyncSession, page: Page) -> str:
+async def load_text(session: AsyncSession, page: Page) -> str:
     if page.newest_text is not None:
         return page.newest_text
-    found: str | None = await _TEXT.value(session, {"of_source": page.id})
-    return found or ""
+    text: str | None = await _PAGE_TEXT.value(session, {"of_source": page.id})
+    return text or ""
 
 
-def plain(url: str) -> str:
-    """`url` without fragment and slash at the end, its host in lower case; as it is where it is none."""
+def normalize_url(url: str) -> str:
+    """`url` without fragment and trailing slash, its host in lower case; unchanged if it cannot be parsed."""
     try:
         scheme, host, path, query, _ = urlsplit(url.strip())
     except ValueError:
@@ -165,53 +178,55 @@ def plain(url: str) -> str:
     return urlunsplit((scheme.lower(), host.lower(), path.rstrip("/"), query, ""))
 
 
-def _by_url(pages: Sequence[Page], wanted: Sequence[str]) -> dict[str, list[Page]]:
-    found = {
+def _group_by_url(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, list[Page]]:
+    versions_by_url = {
         url: [page for page in pages if page.url == url]
-        or [page for page in pages if plain(page.url) == plain(url)]
-        for url in wanted
+        or [page for page in pages if normalize_url(page.url) == normalize_url(url)]
+        for url in requested
     }
-    return {url: versions for url, versions in found.items() if versions}
+    return {url: versions for url, versions in versions_by_url.items() if versions}
 
 
-async def _pages(
-    session: AsyncSession, scope: Scope, urls: Collection[str] | None = None
+async def _load_pages(
+    session: AsyncSession, scope: GraphScope, urls: Collection[str] | None = None
 ) -> list[Page]:
-    """Versions of the pages at `urls`, without them of any; those fetched last first."""
-    asked, given = (_ALL, {}) if urls is None else spelled(_AT, "url", list(urls))
-    return [Page(*row) for row in await asked.rows(session, {**scope.bound, **given})]
+    """Versions of the pages at `urls`, or of any page without them; the most recently fetched first."""
+    statement, params = (
+        (_ALL_PAGES, {}) if urls is None else expand_values(_PAGES_AT_SQL, "url", list(urls))
+    )
+    return [Page(*row) for row in await statement.rows(session, {**scope.bound, **params})]
 
 
-async def _dates(
-    session: AsyncSession, scope: Scope, urls: Sequence[str]
+async def _load_dates(
+    session: AsyncSession, scope: GraphScope, urls: Sequence[str]
 ) -> tuple[datetime, Mapping[str, datetime]]:
-    """What time it is, and when the pages at `urls` were published, as far as an earlier version says."""
-    rows = await _DATES.rows(session, {**scope.bound, "urls": urls})
+    """The current time, and the known publication date by URL from earlier versions."""
+    rows = await _PUBLISHED_DATES.rows(session, {**scope.bound, "urls": urls})
     return rows[0].now, {row.url: row.published for row in rows if row.url is not None}
 
 
-def _fetched(told: Json) -> _Fetched | None:
-    """None where there is nothing to quote, or the address is one that cannot be kept."""
-    url, text = told.get("url"), told.get("content")
+def _parse_result(result: Json) -> _FetchedPage | None:
+    """None if there is no text to quote, or the URL cannot be stored."""
+    url, text = result.get("url"), result.get("content")
     if not isinstance(url, str) or not isinstance(text, str) or not text.strip():
         return None
-    if not url or len(url.encode()) > LONGEST_URL_BYTES:
+    if not url or len(url.encode()) > MAX_URL_BYTES:
         return None
-    title, date = told.get("title"), told.get("published_date")
-    return _Fetched(
+    title, date = result.get("title"), result.get("published_date")
+    return _FetchedPage(
         url,
         one_line(title) or None if isinstance(title, str) else None,
-        published(date) if isinstance(date, str) else None,
+        parse_published(date) if isinstance(date, str) else None,
         text,
     )
 
 
-def _row(
-    scope: Scope, page: _Fetched, dates: Mapping[str, datetime], now: datetime
+def _source_row(
+    scope: GraphScope, page: _FetchedPage, dates: Mapping[str, datetime], now: datetime
 ) -> dict[str, Any]:
     date = page.published or dates.get(page.url)
-    if date is not None and date > now + _LATEST_PUBLISHED:
-        # By such a date it would be held to be newer than whatever is learned until then.
+    if date is not None and date > now + _MAX_PUBLISHED_AHEAD:
+        # With such a date it would supersede everything learned until then.
         date = None
     text_sha256 = integrity.sha256(page.text)
     sealed: dict[str, Any] = {
@@ -227,5 +242,5 @@ def _row(
         "id": source_id,
         "sha256": text_sha256.hex(),
         "text": page.text,
-        "seal": integrity.of_source(source_id=source_id, text_sha256=text_sha256, **sealed).hex(),
+        "seal": integrity.source_seal(source_id=source_id, text_sha256=text_sha256, **sealed).hex(),
     }

@@ -1,1 +1,1 @@
-"""Pages that are retracted and restored, and what that changes in the graph."""
+"""Retraction and restoration of sources, and the changes to the graph that follow."""

@@ -1,4 +1,4 @@
-"""Doubts: conclusions that rest on what a retraction has changed."""
+"""Doubts: conclusions that rest on something a retraction has changed."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,65 +33,67 @@ from sqlalchemy.orm import aliased
 from shared.database import ids
 from shared.database.tables import Citation, Doubt, GraphNode, Source
 from shared.graph.entity_resolution import redirects
-from shared.graph.projection import Claimed
-from shared.graph.provenance.claims import Claim, standing
+from shared.graph.projection import ElementClaims
+from shared.graph.provenance.claims import Claim, current_claims
 from shared.schemas.provenance import DoubtView
 
 
-def shaken_by(
+def invalidated_by(
     claims: Iterable[Claim],
     source_of: Mapping[UUID, UUID],
     retracted_at: Mapping[UUID, datetime],
 ) -> set[UUID]:
-    """The retracted sources but for which other values would hold, or the thing would have a page that speaks for it.
+    """The retracted sources without which other values would win, or whose retraction leaves no active source.
 
-    A retracted source that others bear out shakes nothing, whenever they come to do it. One whose value gave way to another
-    after it was retracted shakes it still: what was concluded from that value was never borne out. `source_of` gives each
-    evidence's source, `retracted_at` since when each is retracted. It follows from these alone, so that a retraction that
-    is undone leaves no trace, whatever was retracted and undone meanwhile.
+    A retracted source whose values other sources confirm invalidates nothing, whenever they were found. If its value
+    was superseded only after the retraction, it still invalidates: conclusions from that value were never confirmed.
+    `source_of` maps evidence to source, `retracted_at` source to retraction time. The result depends on the arguments
+    only, so an undone retraction leaves no trace.
     """
-    known = list(claims)
-    if all(claim.is_retracted for claim in known):
-        return {source_of[claim.evidence_id] for claim in known}
-    holds = standing(known)
+    claim_list = list(claims)
+    if all(claim.is_retracted for claim in claim_list):
+        return {source_of[claim.evidence_id] for claim in claim_list}
+    winners = current_claims(claim_list)
     return {
         source
-        for source in {source_of[claim.evidence_id] for claim in known if claim.is_retracted}
-        if _shakes(source, holds, _held_at(retracted_at[source], known), source_of)
+        for source in {source_of[claim.evidence_id] for claim in claim_list if claim.is_retracted}
+        if _is_invalidated(source, winners, _claims_at(retracted_at[source], claim_list), source_of)
     }
 
 
-def _held_at(moment: datetime, claims: Iterable[Claim]) -> dict[str, Claim]:
-    """What held, or would have if nothing had been retracted."""
-    return standing(
+def _claims_at(moment: datetime, claims: Iterable[Claim]) -> dict[str, Claim]:
+    """The winning claims at that time as if nothing had been retracted."""
+    return current_claims(
         replace(claim, is_retracted=False) for claim in claims if claim.learned_at <= moment
     )
 
 
-def _shakes(
+def _is_invalidated(
     source: UUID,
-    holds: Mapping[str, Claim],
-    held: Mapping[str, Claim],
+    winners: Mapping[str, Claim],
+    earlier_winners: Mapping[str, Claim],
     source_of: Mapping[UUID, UUID],
 ) -> bool:
     return any(
         source_of[claim.evidence_id] == source
-        and (name not in holds or holds[name].values[name] != claim.values[name])
-        for name, claim in held.items()
+        and (name not in winners or winners[name].values[name] != claim.values[name])
+        for name, claim in earlier_winners.items()
     )
 
 
-Shaken = Mapping[UUID, Collection[UUID]]
-"""By node or edge the sources whose retraction shakes it."""
+Invalidations = Mapping[UUID, Collection[UUID]]
+"""By node or edge, the retracted sources that invalidate conclusions about it."""
 
 
 def is_doubted() -> ColumnElement[bool]:
-    """Whether a node is a conclusion in doubt."""
+    """SQL condition: the node is a conclusion in doubt."""
     return exists().where(Doubt.conclusion_id == GraphNode.id, Doubt.cleared_at.is_(None))
 
 
-async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping[UUID, datetime]:
-    """Since when each of these is in doubt; those that are not are left out."""
+async def doubted_since(
+    session: AsyncSession, conclusions: Collection[UUID]
+) -> Mapping[UUID, datetime]:
+    """Since when each conclusion is in doubt; those not in doubt are left out."""
     rows = await session.execute(
         select(Doubt.conclusion_id, func.min(Doubt.since))
         .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
@@ -100,198 +102,220 @@ async def since(session: AsyncSession, conclusions: Collection[UUID]) -> Mapping
     return {row[0]: row[1] for row in rows}
 
 
-async def of_each(
+async def list_doubts(
     session: AsyncSession, conclusions: Collection[UUID]
 ) -> Mapping[UUID, list[DoubtView]]:
-    """Why each of these is in doubt, the oldest reason first; those that are not are left out."""
-    first = func.min(Doubt.since)
+    """Why each conclusion is in doubt, the oldest reason first; those not in doubt are left out."""
+    since = func.min(Doubt.since)
     rows = await session.execute(
-        select(Doubt.conclusion_id, first, Source.id, Source.url, Source.retracted_because)
+        select(Doubt.conclusion_id, since, Source.id, Source.url, Source.retracted_because)
         .join(Source, Source.id == Doubt.source_id)
         .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
         .group_by(Doubt.conclusion_id, Source.id)
-        .order_by(Doubt.conclusion_id, first, Source.id)
+        .order_by(Doubt.conclusion_id, since, Source.id)
     )
-    found: defaultdict[UUID, list[DoubtView]] = defaultdict(list)
-    for conclusion, moment, source, url, because in rows:
-        found[conclusion].append(
-            DoubtView(since=moment, source_id=source, url=url, because=because or "")
+    by_conclusion: defaultdict[UUID, list[DoubtView]] = defaultdict(list)
+    for conclusion, doubted_at, source, url, because in rows:
+        by_conclusion[conclusion].append(
+            DoubtView(since=doubted_at, source_id=source, url=url, because=because or "")
         )
-    return found
+    return by_conclusion
 
 
-async def weigh(
-    session: AsyncSession, things: Mapping[UUID, Claimed], *, because_of: UUID | None = None
+async def reevaluate_doubts(
+    session: AsyncSession,
+    claims_by_element: Mapping[UUID, ElementClaims],
+    *,
+    because_of: UUID | None = None,
 ) -> None:
-    """Brings the doubts that these nodes and edges give cause to up to what is claimed of them now.
+    """Update the doubts about these nodes and edges to match their claims.
 
-    `because_of` is the source whose retraction is being gone through, if one is: whatever was concluded by now may rest on
-    what it had said.
+    `because_of` is the source whose retraction is being propagated, if any: every conclusion made so far may rest on
+    it.
     """
-    shaken = _shaken(things)
-    await _settle(session, things, shaken)
+    invalidations = _invalidations(claims_by_element)
+    await _close_unfounded(session, claims_by_element, invalidations)
     rows = [
-        _row(conclusion, thing, source)
-        for thing, conclusion in await _resting_on(session, shaken)
-        for source in shaken[thing]
+        _doubt_row(conclusion, element_id, source)
+        for element_id, conclusion in await _citing_conclusions(session, invalidations)
+        for source in invalidations[element_id]
     ]
     if rows:
-        await session.execute(_RAISE, {"rows": rows, "because_of": because_of})
+        await session.execute(_OPEN, {"rows": rows, "because_of": because_of})
 
 
-async def carry(session: AsyncSession, places: Mapping[UUID, UUID]) -> None:
-    """The doubts of things that are elsewhere now, by where: they are of that, and as old as they were."""
-    found = await opened(session, Doubt.thing_id == any_(array(places)))
+async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, UUID]) -> None:
+    """Move doubts to the elements that replace the old ones, with their original date.
+
+    `places` maps old to new element ids.
+    """
+    open_doubts = await lock_open_doubts(session, Doubt.thing_id == any_(uuid_array(new_ids)))
     rows = [
-        _row(each.conclusion_id, places[each.thing_id], each.source_id)
-        | {"since": each.since.isoformat()}
-        for each in found
+        _doubt_row(doubt.conclusion_id, new_ids[doubt.thing_id], doubt.source_id)
+        | {"since": doubt.since.isoformat()}
+        for doubt in open_doubts
     ]
     if rows:
-        await session.execute(_CARRY, {"rows": rows})
-        await session.execute(_CLEARED, {"ids": [each.id for each in found]})
+        await session.execute(_TRANSFER, {"rows": rows})
+        await session.execute(_CLOSE, {"ids": [doubt.id for doubt in open_doubts]})
 
 
-async def give_back(session: AsyncSession, things: Collection[UUID], since: datetime) -> None:
-    """Opens what was cleared since then, when it was carried elsewhere; whoever asks weighs the things after that."""
-    of_them = Doubt.thing_id == any_(array(things))
+async def reopen_doubts(
+    session: AsyncSession, element_ids: Collection[UUID], since: datetime
+) -> None:
+    """Reopen doubts that were closed since then by a transfer. The caller re-evaluates the elements afterwards."""
+    is_about_them = Doubt.thing_id == any_(uuid_array(element_ids))
     await session.execute(
         update(Doubt)
-        .where(of_them, Doubt.cleared_at >= since)
+        .where(is_about_them, Doubt.cleared_at >= since)
         .values(cleared_at=None)
         .execution_options(synchronize_session=False)
     )
 
 
-async def lift(session: AsyncSession, things: Mapping[UUID, Claimed]) -> list[UUID]:
-    """As `weigh`, but raises none: what was concluded since the pages were retracted does not rest on them.
+async def resolve_doubts(
+    session: AsyncSession, claims_by_element: Mapping[UUID, ElementClaims]
+) -> list[UUID]:
+    """Close unfounded doubts without opening new ones; returns the ids of the closed doubts.
 
-    The doubts that were lifted.
+    Conclusions made after the retraction do not rest on the retracted sources.
     """
-    lifted, left = await _settle(session, things, _shaken(things))
-    await session.execute(_WEIGHED, {"ids": left})
-    return lifted
+    closed, remaining = await _close_unfounded(
+        session, claims_by_element, _invalidations(claims_by_element)
+    )
+    await session.execute(_MARK_EVALUATED, {"ids": remaining})
+    return closed
 
 
-async def clear(session: AsyncSession, sources: Collection[UUID]) -> None:
-    """Nothing is doubted because of these any more."""
-    found = await opened(session, Doubt.source_id == any_(array(sources)))
-    await session.execute(_CLEARED, {"ids": [each.id for each in found]})
+async def close_doubts(session: AsyncSession, sources: Collection[UUID]) -> None:
+    """Close all doubts caused by these sources."""
+    open_doubts = await lock_open_doubts(session, Doubt.source_id == any_(uuid_array(sources)))
+    await session.execute(_CLOSE, {"ids": [doubt.id for doubt in open_doubts]})
 
 
-async def opened(
+async def lock_open_doubts(
     session: AsyncSession, where: ColumnElement[bool]
 ) -> Sequence[Row[UUID, UUID, UUID, UUID, datetime]]:
-    """The doubts that are open. Locks them in the order of their ids: whoever changes several begins so."""
-    found = await session.execute(
+    """Load the open doubts and lock them in id order; every change of several doubts starts with this."""
+    rows = await session.execute(
         select(Doubt.id, Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)
         .where(where, Doubt.cleared_at.is_(None))
         .order_by(Doubt.id)
         .with_for_update()
     )
-    return found.all()
+    return rows.all()
 
 
-async def _settle(
-    session: AsyncSession, things: Collection[UUID], shaken: Shaken
+async def _close_unfounded(
+    session: AsyncSession, element_ids: Collection[UUID], invalidations: Invalidations
 ) -> tuple[list[UUID], list[UUID]]:
-    """The doubts of the things that are put an end to, and those that are left."""
-    lifted: list[UUID] = []
-    left: list[UUID] = []
-    for each in await opened(session, Doubt.thing_id == any_(array(things))):
-        stays = each.source_id in shaken.get(each.thing_id, ())
-        (left if stays else lifted).append(each.id)
-    await session.execute(_CLEARED, {"ids": lifted})
-    return lifted, left
+    """Close the doubts without cause; returns the ids of the closed and of the remaining doubts."""
+    closed: list[UUID] = []
+    remaining: list[UUID] = []
+    for doubt in await lock_open_doubts(session, Doubt.thing_id == any_(uuid_array(element_ids))):
+        is_founded = doubt.source_id in invalidations.get(doubt.thing_id, ())
+        (remaining if is_founded else closed).append(doubt.id)
+    await session.execute(_CLOSE, {"ids": closed})
+    return closed, remaining
 
 
-def array(given: Collection[UUID]) -> ColumnElement[Any]:
-    """As one argument of a statement, which can be given only so many."""
-    return literal(list(given), ARRAY(Uuid()))
+def uuid_array(uuids: Collection[UUID]) -> ColumnElement[Any]:
+    """A single array parameter, since a statement accepts a limited number of parameters."""
+    return literal(list(uuids), ARRAY(Uuid()))
 
 
-def _of_ids(**values: Any) -> Update:
-    of_ids = Doubt.id == any_(bindparam("ids", type_=ARRAY(Uuid())))
-    changed = update(Doubt).where(of_ids).values(**values)
-    return changed.execution_options(synchronize_session=False)
+def _update_by_ids(**values: Any) -> Update:
+    has_id = Doubt.id == any_(bindparam("ids", type_=ARRAY(Uuid())))
+    statement = update(Doubt).where(has_id).values(**values)
+    return statement.execution_options(synchronize_session=False)
 
 
-_CLEARED: Final = _of_ids(cleared_at=func.clock_timestamp())
-_WEIGHED: Final = _of_ids(weighed_at=func.clock_timestamp())
+_CLOSE: Final = _update_by_ids(cleared_at=func.clock_timestamp())
+_MARK_EVALUATED: Final = _update_by_ids(weighed_at=func.clock_timestamp())
 
 
-def _row(conclusion: UUID, thing: UUID, source: UUID) -> dict[str, str]:
+def _doubt_row(conclusion_id: UUID, element_id: UUID, source_id: UUID) -> dict[str, str]:
     return {
-        "id": str(ids.doubt_id(conclusion, thing, source)),
-        "conclusion_id": str(conclusion),
-        "thing_id": str(thing),
-        "source_id": str(source),
+        "id": str(ids.doubt_id(conclusion_id, element_id, source_id)),
+        "conclusion_id": str(conclusion_id),
+        "thing_id": str(element_id),
+        "source_id": str(source_id),
     }
 
 
 _COLUMNS: Final = ("id", "conclusion_id", "thing_id", "source_id")
-_TOLD: Final = (
+_INPUT_ROWS: Final = (
     func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
     .table_valued(
         *(column(name, Uuid) for name in _COLUMNS), column("since", DateTime(timezone=True))
     )
     .render_derived(name="told", with_types=True)
 )
-_ONCE: Final = aliased(Doubt)
-_RESTS: Final = or_(
+_EARLIER_DOUBT: Final = aliased(Doubt)
+_RELIES_ON_SOURCE: Final = or_(
     GraphNode.created_at < Source.retracted_at,
     Source.id == bindparam("because_of", type_=Uuid()),
-    exists().where(_ONCE.id == _TOLD.c.id),
+    exists().where(_EARLIER_DOUBT.id == _INPUT_ROWS.c.id),
 )
-"""Whether a conclusion rests on what a source had said: it was made before that was retracted, or before what follows
-was gone through; what was in doubt because of it once was.
+"""Whether a conclusion relies on a source.
+
+It does if it was made before the retraction or its propagation, or was in doubt because of the source before.
 """
 
 
-def _opened(rows: Select[*tuple[Any, ...]]) -> Insert:
-    """Of `_COLUMNS` and since when. One that is open stays as it is."""
-    # The table, not the class: whose values are in `rows`, not one by one.
-    doubt = insert(cast("Table", Doubt.__table__))
-    doubt = doubt.from_select([*_COLUMNS, "since"], rows.order_by(_TOLD.c.id))
-    return doubt.on_conflict_do_update(
+def _open_doubts(rows: Select[*tuple[Any, ...]]) -> Insert:
+    """Insert statement for rows of `_COLUMNS` and `since`. A doubt that is open is not changed."""
+    # The table instead of the class: the values come from `rows`.
+    statement = insert(cast("Table", Doubt.__table__))
+    statement = statement.from_select([*_COLUMNS, "since"], rows.order_by(_INPUT_ROWS.c.id))
+    return statement.on_conflict_do_update(
         index_elements=[Doubt.id],
-        set_={"since": doubt.excluded.since, "cleared_at": None, "weighed_at": None},
+        set_={"since": statement.excluded.since, "cleared_at": None, "weighed_at": None},
         where=Doubt.cleared_at.is_not(None),
     )
 
 
-_GIVEN: Final = tuple(_TOLD.c[name] for name in _COLUMNS)
-_RAISE: Final = _opened(
-    select(*_GIVEN, func.clock_timestamp())
-    .join(GraphNode, GraphNode.id == _TOLD.c.conclusion_id)
-    .join(Source, Source.id == _TOLD.c.source_id)
-    .where(_RESTS)
+_INPUT_COLUMNS: Final = tuple(_INPUT_ROWS.c[name] for name in _COLUMNS)
+_OPEN: Final = _open_doubts(
+    select(*_INPUT_COLUMNS, func.clock_timestamp())
+    .join(GraphNode, GraphNode.id == _INPUT_ROWS.c.conclusion_id)
+    .join(Source, Source.id == _INPUT_ROWS.c.source_id)
+    .where(_RELIES_ON_SOURCE)
 )
-_CARRY: Final = _opened(select(*_GIVEN, _TOLD.c.since).ext(distinct_on(_TOLD.c.id)))
+_TRANSFER: Final = _open_doubts(
+    select(*_INPUT_COLUMNS, _INPUT_ROWS.c.since).ext(distinct_on(_INPUT_ROWS.c.id))
+)
 
 
-def _shaken(things: Mapping[UUID, Claimed]) -> Shaken:
-    found = {
-        thing: shaken_by(known.claims, known.source_of, known.retracted_at)
-        for thing, known in things.items()
+def _invalidations(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidations:
+    by_element = {
+        element_id: invalidated_by(claims.claims, claims.source_of, claims.retracted_at)
+        for element_id, claims in claims_by_element.items()
     }
-    return {thing: sources for thing, sources in found.items() if sources}
+    return {element_id: sources for element_id, sources in by_element.items() if sources}
 
 
-async def _resting_on(session: AsyncSession, things: Collection[UUID]) -> list[tuple[UUID, UUID]]:
-    """Each thing with each conclusion that cites it, or what was merged into it, or cites one that does."""
-    if not things:
+async def _citing_conclusions(
+    session: AsyncSession, element_ids: Collection[UUID]
+) -> list[tuple[UUID, UUID]]:
+    """Pairs of element and citing conclusion.
+
+    A conclusion can cite the element directly, through another conclusion, or by the id of an element merged into it.
+    """
+    if not element_ids:
         return []
-    earlier = await redirects.earlier_ids(session, things)
-    now = {each: thing for thing, gone in earlier.items() for each in gone}
+    earlier_ids = await redirects.earlier_ids(session, element_ids)
+    current_ids = {
+        old_id: element_id for element_id, old_ids in earlier_ids.items() for old_id in old_ids
+    }
     direct = (
         select(Citation.cited_id.label("thing"), Citation.conclusion_id.label("conclusion"))
-        .where(Citation.cited_id == any_(array([*things, *now])))
+        .where(Citation.cited_id == any_(uuid_array([*element_ids, *current_ids])))
         .cte("resting", recursive=True)
     )
-    onwards = select(direct.c.thing, Citation.conclusion_id).join(
+    indirect = select(direct.c.thing, Citation.conclusion_id).join(
         direct, Citation.cited_id == direct.c.conclusion
     )
-    resting = direct.union(onwards)
-    rows = await session.execute(select(resting.c.thing, resting.c.conclusion))
-    return sorted({(now.get(row.thing, row.thing), row.conclusion) for row in rows})
+    citing = direct.union(indirect)
+    rows = await session.execute(select(citing.c.thing, citing.c.conclusion))
+    return sorted({(current_ids.get(row.thing, row.thing), row.conclusion) for row in rows})

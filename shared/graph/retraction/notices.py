@@ -1,4 +1,4 @@
-"""What an owner is told of doubts: how much is in doubt because of a retraction, what no longer is, and where to look."""
+"""Notices to the owner: conclusions that came into doubt after a retraction, or no longer are."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,67 +14,75 @@ from sqlalchemy.orm import aliased
 from shared.database import ids
 from shared.database.tables import Agent, Doubt, GraphNode, InboxItem, Retraction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, InboxKind
-from shared.graph.prompt_format import quoted, short
-from shared.graph.retraction.doubts import array
-from shared.graph.scope import Scope
+from shared.graph.prompt_format import quote_name, truncate_text
+from shared.graph.retraction.doubts import uuid_array
+from shared.graph.scope import GraphScope
 
-MOST_NAMED: Final = 5
-URL_CHARACTERS: Final = 200
+MAX_NAMED: Final = 5
+MAX_URL_CHARS: Final = 200
 
 
 @dataclass(frozen=True)
-class Doubted:
+class DoubtedConclusion:
     id: UUID
     type: str
     name: str
 
 
-async def tell_owner(
-    session: AsyncSession, scope: Scope, retraction: Retraction, sources: Collection[UUID]
+async def notify_new_doubts(
+    session: AsyncSession, scope: GraphScope, retraction: Retraction, sources: Collection[UUID]
 ) -> None:
-    """Once for each retraction, and only where something is in doubt because of it."""
-    doubted = await _doubted(session, sources)
-    if not doubted:
+    """Add one notice per retraction, if it puts any conclusion in doubt."""
+    conclusions = await _doubted_conclusions(session, sources)
+    if not conclusions:
         return
-    agent = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
-    await _tell(
+    agent_name = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
+    await _add_notice(
         session,
         scope,
         f"retraction {retraction.id}",
         retraction.created_at,
-        title=f"{_counted(doubted)} of {agent} in doubt",
-        summary=_summary(retraction, agent, doubted),
+        title=f"{_count_by_kind(conclusions)} of {agent_name} in doubt",
+        summary=_summary(retraction, agent_name, conclusions),
     )
 
 
-async def tell_lifted(session: AsyncSession, scope: Scope, lifted: Collection[UUID]) -> None:
-    """Of the conclusions of these doubts those that are in none any more, where there are any."""
-    free = await _no_longer_doubted(session, lifted)
-    if not free:
+async def notify_resolved_doubts(
+    session: AsyncSession, scope: GraphScope, doubt_ids: Collection[UUID]
+) -> None:
+    """Add a notice about the conclusions of these doubts that have no open doubt left, if any."""
+    cleared = await _cleared_conclusions(session, doubt_ids)
+    if not cleared:
         return
-    agent = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
-    last = await session.scalar(
-        select(func.max(Doubt.cleared_at)).where(Doubt.id == any_(array(lifted)))
+    agent_name = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
+    closed_at = await session.scalar(
+        select(func.max(Doubt.cleared_at)).where(Doubt.id == any_(uuid_array(doubt_ids)))
     )
-    assert last is not None
-    await _tell(
+    assert closed_at is not None
+    await _add_notice(
         session,
         scope,
-        f"lifted {last.isoformat()} {min(free, key=lambda each: each.id).id}",
-        last,
-        title=f"{_counted(free)} of {agent} no longer in doubt",
-        summary=f"What was retracted is borne out by other pages since: {_named(free)}.",
+        f"lifted {closed_at.isoformat()} {min(cleared, key=lambda conclusion: conclusion.id).id}",
+        closed_at,
+        title=f"{_count_by_kind(cleared)} of {agent_name} no longer in doubt",
+        summary=f"Other pages now confirm what was retracted: {_list_names(cleared)}.",
     )
 
 
-async def _tell(
-    session: AsyncSession, scope: Scope, cause: str, moment: datetime, *, title: str, summary: str
+async def _add_notice(
+    session: AsyncSession,
+    scope: GraphScope,
+    cause: str,
+    caused_at: datetime,
+    *,
+    title: str,
+    summary: str,
 ) -> None:
-    # Nothing said of what is there already: the same notice twice is one.
+    # The id is derived from the cause, so a repeated notice is the same row.
     await session.execute(
         insert(InboxItem)
         .values(
-            id=ids.notice_id(scope.agent_id, cause, moment.date()),
+            id=ids.notice_id(scope.agent_id, cause, caused_at.date()),
             owner_id=scope.owner_id,
             agent_id=scope.agent_id,
             kind=InboxKind.NOTICE,
@@ -85,20 +93,30 @@ async def _tell(
     )
 
 
-async def _doubted(session: AsyncSession, sources: Collection[UUID]) -> list[Doubted]:
-    """Those that are in doubt because of these."""
-    return await _conclusions(session, Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None))
-
-
-async def _no_longer_doubted(session: AsyncSession, lifted: Collection[UUID]) -> list[Doubted]:
-    another = aliased(Doubt)
-    still = exists().where(
-        another.conclusion_id == Doubt.conclusion_id, another.cleared_at.is_(None)
+async def _doubted_conclusions(
+    session: AsyncSession, sources: Collection[UUID]
+) -> list[DoubtedConclusion]:
+    """Conclusions with an open doubt because of these sources."""
+    return await _query_conclusions(
+        session, Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None)
     )
-    return await _conclusions(session, Doubt.id == any_(array(lifted)), ~still)
 
 
-async def _conclusions(session: AsyncSession, *where: ColumnElement[bool]) -> list[Doubted]:
+async def _cleared_conclusions(
+    session: AsyncSession, doubt_ids: Collection[UUID]
+) -> list[DoubtedConclusion]:
+    other_doubt = aliased(Doubt)
+    is_still_doubted = exists().where(
+        other_doubt.conclusion_id == Doubt.conclusion_id, other_doubt.cleared_at.is_(None)
+    )
+    return await _query_conclusions(
+        session, Doubt.id == any_(uuid_array(doubt_ids)), ~is_still_doubted
+    )
+
+
+async def _query_conclusions(
+    session: AsyncSession, *where: ColumnElement[bool]
+) -> list[DoubtedConclusion]:
     """Advice first, then by name."""
     rows = await session.execute(
         select(GraphNode.id, GraphNode.type, GraphNode.name)
@@ -106,33 +124,39 @@ async def _conclusions(session: AsyncSession, *where: ColumnElement[bool]) -> li
         .where(*where)
         .distinct()
     )
-    found = [Doubted(row.id, row.type, row.name) for row in rows]
-    return sorted(found, key=lambda each: (each.type != ADVICE_TYPE, each.name, each.id))
+    conclusions = [DoubtedConclusion(row.id, row.type, row.name) for row in rows]
+    return sorted(
+        conclusions,
+        key=lambda conclusion: (conclusion.type != ADVICE_TYPE, conclusion.name, conclusion.id),
+    )
 
 
-def _summary(retraction: Retraction, agent: str, doubted: Sequence[Doubted]) -> str:
-    page = short(retraction.url, URL_CHARACTERS)
+def _summary(
+    retraction: Retraction, agent_name: str, conclusions: Sequence[DoubtedConclusion]
+) -> str:
+    page = truncate_text(retraction.url, MAX_URL_CHARS)
     return (
-        f"{_counted(doubted)} rest on {page}, which was retracted ({retraction.because}): {_named(doubted)}. "
-        "If the page is to be believed after all, "
-        f"`vigil source restore {retraction.id} --agent {quoted(agent)}` undoes it."
+        f"{_count_by_kind(conclusions)} rest on {page}, which was retracted ({retraction.because}): "
+        f"{_list_names(conclusions)}. To trust the page again, run "
+        f"`vigil source restore {retraction.id} --agent {quote_name(agent_name)}`."
     )
 
 
-def _named(conclusions: Sequence[Doubted]) -> str:
-    named = "; ".join(
-        f"{_word(each)} {quoted(each.name)} [node:{each.id}]" for each in conclusions[:MOST_NAMED]
+def _list_names(conclusions: Sequence[DoubtedConclusion]) -> str:
+    listing = "; ".join(
+        f"{_kind_word(conclusion)} {quote_name(conclusion.name)} [node:{conclusion.id}]"
+        for conclusion in conclusions[:MAX_NAMED]
     )
-    more = len(conclusions) - MOST_NAMED
-    return f"{named}; and {more} more" if more > 0 else named
+    more_count = len(conclusions) - MAX_NAMED
+    return f"{listing}; and {more_count} more" if more_count > 0 else listing
 
 
-def _counted(doubted: Sequence[Doubted]) -> str:
-    advice = sum(each.type == ADVICE_TYPE for each in doubted)
-    analyses = sum(each.type == ANALYSIS_TYPE for each in doubted)
-    told = [f"{analyses} {'analysis' if analyses == 1 else 'analyses'}"] if analyses else []
-    return " and ".join(told + ([f"{advice} advice"] if advice else []))
+def _count_by_kind(conclusions: Sequence[DoubtedConclusion]) -> str:
+    advice = sum(conclusion.type == ADVICE_TYPE for conclusion in conclusions)
+    analyses = sum(conclusion.type == ANALYSIS_TYPE for conclusion in conclusions)
+    parts = [f"{analyses} {'analysis' if analyses == 1 else 'analyses'}"] if analyses else []
+    return " and ".join(parts + ([f"{advice} advice"] if advice else []))
 
 
-def _word(doubted: Doubted) -> str:
-    return "advice" if doubted.type == ADVICE_TYPE else "analysis"
+def _kind_word(conclusion: DoubtedConclusion) -> str:
+    return "advice" if conclusion.type == ADVICE_TYPE else "analysis"

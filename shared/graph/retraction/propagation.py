@@ -1,8 +1,8 @@
-"""Propagation of retractions and restorations, in batches.
+"""Propagation of retractions and restorations to nodes, edges and conclusions, in batches.
 
-A batch is one transaction: the things are folded, the conclusions on them weighed, and how far it has come written down.
-Whoever writes evidence has its turn until the end of its transaction, and is waited for before the first batch: what it
-wrote is then found here, or it has seen the retraction itself.
+A batch is one transaction: it reprojects elements, re-evaluates the doubts about them and records its progress.
+Before the first batch it waits for all writers of evidence: what they wrote is found here, or they have seen the
+retraction.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,49 +14,49 @@ from sqlalchemy import Select, exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.locks import write_alone, write_beside_others
+from shared.database.locks import exclusive_write_lock, shared_write_lock
 from shared.database.tables import Agent, Doubt, Evidence, RetractedSource, Retraction, Source
 from shared.graph.conclusions import citation_index
 from shared.graph.projection import (
     EDGES,
     NODES,
-    Alike,
-    claimed_of,
-    lock,
-    refold_edges,
-    refold_nodes,
+    ElementKind,
+    load_claims,
+    lock_elements,
+    reproject_edges,
+    reproject_nodes,
 )
 from shared.graph.retraction import doubts, notices
-from shared.graph.retraction.retractions import BEFORE_ALL
-from shared.graph.scope import Scope, make_move
+from shared.graph.retraction.retractions import FIRST_CURSOR
+from shared.graph.scope import GraphScope, take_exclusive_retraction_lock
 
-AT_ONCE: Final = 500
-"""Spans of evidence to a batch: as long nobody else can write to what they speak of."""
+BATCH_SIZE: Final = 500
+"""Rows of evidence per batch. Their elements are locked for the duration of a batch."""
 
 
 @dataclass(frozen=True)
-class _Things:
+class _Elements:
     nodes: frozenset[UUID] = frozenset()
     edges: frozenset[UUID] = frozenset()
 
-    def __or__(self, other: "_Things") -> "_Things":
-        return _Things(self.nodes | other.nodes, self.edges | other.edges)
+    def __or__(self, other: "_Elements") -> "_Elements":
+        return _Elements(self.nodes | other.nodes, self.edges | other.edges)
 
-    def __sub__(self, other: "_Things") -> "_Things":
-        return _Things(self.nodes - other.nodes, self.edges - other.edges)
+    def __sub__(self, other: "_Elements") -> "_Elements":
+        return _Elements(self.nodes - other.nodes, self.edges - other.edges)
 
     def __bool__(self) -> bool:
         return bool(self.nodes or self.edges)
 
 
-async def work_off(database: Database, *, at_once: int = AT_ONCE) -> None:
-    """All that is due, unless another does it. Raises TransientError where that must be tried again."""
-    while await _advance(database, at_once):
+async def propagate_retractions(database: Database, *, at_once: int = BATCH_SIZE) -> None:
+    """Propagate all due retractions, except those another process works on. Raises TransientError: retry it then."""
+    while await _run_step(database, at_once):
         pass
 
 
-async def _advance(database: Database, at_once: int) -> bool:
-    """One transaction further; False where nothing is left that nobody is at."""
+async def _run_step(database: Database, at_once: int) -> bool:
+    """Run one transaction; returns False if nothing is left to do."""
     async with database.transaction() as session:
         retraction = await session.scalar(
             select(Retraction)
@@ -67,7 +67,7 @@ async def _advance(database: Database, at_once: int) -> bool:
         )
         if retraction is None:
             return False
-        scope = await _scope(session, retraction.agent_id)
+        scope = await _load_scope(session, retraction.agent_id)
         source = await session.scalar(
             select(RetractedSource)
             .where(RetractedSource.retraction_id == retraction.id, RetractedSource.is_due)
@@ -77,142 +77,151 @@ async def _advance(database: Database, at_once: int) -> bool:
         if source is None:
             await _finish(session, scope, retraction)
         elif source.through is None:
-            await _begin(session, scope, source)
+            await _wait_for_writers(session, scope, source)
         else:
-            await _go_on(session, scope, source, source.through, at_once)
+            await _propagate_batch(session, scope, source, source.through, at_once)
         return True
 
 
-async def _scope(session: AsyncSession, agent_id: UUID) -> Scope:
+async def _load_scope(session: AsyncSession, agent_id: UUID) -> GraphScope:
     owner = (await session.scalars(select(Agent.owner_id).where(Agent.id == agent_id))).one()
-    return Scope(owner, agent_id)
+    return GraphScope(owner, agent_id)
 
 
-async def _begin(session: AsyncSession, scope: Scope, source: RetractedSource) -> None:
-    """Waits for those who write evidence of it, whose turn it is or who hold on to it by its key.
-
-    Nothing else is locked with it, so that nobody waits in a circle.
-    """
-    await write_alone(session, scope.agent_id)
-    await session.execute(select(Source.id).where(Source.id == source.source_id).with_for_update())
-    await citation_index.keep_older(session, scope.agent_id)
-    source.through = BEFORE_ALL
-
-
-async def _go_on(
-    session: AsyncSession, scope: Scope, source: RetractedSource, through: UUID, at_once: int
+async def _wait_for_writers(
+    session: AsyncSession, scope: GraphScope, source: RetractedSource
 ) -> None:
-    spans = (
+    """Wait for transactions that write evidence of the source.
+
+    Locks nothing else at the same time, so that no deadlock is possible.
+    """
+    await exclusive_write_lock(session, scope.agent_id)
+    await session.execute(select(Source.id).where(Source.id == source.source_id).with_for_update())
+    await citation_index.store_missing_citations(session, scope.agent_id)
+    source.through = FIRST_CURSOR
+
+
+async def _propagate_batch(
+    session: AsyncSession, scope: GraphScope, source: RetractedSource, cursor: UUID, at_once: int
+) -> None:
+    evidence_ids = (
         await session.scalars(
             select(Evidence.id)
-            .where(Evidence.source_id == source.source_id, Evidence.id > through)
+            .where(Evidence.source_id == source.source_id, Evidence.id > cursor)
             .order_by(Evidence.id)
             .limit(at_once)
         )
     ).all()
-    if spans:
-        await write_beside_others(session, scope.agent_id)
-        await make_move(session, scope.agent_id)
-        await _refold(session, scope, await _locked(session, spans), source.source_id)
-        source.through = spans[-1]
-    source.is_due = len(spans) == at_once
+    if evidence_ids:
+        await shared_write_lock(session, scope.agent_id)
+        await take_exclusive_retraction_lock(session, scope.agent_id)
+        await _reproject(
+            session, scope, await _lock_elements(session, evidence_ids), source.source_id
+        )
+        source.through = evidence_ids[-1]
+    source.is_due = len(evidence_ids) == at_once
 
 
-async def _refold(session: AsyncSession, scope: Scope, things: _Things, source: UUID) -> None:
-    folded = await refold_nodes(session, scope, things.nodes)
-    folded |= await refold_edges(session, scope, things.edges)
-    claimed = {thing: each.claimed for thing, each in folded.items()}
-    await doubts.weigh(session, claimed, because_of=source)
+async def _reproject(
+    session: AsyncSession, scope: GraphScope, elements: _Elements, source_id: UUID
+) -> None:
+    projections = await reproject_nodes(session, scope, elements.nodes)
+    projections |= await reproject_edges(session, scope, elements.edges)
+    claims = {element_id: projection.claims for element_id, projection in projections.items()}
+    await doubts.reevaluate_doubts(session, claims, because_of=source_id)
 
 
-async def _locked(session: AsyncSession, spans: Collection[UUID]) -> _Things:
-    """What the spans speak of, nodes before edges and each in the order of their ids, which is how nobody deadlocks.
+async def _lock_elements(session: AsyncSession, evidence_ids: Collection[UUID]) -> _Elements:
+    """Lock the elements of the evidence, nodes before edges and each in id order, which prevents deadlocks.
 
-    Looked at again when it is locked: meanwhile it may have been merged into something else.
+    Checks again after locking: an element can have been merged into another one meanwhile.
     """
-    locked = _Things()
-    while new := await _spoken_of(session, spans) - locked:
-        await lock(session, NODES, new.nodes)
-        await lock(session, EDGES, new.edges)
+    locked = _Elements()
+    while new := await _elements_of(session, evidence_ids) - locked:
+        await lock_elements(session, NODES, new.nodes)
+        await lock_elements(session, EDGES, new.edges)
         locked |= new
-    return await _spoken_of(session, spans)
+    return await _elements_of(session, evidence_ids)
 
 
-async def _spoken_of(session: AsyncSession, spans: Collection[UUID]) -> _Things:
+async def _elements_of(session: AsyncSession, evidence_ids: Collection[UUID]) -> _Elements:
     rows = (
         await session.execute(
-            select(Evidence.node_id, Evidence.edge_id).where(Evidence.id.in_(spans))
+            select(Evidence.node_id, Evidence.edge_id).where(Evidence.id.in_(evidence_ids))
         )
     ).all()
-    return _Things(
+    return _Elements(
         frozenset(row.node_id for row in rows if row.node_id is not None),
         frozenset(row.edge_id for row in rows if row.edge_id is not None),
     )
 
 
-async def _finish(session: AsyncSession, scope: Scope, retraction: Retraction) -> None:
-    of_it = RetractedSource.retraction_id == retraction.id
-    sources = (await session.scalars(select(RetractedSource.source_id).where(of_it))).all()
+async def _finish(session: AsyncSession, scope: GraphScope, retraction: Retraction) -> None:
+    is_of_retraction = RetractedSource.retraction_id == retraction.id
+    sources = (
+        await session.scalars(select(RetractedSource.source_id).where(is_of_retraction))
+    ).all()
     if retraction.restored_at is None:
-        await notices.tell_owner(session, scope, retraction, sources)
+        await notices.notify_new_doubts(session, scope, retraction, sources)
     else:
         restored = await session.scalars(
             select(Source.id).where(Source.id.in_(sources), Source.retracted_at.is_(None))
         )
-        # What was merged into something else since is weighed by its own name no more.
-        await doubts.clear(session, restored.all())
+        # Doubts about elements that were merged since are not re-evaluated under their old ids.
+        await doubts.close_doubts(session, restored.all())
     retraction.due_at = None
 
 
 @dataclass(frozen=True)
-class _WrittenTo:
-    """Of one agent."""
+class _UpdatedElements:
+    """Elements of one agent that were written to after they came into doubt."""
 
-    scope: Scope
+    scope: GraphScope
     nodes: Sequence[UUID]
     edges: Sequence[UUID]
 
 
-async def lift(database: Database, *, at_once: int = AT_ONCE) -> None:
-    """All doubts that are to be lifted, each owner told. Raises TransientError where that must be tried again."""
-    while await _lift_some(database, at_once):
+async def resolve_doubts(database: Database, *, at_once: int = BATCH_SIZE) -> None:
+    """Resolve doubts that new evidence makes unfounded, and notify the owners. Raises TransientError: retry it then."""
+    while await _resolve_batch(database, at_once):
         pass
 
 
-async def _lift_some(database: Database, at_once: int) -> bool:
-    """False where nothing that is doubted was written to."""
+async def _resolve_batch(database: Database, at_once: int) -> bool:
+    """Returns False if no element in doubt was written to."""
     async with database.transaction() as session:
-        found = await _written_to(session, at_once)
-        if found is None:
+        updated = await _find_updated(session, at_once)
+        if updated is None:
             return False
-        await write_beside_others(session, found.scope.agent_id)
-        nodes = await lock(session, NODES, found.nodes)
-        edges = await lock(session, EDGES, found.edges)
-        claimed = await claimed_of(session, NODES, nodes)
-        claimed |= await claimed_of(session, EDGES, edges)
-        lifted = await doubts.lift(session, claimed)
-        await notices.tell_lifted(session, found.scope, lifted)
+        await shared_write_lock(session, updated.scope.agent_id)
+        node_ids = await lock_elements(session, NODES, updated.nodes)
+        edge_ids = await lock_elements(session, EDGES, updated.edges)
+        claims = await load_claims(session, NODES, node_ids)
+        claims |= await load_claims(session, EDGES, edge_ids)
+        closed_ids = await doubts.resolve_doubts(session, claims)
+        await notices.notify_resolved_doubts(session, updated.scope, closed_ids)
         return True
 
 
-async def _written_to(session: AsyncSession, at_once: int) -> _WrittenTo | None:
+async def _find_updated(session: AsyncSession, at_once: int) -> _UpdatedElements | None:
     nodes, edges = [
-        (await session.execute(_doubted(kind).limit(at_once))).all() for kind in (NODES, EDGES)
+        (await session.execute(_updated_since_doubt(kind).limit(at_once))).all()
+        for kind in (NODES, EDGES)
     ]
     if not nodes and not edges:
         return None
     owner_id, agent_id, _ = (nodes or edges)[0]
-    return _WrittenTo(
-        Scope(owner_id, agent_id),
-        [thing for _, of_agent, thing in nodes if of_agent == agent_id],
-        [thing for _, of_agent, thing in edges if of_agent == agent_id],
+    return _UpdatedElements(
+        GraphScope(owner_id, agent_id),
+        [element_id for _, owner_agent_id, element_id in nodes if owner_agent_id == agent_id],
+        [element_id for _, owner_agent_id, element_id in edges if owner_agent_id == agent_id],
     )
 
 
-def _doubted(kind: Alike) -> Select[UUID, UUID, UUID]:
-    """Owner, agent and id of those that were written to since. Whoever writes has the row, and notes when."""
+def _updated_since_doubt(kind: ElementKind) -> Select[UUID, UUID, UUID]:
+    """Owner, agent and id of elements that were written to after their doubt was last evaluated."""
     table = kind.table
-    still_going = (
+    is_propagating = (
         exists()
         .where(RetractedSource.source_id == Doubt.source_id)
         .where(Retraction.id == RetractedSource.retraction_id, Retraction.due_at.is_not(None))
@@ -224,7 +233,7 @@ def _doubted(kind: Alike) -> Select[UUID, UUID, UUID]:
         .where(
             Doubt.cleared_at.is_(None),
             table.updated_at > func.coalesce(Doubt.weighed_at, Doubt.since),
-            ~still_going,
+            ~is_propagating,
         )
         .distinct()
         .order_by(table.agent_id, table.id)

@@ -1,8 +1,8 @@
-"""Pages that turn out not to be believed: said at once, and undone at once; what follows is worked off in batches.
+"""Retraction of sources: takes effect at once, is undone at once, and is propagated in batches.
 
-`sources.retracted_at` is the truth, by which every fold counts. That what rests on a source is to be folded anew stands
-in `retractions.due_at`, with a mark in `retracted_sources` of how far that has come: whoever is killed in between, the
-next goes on from there. `shared.graph.retraction.propagation` does that work.
+`sources.retracted_at` is authoritative for every projection. `retractions.due_at` says that a propagation is pending,
+and `retracted_sources` stores its progress, so that it continues after a crash. `shared.graph.retraction.propagation`
+does that work.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,56 +14,61 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import RetractedSource, Retraction, Source
 from shared.errors import VigilError
-from shared.graph.scope import Scope
-from shared.workflow.iterations import clock
+from shared.graph.scope import GraphScope
+from shared.workflow.iterations import database_time
 
-BEFORE_ALL: Final = UUID(int=0)
-"""Less than any id that is given."""
+FIRST_CURSOR: Final = UUID(int=0)
+"""Less than any id in use."""
 
 
 class NoSuchSourceError(VigilError):
-    """The agent has read nothing there."""
+    """The agent has not read any such page."""
 
 
-async def retract(session: AsyncSession, scope: Scope, reference: str, because: str) -> UUID:
-    """The id of the retraction of `reference`: a URL, for all versions of it that are kept, or a source's id.
+async def retract_source(
+    session: AsyncSession, scope: GraphScope, reference: str, because: str
+) -> UUID:
+    """Retract a source and return the id of the retraction.
 
-    What is retracted so already stays as it is, and its retraction is given again; versions that were read since are a
-    retraction of their own. Raises NoSuchSourceError.
+    `reference` is a URL, meaning all its stored versions, or a source id. If all of them are retracted this way
+    already, the existing retraction is returned; versions read since then get a retraction of their own. Raises
+    NoSuchSourceError.
     """
-    await _one_at_a_time(session, scope)
-    source_id = _as_id(reference)
-    sources = await _sources(session, scope, reference, source_id)
+    await _lock_retractions(session, scope)
+    source_id = _parse_id(reference)
+    sources = await _find_sources(session, scope, reference, source_id)
     if not sources:
-        raise NoSuchSourceError(f"nothing was read at {reference!r}")
-    standing = await _standing(session, sources, source_id)
-    left = [each for each in sources if each not in standing]
-    if not left:
-        return standing[next(iter(sources))]
-    now = await clock(session)
-    made = Retraction(
+        raise NoSuchSourceError(f"no page was read at {reference!r}")
+    active = await _active_retractions(session, sources, source_id)
+    remaining = [version_id for version_id in sources if version_id not in active]
+    if not remaining:
+        return active[next(iter(sources))]
+    now = await database_time(session)
+    retraction = Retraction(
         id=uuid4(),
         agent_id=scope.agent_id,
-        url=sources[left[0]],
+        url=sources[remaining[0]],
         source_id=source_id,
         because=because,
         created_at=now,
         due_at=now,
     )
-    session.add(made)
+    session.add(retraction)
     await session.flush()
     session.add_all(
-        RetractedSource(retraction_id=made.id, source_id=each, is_due=True, through=None)
-        for each in left
+        RetractedSource(
+            retraction_id=retraction.id, source_id=version_id, is_due=True, through=None
+        )
+        for version_id in remaining
     )
     await session.flush()
-    await _mark(session, left)
-    return made.id
+    await _update_sources(session, remaining)
+    return retraction.id
 
 
-async def restore(session: AsyncSession, scope: Scope, retraction_id: UUID) -> bool:
-    """Undoes a retraction; once is enough. False where the agent has none of that id."""
-    await _one_at_a_time(session, scope)
+async def restore_source(session: AsyncSession, scope: GraphScope, retraction_id: UUID) -> bool:
+    """Undo a retraction; repeating it has no effect. Returns False if the agent has none of that id."""
+    await _lock_retractions(session, scope)
     retraction = await session.scalar(
         select(Retraction)
         .where(Retraction.id == retraction_id, Retraction.agent_id == scope.agent())
@@ -73,13 +78,13 @@ async def restore(session: AsyncSession, scope: Scope, retraction_id: UUID) -> b
     if retraction is None:
         return False
     if retraction.restored_at is None:
-        retraction.restored_at = retraction.due_at = await clock(session)
+        retraction.restored_at = retraction.due_at = await database_time(session)
         await session.flush()
-        await _begin_anew(session, retraction.id)
+        await _restart_propagation(session, retraction.id)
     return True
 
 
-async def _begin_anew(session: AsyncSession, retraction_id: UUID) -> None:
+async def _restart_propagation(session: AsyncSession, retraction_id: UUID) -> None:
     sources = await session.scalars(
         update(RetractedSource)
         .where(RetractedSource.retraction_id == retraction_id)
@@ -87,65 +92,65 @@ async def _begin_anew(session: AsyncSession, retraction_id: UUID) -> None:
         .returning(RetractedSource.source_id)
         .execution_options(synchronize_session=False)
     )
-    await _mark(session, sources.all())
+    await _update_sources(session, sources.all())
 
 
-async def _mark(session: AsyncSession, sources: Sequence[UUID]) -> None:
-    """Writes into the sources what follows from the retractions that stand; the first of several says why."""
-    held = (
+async def _update_sources(session: AsyncSession, source_ids: Sequence[UUID]) -> None:
+    """Write the effect of the active retractions to the sources; the oldest one gives the reason."""
+    active = (
         select(Retraction.created_at, Retraction.because)
         .join(RetractedSource, RetractedSource.retraction_id == Retraction.id)
         .where(RetractedSource.source_id == Source.id, Retraction.restored_at.is_(None))
         .order_by(Retraction.created_at, Retraction.id)
         .limit(1)
     )
-    for each in sorted(sources):
+    for source_id in sorted(source_ids):
         await session.execute(
             update(Source)
-            .where(Source.id == each)
+            .where(Source.id == source_id)
             .values(
-                retracted_at=held.with_only_columns(Retraction.created_at).scalar_subquery(),
-                retracted_because=held.with_only_columns(Retraction.because).scalar_subquery(),
+                retracted_at=active.with_only_columns(Retraction.created_at).scalar_subquery(),
+                retracted_because=active.with_only_columns(Retraction.because).scalar_subquery(),
             )
             .execution_options(synchronize_session=False)
         )
 
 
-async def _sources(
-    session: AsyncSession, scope: Scope, reference: str, source_id: UUID | None
+async def _find_sources(
+    session: AsyncSession, scope: GraphScope, reference: str, source_id: UUID | None
 ) -> dict[UUID, str]:
-    """The URLs of those that are meant, by their ids; the one read last first."""
-    meant = Source.url == reference if source_id is None else Source.id == source_id
+    """URL by id of the referenced sources, the most recently fetched first."""
+    is_referenced = Source.url == reference if source_id is None else Source.id == source_id
     rows = await session.execute(
         select(Source.id, Source.url)
-        .where(Source.agent_id == scope.agent(), meant)
+        .where(Source.agent_id == scope.agent(), is_referenced)
         .order_by(Source.fetched_at.desc(), Source.id)
     )
     return {row.id: row.url for row in rows}
 
 
-async def _standing(
+async def _active_retractions(
     session: AsyncSession, sources: Collection[UUID], source_id: UUID | None
 ) -> dict[UUID, UUID]:
-    """By source the retraction of this kind, of a URL or of a version, under which it is."""
-    of_kind = (
+    """By source its active retraction of the same kind: of a URL or of one version."""
+    is_of_kind = (
         Retraction.source_id.is_(None) if source_id is None else Retraction.source_id == source_id
     )
     rows = await session.execute(
         select(RetractedSource.source_id, Retraction.id)
         .join(Retraction, Retraction.id == RetractedSource.retraction_id)
-        .where(RetractedSource.source_id.in_(sources), of_kind, Retraction.restored_at.is_(None))
+        .where(RetractedSource.source_id.in_(sources), is_of_kind, Retraction.restored_at.is_(None))
     )
     return {row.source_id: row.id for row in rows}
 
 
-async def _one_at_a_time(session: AsyncSession, scope: Scope) -> None:
-    """Two retractions can be of the same source: each must see the other."""
-    number = func.hashtextextended(f"retractions {scope.agent_id}", 0)
-    await session.execute(select(func.pg_advisory_xact_lock(number)))
+async def _lock_retractions(session: AsyncSession, scope: GraphScope) -> None:
+    """Two retractions can concern the same source: each must see the other."""
+    lock_key = func.hashtextextended(f"retractions {scope.agent_id}", 0)
+    await session.execute(select(func.pg_advisory_xact_lock(lock_key)))
 
 
-def _as_id(reference: str) -> UUID | None:
+def _parse_id(reference: str) -> UUID | None:
     try:
         return UUID(reference)
     except ValueError:

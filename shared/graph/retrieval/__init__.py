@@ -1,8 +1,8 @@
-"""Search by meaning, where embeddings are configured: nodes have vectors, and a question finds those near its own.
+"""Search in the graph by words and, if embeddings are configured, by meaning.
 
-Without a model for them, or without pgvector, nothing of this is looked at, and nothing else changes.
+Without an embedding model or without pgvector, only the word search runs.
 """
 
-from shared.graph.retrieval.node_search import Meaning, Near
+from shared.graph.retrieval.node_search import EmbeddingSearch, VectorQuery
 
-__all__ = ["Meaning", "Near"]
+__all__ = ["EmbeddingSearch", "VectorQuery"]

@@ -1,11 +1,11 @@
-"""Nodes whose embedding is missing or out of date.
+"""Embedding backlog: nodes whose embedding is missing or out of date.
 
-A step sees to those that it wrote. One of each iteration's then goes through all others from where the last one ended, in
-the order in which they were written last: so none is missed, whoever wrote it and whatever failed, and no step looks at
-more than so many.
+A step embeds the nodes that it wrote. One step per iteration then sweeps through all other nodes in the order of
+their last update, starting where the last sweep ended. So no node is missed, whatever failed, and the cost per step
+is limited.
 
-A step that is resumed asks for the same again, in the same order, less what it has kept. Only where others have written
-these nodes meanwhile is it another call, beside the one that was in flight: of at most TOGETHER texts.
+A resumed step requests the same batches in the same order, without those already stored. Only if others have written
+these nodes meanwhile, one further call of at most MAX_BATCH_TEXTS texts is made beside the one in flight.
 """
 
 import hashlib
@@ -22,35 +22,40 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
-from shared.database.locks import write_beside_others
+from shared.database.locks import shared_write_lock
 from shared.database.tables import EmbeddingSweep, GraphNode, NodeEmbedding
-from shared.graph.retrieval.node_search import Meaning
-from shared.graph.scope import OWNED_SQL, Scope
+from shared.graph.retrieval.node_search import EmbeddingSearch
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
 
-MOST_CHARACTERS: Final = 600
-"""Some 150 tokens: what tells a node from others stands at its beginning."""
-_SHORT: Final = 120
-"""Characters of a property that is no summary."""
+MAX_TEXT_CHARS: Final = 600
+"""Some 150 tokens: what distinguishes a node comes first."""
+_MAX_PROPERTY_CHARS: Final = 120
+"""Of a property other than the summary."""
 
 
-def text_of(type_name: str, name: str, properties: Json) -> str:
-    """Its name, type and summary, then what short properties say; on one line."""
+def embedding_text(type_name: str, name: str, properties: Json) -> str:
+    """One line of name, type and summary, followed by the short properties."""
     summary = properties.get("summary")
-    parts = [name, type_name, summary if isinstance(summary, str) else "", *_told(properties)]
-    return one_line("; ".join(part for part in parts if part))[:MOST_CHARACTERS].rstrip()
+    parts = [
+        name,
+        type_name,
+        summary if isinstance(summary, str) else "",
+        *_property_texts(properties),
+    ]
+    return one_line("; ".join(part for part in parts if part))[:MAX_TEXT_CHARS].rstrip()
 
 
-def _told(properties: Json) -> Iterator[str]:
+def _property_texts(properties: Json) -> Iterator[str]:
     for name, value in sorted(properties.items()):
-        told = _as_text(value)
-        if name != "summary" and 0 < len(told) <= _SHORT:
-            yield f"{name.replace('_', ' ')}: {told}"
+        value_text = _value_text(value)
+        if name != "summary" and 0 < len(value_text) <= _MAX_PROPERTY_CHARS:
+            yield f"{name.replace('_', ' ')}: {value_text}"
 
 
-def _as_text(value: Any) -> str:
-    """Empty where it is nothing that can be said in a word or two."""
+def _value_text(value: Any) -> str:
+    """Empty for values that have no short text form."""
     match value:
         case bool():
             return "yes" if value else "no"
@@ -59,43 +64,43 @@ def _as_text(value: Any) -> str:
         case int() | float():
             return str(value)
         case list():
-            return ", ".join(each for each in value if isinstance(each, str))
+            return ", ".join(item for item in value if isinstance(item, str))
         case _:
             return ""
 
 
-OWN: Final = 128
-"""Of the step's own nodes; what it wrote besides is found as others are."""
-SWEPT: Final = 128
-"""Of all others, that one step looks at."""
-TOGETHER: Final = 32
-"""Texts of one call: what fails or is refused is no more than these."""
-LATE_SECONDS: Final = 600
-"""What was written at a moment may come to be seen that much later: so far back all is looked at again."""
+MAX_STEP_NODES: Final = 128
+"""Of the step's own nodes; the sweep embeds the rest."""
+MAX_SWEEP_NODES: Final = 128
+"""Other nodes that one step examines."""
+MAX_BATCH_TEXTS: Final = 32
+"""Texts per call, the most that one failure or refusal affects."""
+LATE_COMMIT_SECONDS: Final = 600
+"""A row may become visible this long after its timestamp, so the last part is always examined again."""
 _BEGINNING: Final = (datetime(1970, 1, 1, tzinfo=UTC), UUID(int=0))
-_A_MOMENT: Final = timedelta(microseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
-_NEW: Final = insert(NodeEmbedding)
-_KEEP: Final = _NEW.on_conflict_do_update(
+_INSERT: Final = insert(NodeEmbedding)
+_STORE: Final = _INSERT.on_conflict_do_update(
     index_elements=["node_id"],
     set_={
-        "model": _NEW.excluded.model,
-        "text_sha256": _NEW.excluded.text_sha256,
-        "meaning": _NEW.excluded.meaning,
+        "model": _INSERT.excluded.model,
+        "text_sha256": _INSERT.excluded.text_sha256,
+        "meaning": _INSERT.excluded.meaning,
         "updated_at": func.clock_timestamp(),
     },
 )
 
 T = TypeVar("T")
-Place = tuple[datetime, UUID]
+SweepPosition = tuple[datetime, UUID]
 
 
 @dataclass(frozen=True)
 class _Node:
     id: UUID
     text: str
-    place: Place | None
-    """None where others as old may still come to be seen."""
+    position: SweepPosition | None
+    """Position in the sweep; None if older rows may still become visible."""
 
     @property
     def sha256(self) -> bytes:
@@ -103,34 +108,35 @@ class _Node:
 
 
 @dataclass(frozen=True)
-class Due:
-    """Nodes that one call is made for."""
+class EmbeddingBatch:
+    """Nodes that are embedded by one call."""
 
-    scope: Scope
+    scope: GraphScope
     model: str
     nodes: Sequence[_Node]
 
     @property
     def request(self) -> EmbeddingRequest:
-        return EmbeddingRequest(self.model, tuple(each.text for each in self.nodes))
+        return EmbeddingRequest(self.model, tuple(node.text for node in self.nodes))
 
     @property
-    def halves(self) -> Sequence["Due"]:
-        """In their order; none of a single node."""
+    def halves(self) -> Sequence["EmbeddingBatch"]:
+        """Both halves in order; empty for a single node."""
         middle = len(self.nodes) // 2
         if not middle:
             return ()
         return [
-            Due(self.scope, self.model, some) for some in (self.nodes[:middle], self.nodes[middle:])
+            EmbeddingBatch(self.scope, self.model, half)
+            for half in (self.nodes[:middle], self.nodes[middle:])
         ]
 
     async def keep(self, session: AsyncSession, vectors: Sequence[Vector]) -> None:
-        """As many as there are nodes. What has gone meanwhile is left out."""
-        # So that none is merged away between the look and the write.
-        await write_beside_others(session, self.scope.agent_id)
-        there = set(
+        """Store the vectors, one per node. Nodes that were deleted meanwhile are skipped."""
+        # So that no node is merged away between this check and the write.
+        await shared_write_lock(session, self.scope.agent_id)
+        existing_ids = set(
             await session.scalars(
-                select(GraphNode.id).where(GraphNode.id.in_([each.id for each in self.nodes]))
+                select(GraphNode.id).where(GraphNode.id.in_([node.id for node in self.nodes]))
             )
         )
         rows = [
@@ -142,136 +148,152 @@ class Due:
                 "meaning": list(vector),
             }
             for node, vector in zip(self.nodes, vectors, strict=True)
-            if node.id in there
+            if node.id in existing_ids
         ]
         if rows:
-            # In one order, so that two who keep the same never wait for each other in a circle.
-            await session.execute(_KEEP, sorted(rows, key=itemgetter("node_id")))
+            # A fixed order prevents deadlocks between steps that store the same vectors.
+            await session.execute(_STORE, sorted(rows, key=itemgetter("node_id")))
 
 
 class Sweep:
-    """One passage through nodes of the agent, from where the last one ended."""
+    """One pass through the agent's nodes, starting where the last one ended."""
 
     def __init__(
         self,
-        scope: Scope,
+        scope: GraphScope,
         model: str,
-        batches: Sequence[Due],
-        begun: tuple[str, *Place],
-        through: Place | None,
+        batches: Sequence[EmbeddingBatch],
+        start: tuple[str, *SweepPosition],
+        end_position: SweepPosition | None,
     ) -> None:
-        """`begun` is what was noted last, and of which model; `through` how far this one looks, None if nowhere."""
+        """`start` is the stored model and position; `end_position` is where this sweep ends, None for nowhere."""
         self.batches = batches
         self._scope = scope
         self._model = model
-        self._through = through
-        self._noted = [begun]
+        self._end_position = end_position
+        self._known_positions = [start]
 
-    async def keep(self, batch: Due, session: AsyncSession, vectors: Sequence[Vector]) -> None:
-        """And notes that all up to it were gone through: batches come in their order."""
+    async def keep(
+        self, batch: EmbeddingBatch, session: AsyncSession, vectors: Sequence[Vector]
+    ) -> None:
+        """Store a batch and the progress up to it; batches are stored in order."""
         await batch.keep(session, vectors)
-        places = [each.place for each in batch.nodes if each.place is not None]
-        await self._note(session, max(places, default=None))
+        positions = [node.position for node in batch.nodes if node.position is not None]
+        await self._store_position(session, max(positions, default=None))
 
     async def end(self, session: AsyncSession) -> None:
-        """All were gone through."""
-        await self._note(session, self._through)
+        """Record that all batches are stored."""
+        await self._store_position(session, self._end_position)
 
-    async def _note(self, session: AsyncSession, place: Place | None) -> None:
-        """Nothing where another has noted something since: it may have gone farther, or sent whoever is next back."""
-        if place is None or (self._model, *place) in self._noted:
+    async def _store_position(self, session: AsyncSession, position: SweepPosition | None) -> None:
+        """Store the position, unless another process has changed it since, to advance or to rewind the sweep."""
+        if position is None or (self._model, *position) in self._known_positions:
             return
-        values = {"model": self._model, "through_at": place[0], "through_id": place[1]}
-        stands = tuple_(EmbeddingSweep.model, EmbeddingSweep.through_at, EmbeddingSweep.through_id)
+        values = {"model": self._model, "through_at": position[0], "through_id": position[1]}
+        stored = tuple_(EmbeddingSweep.model, EmbeddingSweep.through_at, EmbeddingSweep.through_id)
         await session.execute(
             insert(EmbeddingSweep)
             .values(agent_id=self._scope.agent_id, **values)
             .on_conflict_do_update(
-                index_elements=["agent_id"], set_=values, where=stands.in_(self._noted)
+                index_elements=["agent_id"], set_=values, where=stored.in_(self._known_positions)
             )
         )
-        self._noted.append((self._model, *place))
+        self._known_positions.append((self._model, *position))
 
 
-async def of_step(
-    session: AsyncSession, scope: Scope, meaning: Meaning, own: Sequence[UUID]
-) -> Sequence[Due]:
-    """Of `own`, which the step has written. Empty where nobody could look for what is near."""
-    if not await pgvector.is_there(session):
+async def plan_step_batches(
+    session: AsyncSession, scope: GraphScope, meaning: EmbeddingSearch, node_ids: Sequence[UUID]
+) -> Sequence[EmbeddingBatch]:
+    """Batches of the nodes that the step has written; empty if the server has no pgvector."""
+    if not await pgvector.is_installed(session):
         return ()
-    given = {**scope.bound, "own": list(own)[:OWN]}
-    by_id = {row.id: row for row in await session.execute(_OF_STEP, given)}
-    # Divided before it is known which are due: so the others stay together, whatever was kept of them.
+    params = {**scope.bound, "own": list(node_ids)[:MAX_STEP_NODES]}
+    rows_by_id = {row.id: row for row in await session.execute(_STEP_NODES, params)}
+    # Divided before stale nodes are selected, so that a resumed step builds the same batches.
     return [
         batch
-        for some in _divided(given["own"])
-        for batch in _batches(scope, meaning, [by_id[each] for each in some if each in by_id])
+        for chunk in _chunk(params["own"])
+        for batch in _batches(
+            scope, meaning, [rows_by_id[node_id] for node_id in chunk if node_id in rows_by_id]
+        )
     ]
 
 
-async def sweep(session: AsyncSession, scope: Scope, meaning: Meaning) -> Sweep | None:
-    """Of all others. None where nobody could look for what is near."""
-    if not await pgvector.is_there(session):
+async def plan_sweep(
+    session: AsyncSession, scope: GraphScope, meaning: EmbeddingSearch
+) -> Sweep | None:
+    """The next sweep over the agent's other nodes; None if the server has no pgvector."""
+    if not await pgvector.is_installed(session):
         return None
-    begun = await _begun(session, scope, meaning)
-    model, at, last = begun
+    start = await _load_position(session, scope, meaning)
+    model, updated_at, node_id = start
     if model != meaning.model:
-        at, last = _BEGINNING
-    given = {**scope.bound, "at": at, "last": last, "most": SWEPT}
-    rows = (await session.execute(_SWEEP, given)).all()
-    through = max((place for row in rows if (place := _place(row)) is not None), default=None)
-    return Sweep(scope, meaning.model, _batches(scope, meaning, rows), begun, through)
+        updated_at, node_id = _BEGINNING
+    params = {**scope.bound, "at": updated_at, "last": node_id, "most": MAX_SWEEP_NODES}
+    rows = (await session.execute(_SWEEP, params)).all()
+    end_position = max(
+        (position for row in rows if (position := _row_position(row)) is not None), default=None
+    )
+    return Sweep(scope, meaning.model, _batches(scope, meaning, rows), start, end_position)
 
 
-async def sweep_again(session: AsyncSession, scope: Scope, nodes: Sequence[UUID]) -> None:
-    """These say again what they said long ago: whoever sweeps next begins before them.
+async def rewind_sweep(session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID]) -> None:
+    """Restart the sweep before these nodes, whose content changed back to an earlier state.
 
-    Whoever sweeps just now may not have seen them: the place is another in any case, so that they note nothing.
+    A running sweep may not have seen them: the position changes in any case, so that it cannot store its own.
     """
-    since = select(func.min(GraphNode.updated_at)).where(GraphNode.id.in_(nodes)).scalar_subquery()
+    oldest_update = (
+        select(func.min(GraphNode.updated_at)).where(GraphNode.id.in_(node_ids)).scalar_subquery()
+    )
     await session.execute(
         update(EmbeddingSweep)
         .where(EmbeddingSweep.agent_id == scope.agent())
-        .values(through_at=func.least(EmbeddingSweep.through_at, since) - _A_MOMENT)
+        .values(through_at=func.least(EmbeddingSweep.through_at, oldest_update) - _MICROSECOND)
         .execution_options(synchronize_session=False)
     )
 
 
-async def _begun(session: AsyncSession, scope: Scope, meaning: Meaning) -> tuple[str, *Place]:
-    """What earlier steps noted, and of which model."""
-    swept = await session.get(EmbeddingSweep, scope.agent_id)
-    if swept is None:
+async def _load_position(
+    session: AsyncSession, scope: GraphScope, meaning: EmbeddingSearch
+) -> tuple[str, *SweepPosition]:
+    """The stored sweep position and its model."""
+    stored = await session.get(EmbeddingSweep, scope.agent_id)
+    if stored is None:
         return meaning.model, *_BEGINNING
-    return swept.model, swept.through_at, swept.through_id
+    return stored.model, stored.through_at, stored.through_id
 
 
-def _place(row: Row[Any]) -> Place | None:
+def _row_position(row: Row[Any]) -> SweepPosition | None:
     return (row.updated_at, row.id) if row.is_settled else None
 
 
-def _batches(scope: Scope, meaning: Meaning, rows: Sequence[Row[Any]]) -> Sequence[Due]:
-    nodes = [each for row in rows if (each := _stale(row, meaning)) is not None]
-    return [Due(scope, meaning.model, some) for some in _divided(nodes)]
+def _batches(
+    scope: GraphScope, meaning: EmbeddingSearch, rows: Sequence[Row[Any]]
+) -> Sequence[EmbeddingBatch]:
+    nodes = [node for row in rows if (node := _stale_node(row, meaning)) is not None]
+    return [EmbeddingBatch(scope, meaning.model, chunk) for chunk in _chunk(nodes)]
 
 
-def _divided(things: Sequence[T]) -> Sequence[Sequence[T]]:
-    return [things[first : first + TOGETHER] for first in range(0, len(things), TOGETHER)]
+def _chunk(items: Sequence[T]) -> Sequence[Sequence[T]]:
+    return [
+        items[start : start + MAX_BATCH_TEXTS] for start in range(0, len(items), MAX_BATCH_TEXTS)
+    ]
 
 
-def _stale(row: Row[Any], meaning: Meaning) -> _Node | None:
-    """None where its vector is of what it says now."""
-    node = _Node(row.id, text_of(row.type, row.name, row.properties), _place(row))
+def _stale_node(row: Row[Any], meaning: EmbeddingSearch) -> _Node | None:
+    """None if its embedding is up to date."""
+    node = _Node(row.id, embedding_text(row.type, row.name, row.properties), _row_position(row))
     is_fresh = row.model == meaning.model and row.text_sha256 == node.sha256
     return None if is_fresh else node
 
 
 _NODES: Final = (
     "select nodes.id, type, name, properties, nodes.updated_at, model, text_sha256,"
-    f" nodes.updated_at < clock_timestamp() - interval '{LATE_SECONDS} seconds' as is_settled"
+    f" nodes.updated_at < clock_timestamp() - interval '{LATE_COMMIT_SECONDS} seconds' as is_settled"
     " from graph_nodes nodes left join node_embeddings on node_id = nodes.id"
-    f" where nodes.agent_id = {OWNED_SQL}"
+    f" where nodes.agent_id = {OWNED_AGENT_ID_SQL}"
 )
-_OF_STEP: Final = text(f"{_NODES} and nodes.id = any(cast(:own as uuid[]))")
+_STEP_NODES: Final = text(f"{_NODES} and nodes.id = any(cast(:own as uuid[]))")
 _SWEEP: Final = text(
     f"{_NODES} and (nodes.updated_at, nodes.id) > (:at, :last)"
     " order by nodes.updated_at, nodes.id limit :most"

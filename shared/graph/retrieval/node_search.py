@@ -1,6 +1,6 @@
 """Search for nodes by words, meaning, types and times, at a bounded cost.
 
-The statements are written out for the same reason as those of `shared.graph.retrieval.query`.
+The SQL is handwritten because building a statement with SQLAlchemy takes longer than running it.
 """
 
 import re
@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.billing import embedding_cache
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
-from shared.database.statements import Direct
+from shared.database.statements import CompiledStatement
 from shared.database.tables.graph import (
     AS_VECTOR,
     DIMENSIONS,
@@ -28,142 +28,149 @@ from shared.database.tables.graph import (
     NAME_WORDS,
     PROPERTY_WORDS,
 )
-from shared.graph.scope import OWNED_SQL, STANDS, Scope
+from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
 MAX_WORDS: Final = 8
 COMMON_NODES: Final = 5_000
-"""A word of more nodes than this tells little, and to fetch them would cost more than the answer is worth."""
-_LOOKS_A_WORD: Final = 3
-_MANY_ARE_ONE_OF: Final = 4
-"""An agent has many nodes where it has one of so many of all agents'."""
-_MAX_CHARACTERS: Final = 200
-"""Of a text, as of a name."""
-_SHORTEST_BEGINNING: Final = 4
-"""Characters of a word that is also taken for the beginning of one, in names."""
+"""A word in more nodes than this says little, and fetching them would cost more than the answer is worth."""
+_COUNTS_PER_WORD: Final = 3
+_LARGE_SHARE_DIVISOR: Final = 4
+"""An agent with at least one in this many of all nodes counts as large."""
+_MAX_TEXT_CHARS: Final = 200
+"""Of the search text, as of a name."""
+_MIN_PREFIX_CHARS: Final = 4
+"""A word of at least this length is also searched as the prefix of words in names."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """`whole` is the text on one line, `words` the first different ones of it in small letters."""
+class SearchTerms:
+    """`whole` is the text on one line, `words` its first distinct words in lower case."""
 
     whole: str
     words: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Rare:
-    """Those of the words that few nodes hold: in their names, and in their properties."""
+class SelectiveTerms:
+    """The words that few nodes contain, in their names and in their properties."""
 
     in_names: tuple[str, ...]
     in_properties: tuple[str, ...]
-    beginnings: tuple[str, ...]
-    """Those of some length that few words of names begin with."""
+    prefixes: tuple[str, ...]
+    """Longer words that few words of names start with."""
     common: tuple[str, ...]
-    """Those that are rare in neither."""
+    """Words that are selective in neither."""
     owns_many: bool
-    """The agent has so many of all nodes that the index need not tell whose each is, which costs more than to look."""
+    """Whether the agent has a large share of all nodes; then the index need not filter by agent, which is slower."""
 
 
-def asked(given: str) -> Asked | None:
-    """None where there is nothing in it."""
-    # PostgreSQL refuses NUL even in a question, and half a surrogate is no text.
-    clean = given.replace("\x00", " ").encode(errors="ignore").decode()
+def parse_terms(search_text: str) -> SearchTerms | None:
+    """None if the text has no words."""
+    # PostgreSQL rejects NUL in parameters, and a lone surrogate cannot be encoded.
+    clean = search_text.replace("\x00", " ").encode(errors="ignore").decode()
     words = clean.split(maxsplit=MAX_WORDS)[:MAX_WORDS]
     if not words:
         return None
-    different = dict.fromkeys(word[:_MAX_CHARACTERS].lower() for word in words)
-    whole = " ".join(clean[: 4 * _MAX_CHARACTERS].split())
-    return Asked(whole[:_MAX_CHARACTERS], tuple(different))
+    distinct_words = dict.fromkeys(word[:_MAX_TEXT_CHARS].lower() for word in words)
+    whole = " ".join(clean[: 4 * _MAX_TEXT_CHARS].split())
+    return SearchTerms(whole[:_MAX_TEXT_CHARS], tuple(distinct_words))
 
 
-def all_of(words: Sequence[str]) -> ColumnElement[str]:
-    """The query for all of them, each as the beginning of a word."""
-    joined = " & ".join(map(_beginning, words))
+def all_words_query(words: Sequence[str]) -> ColumnElement[str]:
+    """The tsquery that matches all words, each as a prefix."""
+    joined = " & ".join(map(_prefix_term, words))
     return func.to_tsquery("simple", joined, type_=TSQUERY)
 
 
-def values_of_words(asked_for: Asked) -> dict[str, Any]:
-    """What the statements of `shared.graph.retrieval.node_search` call by these names."""
+def term_params(terms: SearchTerms) -> dict[str, Any]:
+    """Bind parameters for the words of the search."""
     return {
-        "whole": asked_for.whole,
-        "patterns": _like_patterns(asked_for.words),
-        "all_words": " & ".join(map(_quoted, asked_for.words)),
+        "whole": terms.whole,
+        "patterns": _like_patterns(terms.words),
+        "all_words": " & ".join(map(_quote_term, terms.words)),
     }
 
 
-def values_of_rare(asked_for: Asked, few: Rare) -> dict[str, Any]:
-    """Likewise."""
-    common = [word for word in asked_for.words if word not in few.in_properties]
+def selective_term_params(terms: SearchTerms, selective: SelectiveTerms) -> dict[str, Any]:
+    """Bind parameters for the selective words."""
+    common = [word for word in terms.words if word not in selective.in_properties]
     return {
-        "any_in_names": " | ".join(map(_quoted, few.in_names)),
-        "any_begins": " | ".join(map(_beginning, few.beginnings)),
-        "any_in_properties": " | ".join(map(_quoted, few.in_properties)),
+        "any_in_names": " | ".join(map(_quote_term, selective.in_names)),
+        "any_begins": " | ".join(map(_prefix_term, selective.prefixes)),
+        "any_in_properties": " | ".join(map(_quote_term, selective.in_properties)),
         "common_in_properties": _like_patterns(common),
     }
 
 
-async def rare(session: AsyncSession, scope: Scope, words: Asked) -> Rare:
-    """By how many nodes the planner expects of each: a figure that is kept anyway, so that nothing is counted."""
+async def select_terms(
+    session: AsyncSession, scope: GraphScope, terms: SearchTerms
+) -> SelectiveTerms:
+    """Find the selective words by the planner's row estimates, so that nothing has to be counted."""
     values: dict[str, Any] = {"agent": scope.agent_id}
-    for place, word in enumerate(words.words):
-        values |= {f"word{place}": _quoted(word), f"beginning{place}": _beginning(word)}
-    plan = await _expected(len(words.words)).value(session, values)
-    of_all, of_agent, *of_words = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
-    few = [nodes <= COMMON_NODES for nodes in of_words]
-    in_names, in_properties, beginnings = (
-        tuple(compress(words.words, few[look::_LOOKS_A_WORD])) for look in range(_LOOKS_A_WORD)
+    for index, word in enumerate(terms.words):
+        values |= {f"word{index}": _quote_term(word), f"beginning{index}": _prefix_term(word)}
+    plan = await _plan_statement(len(terms.words)).value(session, values)
+    all_rows, agent_rows, *word_rows = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
+    is_selective = [nodes <= COMMON_NODES for nodes in word_rows]
+    in_names, in_properties, short_prefixes = (
+        tuple(compress(terms.words, is_selective[offset::_COUNTS_PER_WORD]))
+        for offset in range(_COUNTS_PER_WORD)
     )
-    long = tuple(word for word in beginnings if len(word) >= _SHORTEST_BEGINNING)
-    either = {*in_names, *in_properties}
-    common = tuple(word for word in words.words if word not in either)
-    owns_many = of_agent * _MANY_ARE_ONE_OF >= of_all
-    return Rare(in_names, in_properties, long, common, owns_many)
+    prefixes = tuple(word for word in short_prefixes if len(word) >= _MIN_PREFIX_CHARS)
+    selective = {*in_names, *in_properties}
+    common = tuple(word for word in terms.words if word not in selective)
+    owns_many = agent_rows * _LARGE_SHARE_DIVISOR >= all_rows
+    return SelectiveTerms(in_names, in_properties, prefixes, common, owns_many)
 
 
-async def is_spelling(session: AsyncSession, scope: Scope, words: Asked) -> bool:
-    """Whether few nodes have a name that is spelt much like all of the text; likewise.
+async def has_few_similar_names(
+    session: AsyncSession, scope: GraphScope, terms: SearchTerms
+) -> bool:
+    """Whether the planner estimates few nodes with a name similar to the whole text.
 
-    By itself: it takes as long as all the words do, and is mostly not asked.
+    A separate call, because it takes as long as all words together and is rarely needed.
     """
-    plan = await _EXPECTED_ALIKE.value(session, {"agent": scope.agent_id, "whole": words.whole})
+    plan = await _SIMILAR_NAMES_PLAN.value(session, {"agent": scope.agent_id, "whole": terms.whole})
     is_few: bool = plan[0]["Plan"]["Plan Rows"] <= COMMON_NODES
     return is_few
 
 
 _FROM_OWN: Final = "select from graph_nodes where agent_id = :agent and"
-_EXPECTED_ALIKE: Final = Direct(f"explain (format json) {_FROM_OWN} name %> :whole")
+_SIMILAR_NAMES_PLAN: Final = CompiledStatement(f"explain (format json) {_FROM_OWN} name %> :whole")
 
 
 @cache
-def _expected(words: int) -> Direct:
-    """The plan whose parts say of how many nodes each is expected: all, the agent's, and those that hold the words."""
-    looks = ["true"]
-    for place in range(words):
-        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :word{place})"]
-        looks += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :word{place})"]
-        looks += [f"{NAME_WORDS} @@ to_tsquery('simple', :beginning{place})"]
-    own = (f"{_FROM_OWN} {look}" for look in looks)
-    return Direct(f"explain (format json) {' union all '.join(['select from graph_nodes', *own])}")
+def _plan_statement(words: int) -> CompiledStatement:
+    """Explain statement whose subplans estimate the number of nodes: all, the agent's, and those with each word."""
+    conditions = ["true"]
+    for index in range(words):
+        conditions += [f"{NAME_WORDS} @@ to_tsquery('simple', :word{index})"]
+        conditions += [f"{PROPERTY_WORDS} @@ to_tsquery('simple', :word{index})"]
+        conditions += [f"{NAME_WORDS} @@ to_tsquery('simple', :beginning{index})"]
+    own = (f"{_FROM_OWN} {condition}" for condition in conditions)
+    return CompiledStatement(
+        f"explain (format json) {' union all '.join(['select from graph_nodes', *own])}"
+    )
 
 
-def _quoted(word: str) -> str:
+def _quote_term(word: str) -> str:
     return "'" + word.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def _beginning(word: str) -> str:
-    return f"{_quoted(word)}:*"
+def _prefix_term(word: str) -> str:
+    return f"{_quote_term(word)}:*"
 
 
 def _like_patterns(words: Sequence[str]) -> list[str]:
-    """Of texts that hold such a word anywhere; its signs mean themselves."""
+    """Patterns for texts that contain the word anywhere; special characters match literally."""
     return ["%" + re.sub(r"([\\%_])", r"\\\1", word) + "%" for word in words]
 
 
 _WORD: Final = re.compile(r"\w+")
 
 
-class Way(IntEnum):
-    """How a node was found: of two whose names hold as many words, the one found by the first of these is likelier."""
+class MatchStrategy(IntEnum):
+    """How a node was found. Of two nodes whose names contain as many words, the lower value ranks first."""
 
     NAMED = 0
     ALL_IN_NAME = 1
@@ -173,7 +180,7 @@ class Way(IntEnum):
     ALL_IN_PROPERTIES = 5
     ANY_IN_PROPERTIES = 6
     NEAR = 7
-    """In meaning, where embeddings are configured."""
+    """Similar in meaning, if embeddings are configured."""
     NEWEST = 8
 
 
@@ -182,304 +189,347 @@ class Candidate:
     id: UUID
     name: str
     updated_at: datetime
-    way: int
-    place: int = 0
-    """Among those found the same way, where that way knows one."""
+    strategy: int
+    rank: int = 0
+    """Rank within the strategy, if it has one."""
 
 
-def ranked(candidates: Collection[Candidate], words: Asked | None = None) -> list[Candidate]:
-    """Each once: of the very name, then with more of the words in it, then by how it was found; newer ones first."""
-    first: dict[UUID, Candidate] = {}
-    for each in candidates:
-        if each.id not in first or each.way < first[each.id].way:
-            first[each.id] = each
-    newest = sorted(first.values(), key=lambda each: (-each.updated_at.timestamp(), each.id))
-    return newest if words is None else sorted(newest, key=lambda each: _place(each, words))
+def rank_candidates(
+    candidates: Collection[Candidate], terms: SearchTerms | None = None
+) -> list[Candidate]:
+    """Remove duplicates and rank: exact name, then most words in the name, then strategy; newer nodes first."""
+    best: dict[UUID, Candidate] = {}
+    for candidate in candidates:
+        if candidate.id not in best or candidate.strategy < best[candidate.id].strategy:
+            best[candidate.id] = candidate
+    newest = sorted(
+        best.values(), key=lambda candidate: (-candidate.updated_at.timestamp(), candidate.id)
+    )
+    return (
+        newest
+        if terms is None
+        else sorted(newest, key=lambda candidate: _rank_key(candidate, terms))
+    )
 
 
 def holds_any(name: str, words: Collection[str]) -> bool:
-    small = name.lower()
-    return any(word in small for word in words)
+    lower_name = name.lower()
+    return any(word in lower_name for word in words)
 
 
-def _place(candidate: Candidate, words: Asked) -> tuple[bool, int, int, int]:
+def _rank_key(candidate: Candidate, terms: SearchTerms) -> tuple[bool, int, int, int]:
     name = candidate.name.lower()
     name_words = set(_WORD.findall(name))
-    hits = sum((word in name) + (word in name_words) for word in words.words)
-    return name != words.whole.lower(), -hits, candidate.way, candidate.place
+    hits = sum((word in name) + (word in name_words) for word in terms.words)
+    return name != terms.whole.lower(), -hits, candidate.strategy, candidate.rank
 
 
 @dataclass(frozen=True)
-class Near:
-    """What nodes are to be near to."""
+class VectorQuery:
+    """A query vector and the least similarity of results."""
 
     vector: Vector
     model: str
-    least: float
+    min_similarity: float
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """By whom, and from which nearness on: the cosine of the two vectors, 0 to 1."""
+class EmbeddingSearch:
+    """Search by embeddings: the model, and the least cosine similarity of results, 0 to 1."""
 
     model: str
-    least: float
+    min_similarity: float
 
     def request(self, text: str | None) -> EmbeddingRequest | None:
-        """None where there is nothing in it."""
-        words = asked(text or "")
-        return None if words is None else EmbeddingRequest(self.model, (words.whole,))
+        """The embedding request for the text; None if it has no words."""
+        terms = parse_terms(text or "")
+        return None if terms is None else EmbeddingRequest(self.model, (terms.whole,))
 
-    async def near(self, session: AsyncSession, scope: Scope, text: str | None) -> Near | None:
-        """None where the ledger has no vector of it, or the server cannot compare any."""
+    async def near(
+        self, session: AsyncSession, scope: GraphScope, text: str | None
+    ) -> VectorQuery | None:
+        """The vector query for the text; None if the ledger has no vector for it, or the server has no pgvector."""
         request = self.request(text)
-        if request is None or not await pgvector.is_there(session):
+        if request is None or not await pgvector.is_installed(session):
             return None
-        found = await embedding_cache.find(session, scope.agent(), request)
-        return None if found is None else Near(found[0], self.model, self.least)
+        vectors = await embedding_cache.find_vectors(session, scope.agent(), request)
+        return None if vectors is None else VectorQuery(vectors[0], self.model, self.min_similarity)
 
 
-SHOWN: Final = 10
+MAX_NEAR_NODES: Final = 10
 """Nodes that one search adds for their meaning."""
-COMPARED_EXACTLY: Final = 5_000
-"""An agent's vectors up to so many are all compared, which costs milliseconds and misses none; of more the index gives
-the nearest, which it may miss some of."""
-_LOOKED_AT: Final = 100
-"""The nearest, of which types and times then leave some out."""
+MAX_EXACT_VECTORS: Final = 5_000
+"""Up to this many vectors of an agent are all compared, which takes milliseconds and is exact.
+
+Above it, the index is used, which may miss some.
+"""
+_MAX_NEAREST: Final = 100
+"""The nearest nodes, before the filters for types and times."""
 
 
-async def nearest(session: AsyncSession, scope: Scope, near: Near) -> list[UUID]:
-    """Nodes near enough, the nearest first."""
-    given = {
+async def nearest_nodes(session: AsyncSession, scope: GraphScope, near: VectorQuery) -> list[UUID]:
+    """Nodes that are similar enough, the most similar first."""
+    params = {
         **scope.bound,
         "vector": list(near.vector),
         "model": near.model,
-        "farthest": 1 - near.least,
-        "most": COMPARED_EXACTLY,
+        "farthest": 1 - near.min_similarity,
+        "most": MAX_EXACT_VECTORS,
     }
-    few = await session.scalar(text(_FEW), given)
-    if not few:
-        # One index holds the vectors of all agents: it goes on until enough of this one's are found. In order it would
-        # leave out what it comes upon late; they are put in order behind it.
+    is_few = await session.scalar(text(_HAS_FEW_VECTORS_SQL), params)
+    if not is_few:
+        # One index holds the vectors of all agents: the scan continues until enough of this agent's are found. In strict
+        # order it would drop late matches, so the results are sorted afterwards.
         await session.execute(text("set local hnsw.iterative_scan = relaxed_order"))
-    found = await session.execute(text(_OF_FEW if few else OF_MANY), given)
-    return list(found.scalars())
+    result = await session.execute(
+        text(_NEAREST_EXACT_SQL if is_few else NEAREST_BY_INDEX_SQL), params
+    )
+    return list(result.scalars())
 
 
-def in_order(candidates: Sequence[Candidate], ids: Sequence[UUID]) -> list[Candidate]:
-    """The first of them as they stand in `ids`."""
-    places = {node_id: place for place, node_id in enumerate(ids)}
-    placed = [replace(each, place=places[each.id]) for each in candidates]
-    return sorted(placed, key=lambda each: each.place)[:SHOWN]
+def order_by_ids(candidates: Sequence[Candidate], ids: Sequence[UUID]) -> list[Candidate]:
+    """The candidates in the order of `ids`, at most MAX_NEAR_NODES."""
+    ranks = {node_id: rank for rank, node_id in enumerate(ids)}
+    ranked = [replace(candidate, rank=ranks[candidate.id]) for candidate in candidates]
+    return sorted(ranked, key=lambda candidate: candidate.rank)[:MAX_NEAR_NODES]
 
 
-AMONG: Final = (
-    f"select id, name, updated_at from graph_nodes where agent_id = {{agent}} and {STANDS}{{of_types}}"
+AMONG_IDS_SQL: Final = (
+    f"select id, name, updated_at from graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}{{of_types}}"
     " and id = any(cast(:near_ids as uuid[]))"
 )
-"""As the other ways of `shared.graph.retrieval.node_search`."""
+"""Has the columns of the other strategies."""
 
-_OWN_VECTORS: Final = f"agent_id = {OWNED_SQL} and model = :model"
-_FAR: Final = f"<=> cast(cast(:vector as real[]) as vector({DIMENSIONS}))"
-_FEW: Final = (
+_OWN_VECTORS: Final = f"agent_id = {OWNED_AGENT_ID_SQL} and model = :model"
+_DISTANCE_SQL: Final = f"<=> cast(cast(:vector as real[]) as vector({DIMENSIONS}))"
+_HAS_FEW_VECTORS_SQL: Final = (
     "select count(*) <= :most from"
     f" (select from node_embeddings where {_OWN_VECTORS} limit cast(:most as bigint) + 1) own"
 )
-# Materialized, so that it is this agent's vectors that are gone through, and not the index.
-_OF_FEW: Final = (
+# Materialized, so that this agent's vectors are scanned instead of the index.
+_NEAREST_EXACT_SQL: Final = (
     f"with own as materialized (select node_id, {AS_VECTOR} as meaning from node_embeddings where {_OWN_VECTORS})"
-    f" select node_id from own where meaning {_FAR} <= :farthest"
-    f" order by meaning {_FAR} limit {_LOOKED_AT}"
+    f" select node_id from own where meaning {_DISTANCE_SQL} <= :farthest"
+    f" order by meaning {_DISTANCE_SQL} limit {_MAX_NEAREST}"
 )
-OF_MANY: Final = (
+NEAREST_BY_INDEX_SQL: Final = (
     "select node_id from ("
-    f"select node_id, {AS_VECTOR} {_FAR} as far from node_embeddings where {_OWN_VECTORS}"
-    f" order by {AS_VECTOR} {_FAR} limit {_LOOKED_AT}) nearest"
-    # Added nothing to, it would count as being in order already.
+    f"select node_id, {AS_VECTOR} {_DISTANCE_SQL} as far from node_embeddings where {_OWN_VECTORS}"
+    f" order by {AS_VECTOR} {_DISTANCE_SQL} limit {_MAX_NEAREST}) nearest"
+    # "+ 0" forces a sort; otherwise the planner assumes the scan's order.
     " where far <= :farthest order by far + 0"
 )
 
 
-COMPARED: Final = 100
-"""Nodes that are compared with one another; by each way to find some, no more are fetched."""
-_READ: Final = 50
-"""Of the nodes touched last, those whose properties are gone through for words that very many have."""
-_STATEMENTS_KEPT: Final = 128
+MAX_CANDIDATES: Final = 100
+"""Nodes that are ranked; each strategy fetches at most this many."""
+_MAX_PROPERTY_SCANS: Final = 50
+"""Of the most recently updated nodes, those whose properties are searched for common words."""
+_MAX_CACHED_STATEMENTS: Final = 128
 
 
 @dataclass(frozen=True)
-class Sought:
-    """What nodes must be; `types` and `ids` are any of them, and every one where there are none."""
+class SearchCriteria:
+    """The conditions of a search. `types` and `ids` are alternatives; empty means any."""
 
     text: str | None = None
     types: Sequence[str] = ()
     ids: Sequence[UUID] = ()
     updated_since: datetime | None = None
     as_of: datetime | None = None
-    """Left out is what all its evidence says was true at other times only."""
-    near: Near | None = None
-    """The text's meaning, where that is known."""
+    """Excludes nodes whose evidence is valid at other times only."""
+    near: VectorQuery | None = None
+    """The text as a query vector, if available."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """The best first."""
+class SearchResult:
+    """Ids, the best match first."""
 
     ids: list[UUID]
     is_all: bool
     common: Sequence[str] = ()
-    """Words that so many nodes hold that alone they were looked for among those touched last only."""
+    """Very common words, which were only searched in the most recently updated nodes."""
 
 
-async def find(session: AsyncSession, scope: Scope, sought: Sought, limit: int) -> Found:
-    """At most `limit` nodes: by how well they match the text, and then those touched last first."""
-    words = asked(sought.text or "")
-    if words is None:
-        ways = [(Way.NEWEST, _GIVEN if sought.ids else _NEWEST)]
-        found = await _candidates(session, scope, sought, ways, {})
-        return _best(ranked(found), limit)
-    values = values_of_words(words)
-    if sought.ids:
-        found = await _candidates(session, scope, sought, [(Way.NEWEST, _GIVEN_THAT_HOLD)], values)
-        return _best(ranked(found, words), limit)
-    few = await rare(session, scope, words)
-    values |= values_of_rare(words, few)
-    found = await _candidates(session, scope, sought, list(_ways(words, few)), values)
-    if _may_be_misspelled(found, few) and await is_spelling(session, scope, words):
-        ways = [(Way.ALIKE, _looked_up(_ALIKE, by_agent=not few.owns_many))]
-        found += await _candidates(session, scope, sought, ways, values)
-    if sought.near is not None:
-        ids = await nearest(session, scope, sought.near)
-        near = await _candidates(session, scope, sought, [(Way.NEAR, AMONG)], {"near_ids": ids})
-        found += in_order(near, ids)
-    return _best(ranked(found, words), limit, few.common)
+async def search_nodes(
+    session: AsyncSession, scope: GraphScope, criteria: SearchCriteria, limit: int
+) -> SearchResult:
+    """Search nodes: at most `limit`, by match quality and then by last update."""
+    terms = parse_terms(criteria.text or "")
+    if terms is None:
+        strategies = [(MatchStrategy.NEWEST, _GIVEN if criteria.ids else _NEWEST)]
+        candidates = await _candidates(session, scope, criteria, strategies, {})
+        return _to_result(rank_candidates(candidates), limit)
+    values = term_params(terms)
+    if criteria.ids:
+        candidates = await _candidates(
+            session, scope, criteria, [(MatchStrategy.NEWEST, _GIVEN_THAT_HOLD)], values
+        )
+        return _to_result(rank_candidates(candidates, terms), limit)
+    selective = await select_terms(session, scope, terms)
+    values |= selective_term_params(terms, selective)
+    candidates = await _candidates(
+        session, scope, criteria, list(_match_strategies(terms, selective)), values
+    )
+    if _may_be_misspelled(candidates, selective) and await has_few_similar_names(
+        session, scope, terms
+    ):
+        strategies = [
+            (
+                MatchStrategy.ALIKE,
+                _index_lookup_sql(_SIMILAR_NAME, by_agent=not selective.owns_many),
+            )
+        ]
+        candidates += await _candidates(session, scope, criteria, strategies, values)
+    if criteria.near is not None:
+        ids = await nearest_nodes(session, scope, criteria.near)
+        near_candidates = await _candidates(
+            session, scope, criteria, [(MatchStrategy.NEAR, AMONG_IDS_SQL)], {"near_ids": ids}
+        )
+        candidates += order_by_ids(near_candidates, ids)
+    return _to_result(rank_candidates(candidates, terms), limit, selective.common)
 
 
-def _may_be_misspelled(found: Sequence[Candidate], few: Rare) -> bool:
-    """No name has a word of the text that would tell one from another, and nothing holds it all."""
-    return bool(few.in_names) and not any(
-        each.way == Way.ALL_IN_PROPERTIES or holds_any(each.name, few.in_names) for each in found
+def _may_be_misspelled(candidates: Sequence[Candidate], selective: SelectiveTerms) -> bool:
+    """No name contains a selective word of the text, and no properties contain all words."""
+    return bool(selective.in_names) and not any(
+        candidate.strategy == MatchStrategy.ALL_IN_PROPERTIES
+        or holds_any(candidate.name, selective.in_names)
+        for candidate in candidates
     )
 
 
-def _best(candidates: Sequence[Candidate], limit: int, common: Sequence[str] = ()) -> Found:
-    return Found([each.id for each in candidates[:limit]], len(candidates) <= limit, common)
+def _to_result(
+    candidates: Sequence[Candidate], limit: int, common: Sequence[str] = ()
+) -> SearchResult:
+    return SearchResult(
+        [candidate.id for candidate in candidates[:limit]], len(candidates) <= limit, common
+    )
 
 
 async def _candidates(
     session: AsyncSession,
-    scope: Scope,
-    sought: Sought,
-    ways: Sequence[tuple[Way, str]],
+    scope: GraphScope,
+    criteria: SearchCriteria,
+    strategies: Sequence[tuple[MatchStrategy, str]],
     values: Mapping[str, Any],
 ) -> list[Candidate]:
-    """What the ways find, until there is enough: the likeliest and cheapest come first, the rest is not even begun then."""
+    """Run the strategies in order until there are enough candidates: the best and cheapest come first."""
     statement = _statement(
-        tuple(ways),
-        of_types=bool(sought.types),
-        since=sought.updated_since is not None,
-        as_of=sought.as_of is not None,
+        tuple(strategies),
+        of_types=bool(criteria.types),
+        since=criteria.updated_since is not None,
+        as_of=criteria.as_of is not None,
     )
     rows = await statement.rows(
         session,
         {
             **scope.bound,
             **values,
-            "ids": list(sought.ids),
-            "types": list(sought.types),
-            "since": sought.updated_since,
-            "as_of": sought.as_of,
+            "ids": list(criteria.ids),
+            "types": list(criteria.types),
+            "since": criteria.updated_since,
+            "as_of": criteria.as_of,
         },
     )
     return [Candidate(*row) for row in rows]
 
 
-@lru_cache(maxsize=_STATEMENTS_KEPT)
+@lru_cache(maxsize=_MAX_CACHED_STATEMENTS)
 def _statement(
-    ways: tuple[tuple[Way, str], ...], *, of_types: bool, since: bool, as_of: bool
-) -> Direct:
+    strategies: tuple[tuple[MatchStrategy, str], ...], *, of_types: bool, since: bool, as_of: bool
+) -> CompiledStatement:
     newest = (_NEWEST_OF_TYPES if of_types else _NEWEST_OF_ALL).format(
-        agent=OWNED_SQL, since=_SINCE if since else ""
+        agent=OWNED_AGENT_ID_SQL, since=_SINCE if since else ""
     )
-    branches = [f"(select *, {int(way)} as way from ({sql}) found)" for way, sql in ways]
+    branches = [
+        f"(select *, {int(strategy)} as way from ({strategy_sql}) found)"
+        for strategy, strategy_sql in strategies
+    ]
     statement = (
         f"select id, name, updated_at, way from ({' union all '.join(branches)}) candidates"
         f" where true{_SINCE if since else ''}{_AS_OF if as_of else ''}"
-        f" limit {COMPARED}"
+        f" limit {MAX_CANDIDATES}"
     )
     of_types_sql = _OF_TYPES if of_types else ""
-    return Direct(statement.format(agent=OWNED_SQL, of_types=of_types_sql, newest=newest))
-
-
-def _ways(words: Asked, few: Rare) -> Iterator[tuple[Way, str]]:
-    def looked_up(condition: str) -> str:
-        return _looked_up(condition, by_agent=not few.owns_many)
-
-    yield Way.NAMED, _looked_up(_IS_NAMED)
-    if few.in_names or len(words.words) > 1:
-        yield Way.ALL_IN_NAME, looked_up(_ALL_IN_NAME)
-    if few.in_names:
-        yield Way.ANY_IN_NAME, looked_up(_ANY_IN_NAME)
-    if few.beginnings:
-        yield Way.BEGINS, looked_up(_BEGINS)
-    if few.in_properties:
-        yield Way.ALL_IN_PROPERTIES, looked_up(_ALL_IN_PROPERTIES)
-        yield Way.ANY_IN_PROPERTIES, looked_up(_ANY_IN_PROPERTIES)
-    yield Way.NEWEST, _NEWEST_NAMED
-    if len(few.in_properties) < len(words.words):
-        yield Way.NEWEST, _NEWEST_THAT_TELL
-
-
-def _looked_up(condition: str, *, by_agent: bool = True) -> str:
-    """`by_agent` where the index is to tell whose a node is, too."""
-    # Planned as if all were wanted, so that it is the index that is asked, and yet fetched only as far as they are. With
-    # the limit inside, PostgreSQL would at times rather go through the table until it has met enough.
-    return (
-        "with found as materialized (select id, name, updated_at, agent_id from graph_nodes"
-        f" where {'agent_id = {agent} and ' if by_agent else ''}{condition} and {STANDS}{{of_types}})"
-        f" select id, name, updated_at from found where agent_id = {{agent}} limit {COMPARED}"
+    return CompiledStatement(
+        statement.format(agent=OWNED_AGENT_ID_SQL, of_types=of_types_sql, newest=newest)
     )
 
 
-# The text stands behind a select, where PostgreSQL does not see it as it plans: so one plan does for every text. To plan
-# for each takes as long as to look, in a large graph; and which words are rare is known before.
-def _holds(words: ColumnElement[str], given: str) -> str:
-    return f"{words} @@ (select to_tsquery('simple', :{given}))"
+def _match_strategies(
+    terms: SearchTerms, selective: SelectiveTerms
+) -> Iterator[tuple[MatchStrategy, str]]:
+    def looked_up(condition: str) -> str:
+        return _index_lookup_sql(condition, by_agent=not selective.owns_many)
+
+    yield MatchStrategy.NAMED, _index_lookup_sql(_IS_NAMED)
+    if selective.in_names or len(terms.words) > 1:
+        yield MatchStrategy.ALL_IN_NAME, looked_up(_ALL_IN_NAME)
+    if selective.in_names:
+        yield MatchStrategy.ANY_IN_NAME, looked_up(_ANY_IN_NAME)
+    if selective.prefixes:
+        yield MatchStrategy.BEGINS, looked_up(_BEGINS)
+    if selective.in_properties:
+        yield MatchStrategy.ALL_IN_PROPERTIES, looked_up(_ALL_IN_PROPERTIES)
+        yield MatchStrategy.ANY_IN_PROPERTIES, looked_up(_ANY_IN_PROPERTIES)
+    yield MatchStrategy.NEWEST, _NEWEST_NAMED
+    if len(selective.in_properties) < len(terms.words):
+        yield MatchStrategy.NEWEST, _NEWEST_THAT_TELL
 
 
-def _patterns(given: str) -> str:
-    return f"(select cast(:{given} as text[]))::text[]"
+def _index_lookup_sql(condition: str, *, by_agent: bool = True) -> str:
+    """`by_agent` makes the index filter by agent, too."""
+    # Planned without the limit, so that PostgreSQL uses the index, but fetched only as far as needed. With the limit
+    # inside, PostgreSQL sometimes prefers to scan the table until it has enough rows.
+    return (
+        "with found as materialized (select id, name, updated_at, agent_id from graph_nodes"
+        f" where {'agent_id = {agent} and ' if by_agent else ''}{condition} and {IS_SUPPORTED_SQL}{{of_types}})"
+        f" select id, name, updated_at from found where agent_id = {{agent}} limit {MAX_CANDIDATES}"
+    )
+
+
+# The text is in a subselect, which hides it from the planner: so one plan serves every text. Planning each time takes
+# as long as the search in a large graph, and the selective words are known already.
+def _matches_sql(words: ColumnElement[str], parameter: str) -> str:
+    return f"{words} @@ (select to_tsquery('simple', :{parameter}))"
+
+
+def _patterns_sql(parameter: str) -> str:
+    return f"(select cast(:{parameter} as text[]))::text[]"
 
 
 _IS_NAMED: Final = f"{NAME_IN_SMALL} = lower(:whole)"
-_ALL_IN_NAME: Final = _holds(NAME_WORDS, "all_words")
-_ANY_IN_NAME: Final = _holds(NAME_WORDS, "any_in_names")
-_BEGINS: Final = _holds(NAME_WORDS, "any_begins")
-_ALL_IN_PROPERTIES: Final = _holds(PROPERTY_WORDS, "all_words")
-_ANY_IN_PROPERTIES: Final = _holds(PROPERTY_WORDS, "any_in_properties")
-_ALIKE: Final = "name %> :whole"
+_ALL_IN_NAME: Final = _matches_sql(NAME_WORDS, "all_words")
+_ANY_IN_NAME: Final = _matches_sql(NAME_WORDS, "any_in_names")
+_BEGINS: Final = _matches_sql(NAME_WORDS, "any_begins")
+_ALL_IN_PROPERTIES: Final = _matches_sql(PROPERTY_WORDS, "all_words")
+_ANY_IN_PROPERTIES: Final = _matches_sql(PROPERTY_WORDS, "any_in_properties")
+_SIMILAR_NAME: Final = "name %> :whole"
 
 _OF_TYPES: Final = " and type = any(cast(:types as text[]))"
 _NEWEST_OF_ALL: Final = (
-    f"select * from graph_nodes where agent_id = {{agent}} and {STANDS}{{since}}"
-    f" order by updated_at desc limit {COMPARED}"
+    f"select * from graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}{{since}}"
+    f" order by updated_at desc limit {MAX_CANDIDATES}"
 )
-# Each type through its own part of the index: one after the other, they could lie far apart.
+# A lateral join per type: each type is a separate range of the index.
 _NEWEST_OF_TYPES: Final = (
     "select newest.* from unnest(cast(:types as text[])) given (type) cross join lateral"
-    f" (select * from graph_nodes where agent_id = {{agent}} and {STANDS} and graph_nodes.type = given.type{{since}}"
-    f" order by updated_at desc limit {COMPARED}) newest"
-    f" order by updated_at desc limit {COMPARED}"
+    f" (select * from graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}"
+    " and graph_nodes.type = given.type{since}"
+    f" order by updated_at desc limit {MAX_CANDIDATES}) newest"
+    f" order by updated_at desc limit {MAX_CANDIDATES}"
 )
 _SHOWN: Final = "select id, name, updated_at from"
 _NEWEST: Final = f"{_SHOWN} ({{newest}}) newest"
-_NEWEST_NAMED: Final = f"{_NEWEST} where name ilike any({_patterns('patterns')})"
+_NEWEST_NAMED: Final = f"{_NEWEST} where name ilike any({_patterns_sql('patterns')})"
 _NEWEST_THAT_TELL: Final = (
-    f"{_SHOWN} (select * from ({{newest}}) newest limit {_READ}) newest"
-    f" where properties::text ilike any({_patterns('common_in_properties')})"
+    f"{_SHOWN} (select * from ({{newest}}) newest limit {_MAX_PROPERTY_SCANS}) newest"
+    f" where properties::text ilike any({_patterns_sql('common_in_properties')})"
 )
 _GIVEN: Final = (
-    f"{_SHOWN} graph_nodes where agent_id = {{agent}} and {STANDS}{{of_types}}"
+    f"{_SHOWN} graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}{{of_types}}"
     " and id = any(cast(:ids as uuid[]))"
 )
 _GIVEN_THAT_HOLD: Final = (

@@ -1,4 +1,4 @@
-"""The query behind the tool `queryGraph`, bounded in cost and size."""
+"""The search behind the tool `queryGraph`, bounded in cost and size."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,85 +9,86 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct, listed
-from shared.graph.entity_resolution.redirects import IS_MOVED, followed
-from shared.graph.prompt_format import shortened
-from shared.graph.retrieval import Near, node_search, traversal
-from shared.graph.retrieval.node_search import Found, Sought
-from shared.graph.retrieval.traversal import LEADING, Link
-from shared.graph.scope import OWNED_SQL, STANDS, Scope
-from shared.graph.types import node_type
+from shared.database.statements import CompiledStatement, uuid_array
+from shared.graph.entity_resolution.redirects import HAS_REDIRECT_SQL, resolve_redirects
+from shared.graph.prompt_format import shorten_properties
+from shared.graph.retrieval import VectorQuery, node_search, traversal
+from shared.graph.retrieval.node_search import SearchCriteria, SearchResult
+from shared.graph.retrieval.traversal import EDGES_BETWEEN_SQL, Link
+from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.types import get_node_type
 from shared.tools import Json, ToolRefusalError
 
 
-async def checked(
-    session: AsyncSession, scope: Scope, ids: Sequence[UUID], types: Sequence[str] = ()
+async def validate_request(
+    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID], types: Sequence[str] = ()
 ) -> list[UUID]:
-    """Each of `ids` as it is now, in their order. Refuses a type of nodes that does not exist."""
+    """Resolve merged ids to current ones, in their order. Raises ToolRefusalError for an unknown node type."""
     if not ids and not types:
         return []
     values = {**scope.bound, "ids": list(ids), "types": list(types)}
-    is_moved, known = await _GIVEN.row(session, values)
-    for missing in (each for each in types if each not in known):
-        await node_type(session, scope, missing)
-    return await followed(session, scope, ids) if is_moved else list(ids)
+    is_moved, known_types = await _REQUEST_CHECK.row(session, values)
+    for type_name in (name for name in types if name not in known_types):
+        await get_node_type(session, scope, type_name)
+    return await resolve_redirects(session, scope, ids) if is_moved else list(ids)
 
 
-_GIVEN: Final = Direct(
-    f"select {IS_MOVED} as is_moved,"
-    f" array(select name from graph_node_types where agent_id = {OWNED_SQL} and name = any(cast(:types as text[]))) as known"
+_REQUEST_CHECK: Final = CompiledStatement(
+    f"select {HAS_REDIRECT_SQL} as is_moved,"
+    f" array(select name from graph_node_types where agent_id = {OWNED_AGENT_ID_SQL}"
+    " and name = any(cast(:types as text[]))) as known"
 )
 
 
-_TRUTH: Final = ("asOf", "until")
+_VALIDITY_FIELDS: Final = ("asOf", "until")
 
 
-async def shown(
-    session: AsyncSession, scope: Scope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
+async def load_elements(
+    session: AsyncSession, scope: GraphScope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
 ) -> tuple[list[Json], list[Json]]:
-    """Those of the nodes and of the edges that the agent has, in this order.
+    """Load nodes and edges as JSON, in the given order; unknown ids are left out.
 
-    `asOf` is by the evidence that is true latest, of what was not retracted; `until` is when that ended. Either is left
-    out where nothing says it.
+    `asOf` comes from the evidence with the latest `as_of` that is not retracted, `until` from the end of its
+    validity. Either is omitted if unknown.
     """
-    values = {"node_ids": listed(node_ids), "edge_ids": listed(edge_ids)}
-    return await _told(session, _SHOWN, {**scope.bound, **values})
+    values = {"node_ids": uuid_array(node_ids), "edge_ids": uuid_array(edge_ids)}
+    return await _run_elements(session, _ELEMENTS, {**scope.bound, **values})
 
 
-async def shown_among(
-    session: AsyncSession, scope: Scope, node_ids: Iterable[UUID], limit: int
+async def load_with_edges_among(
+    session: AsyncSession, scope: GraphScope, node_ids: Iterable[UUID], limit: int
 ) -> tuple[list[Json], list[Json]]:
-    """As `shown`, with at most `limit` of the edges that lead from one of the nodes to another, those touched last first."""
-    ids = listed(node_ids)
+    """Like `load_elements`, with the `limit` most recently updated edges between the nodes."""
+    ids = uuid_array(node_ids)
     values = {"node_ids": ids, "some": ids, "others": ids, "most": limit}
-    return await _told(session, _SHOWN_AMONG, {**scope.bound, **values})
+    return await _run_elements(session, _ELEMENTS_AMONG, {**scope.bound, **values})
 
 
-async def _told(
-    session: AsyncSession, statement: Direct, values: Mapping[str, Any]
+async def _run_elements(
+    session: AsyncSession, statement: CompiledStatement, values: Mapping[str, Any]
 ) -> tuple[list[Json], list[Json]]:
     nodes, edges = await statement.row(session, values)
-    for thing in (*nodes, *edges):
-        for moment in _TRUTH:
-            if thing[moment] is None:
-                del thing[moment]
+    for element in (*nodes, *edges):
+        for field in _VALIDITY_FIELDS:
+            if element[field] is None:
+                del element[field]
     return nodes, edges
 
 
-def _utc(moment: str) -> str:
-    """As `shared.graph.prompt_format.utc`."""
-    return f"to_char({moment} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+def _utc_sql(expression: str) -> str:
+    """SQL for the format of `prompt_format.format_utc`."""
+    return f"to_char({expression} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
 
 
-def _listed(kind: str, columns: str, given: str) -> str:
-    """Those of which `given` has `id` and `place`."""
-    # Each is looked up by itself: planned for very many at once, all that there is would be gone through.
+def _elements_sql(kind: str, columns: str, rows_sql: str) -> str:
+    """JSON array of the elements whose `id` and `place` are in `rows_sql`."""
+    # A lateral lookup per id: planned for many ids at once, it would scan the whole table.
     return (
         "(select coalesce(json_agg(json_build_object("
-        f"'id', thing.id, {columns}, 'asOf', {_utc('as_of')}, 'until', {_utc('valid_to')}) order by place), '[]')"
-        f" from {given}"
+        f"'id', thing.id, {columns}, 'asOf', {_utc_sql('as_of')}, 'until', {_utc_sql('valid_to')}) order by place), '[]')"
+        f" from {rows_sql}"
         f" cross join lateral (select * from graph_{kind}s"
-        f"  where id = given.id and agent_id = {OWNED_SQL} and {STANDS} limit 1) thing"
+        f"  where id = given.id and agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} limit 1) thing"
         " left join lateral (select as_of, valid_to from evidence"
         f"  where {kind}_id = thing.id"
         "  and (select retracted_at from sources where id = evidence.source_id) is null"
@@ -95,117 +96,119 @@ def _listed(kind: str, columns: str, given: str) -> str:
     )
 
 
-def _given(ids: str) -> str:
+def _ids_sql(ids: str) -> str:
     return f"unnest(cast(:{ids} as uuid[])) with ordinality given (id, place)"
 
 
-def _shown_statement(given_edges: str) -> Direct:
-    nodes = _listed(
+def _elements_statement(edges_sql: str) -> CompiledStatement:
+    nodes = _elements_sql(
         "node",
-        f"'type', type, 'name', name, 'properties', properties, 'updatedAt', {_utc('updated_at')}",
-        _given("node_ids"),
+        f"'type', type, 'name', name, 'properties', properties, 'updatedAt', {_utc_sql('updated_at')}",
+        _ids_sql("node_ids"),
     )
     ends = "'sourceId', thing.source_id, 'targetId', target_id"
-    edges = _listed("edge", f"'type', type, {ends}, 'properties', properties", given_edges)
-    return Direct(f"select {nodes} as nodes, {edges} as edges")
+    edges = _elements_sql("edge", f"'type', type, {ends}, 'properties', properties", edges_sql)
+    return CompiledStatement(f"select {nodes} as nodes, {edges} as edges")
 
 
-# Made once: to put such a statement together takes longer than PostgreSQL takes to answer it.
-_SHOWN: Final = _shown_statement(_given("edge_ids"))
-_SHOWN_AMONG: Final = _shown_statement(
-    f"(select id, row_number() over () as place from ({LEADING}) newest) given"
+# Built once: that takes longer than PostgreSQL takes to run it.
+_ELEMENTS: Final = _elements_statement(_ids_sql("edge_ids"))
+_ELEMENTS_AMONG: Final = _elements_statement(
+    f"(select id, row_number() over () as place from ({EDGES_BETWEEN_SQL}) newest) given"
 )
 
 
 MAX_BYTES: Final = 20_000
 _FRAME_BYTES: Final = 300
-"""The brackets and the sentence about the length."""
+"""For the brackets and the sentence about the length."""
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 
-def bounded(
+def truncate_response(
     nodes: Sequence[Json],
     edges: Sequence[Json],
     cuts: Sequence[str],
     unread: int = 0,
     **more: Sequence[Json],
 ) -> Json:
-    """Everything in short while it fits, nodes before edges; then in full what the room that is left allows.
+    """Show all elements shortened while they fit, nodes before edges; then expand them while there is room.
 
-    `cuts` are sentences about what was left out before, `unread` how many edges were for want of room (see
-    `has_room_behind`); `more` stands beside nodes and edges, whole.
+    `cuts` are sentences about what was left out before, `unread` is the number of edges that were not loaded for lack
+    of room (see `has_room_behind`); `more` is added as it is.
     """
-    wholes = [*nodes, *edges]
+    elements = [*nodes, *edges]
     left_bytes = MAX_BYTES - _FRAME_BYTES - sum(map(_size_bytes, (*cuts, more)))
-    shown = _fitted(wholes, left_bytes)
-    left_out = len(wholes) - len(shown) + unread
-    shortened_count = sum(each is not whole for each, whole in zip(shown, wholes, strict=False))
+    fitted = _fit_elements(elements, left_bytes)
+    left_out = len(elements) - len(fitted) + unread
+    shortened_count = sum(
+        element is not full_element for element, full_element in zip(fitted, elements, strict=False)
+    )
     if left_out or shortened_count:
         cuts = [
             f"For length, {left_out} nodes or edges are left out and {shortened_count} are shortened; ask for fewer, "
             "by nodeIds, to see them in full.",
             *cuts,
         ]
-    answer: Json = {**more, "nodes": shown[: len(nodes)], "edges": shown[len(nodes) :]}
+    answer: Json = {**more, "nodes": fitted[: len(nodes)], "edges": fitted[len(nodes) :]}
     return answer | ({"cut": " ".join(cuts)} if cuts else {})
 
 
 def has_room_behind(nodes: Sequence[Json]) -> bool:
-    """Whether any edge could be shown with them, were there no cuts to tell of."""
-    return len(_fitted(nodes, MAX_BYTES - _FRAME_BYTES)) == len(nodes)
+    """Whether any edge would fit behind these nodes if nothing was cut."""
+    return len(_fit_elements(nodes, MAX_BYTES - _FRAME_BYTES)) == len(nodes)
 
 
-def _fitted(wholes: Sequence[Json], left_bytes: int) -> list[Json]:
-    sizes = list(_sizes_bytes(wholes, left_bytes))
-    if len(sizes) == len(wholes):
-        return list(wholes)
-    shown: list[Json] = []
-    more_bytes: list[int] = []  # that each takes whole
-    for index, whole in enumerate(wholes):
-        brief = _brief(whole)
-        whole_bytes = sizes[index] if index < len(sizes) else _size_bytes(whole)
-        size_bytes = whole_bytes if brief is whole else _size_bytes(brief)
+def _fit_elements(elements: Sequence[Json], left_bytes: int) -> list[Json]:
+    full_sizes = list(_sizes_bytes(elements, left_bytes))
+    if len(full_sizes) == len(elements):
+        return list(elements)
+    fitted: list[Json] = []
+    extra_sizes: list[int] = []  # what each full element takes more than its shortened form
+    for index, element in enumerate(elements):
+        shortened = _shorten(element)
+        full_bytes = full_sizes[index] if index < len(full_sizes) else _size_bytes(element)
+        size_bytes = full_bytes if shortened is element else _size_bytes(shortened)
         if size_bytes > left_bytes:
             break
         left_bytes -= size_bytes
-        shown.append(brief)
-        more_bytes.append(whole_bytes - size_bytes)
-    for index, more in enumerate(more_bytes):
-        if shown[index] is not wholes[index] and more <= left_bytes:
-            left_bytes -= more
-            shown[index] = wholes[index]
-    return shown
+        fitted.append(shortened)
+        extra_sizes.append(full_bytes - size_bytes)
+    for index, extra_bytes in enumerate(extra_sizes):
+        if fitted[index] is not elements[index] and extra_bytes <= left_bytes:
+            left_bytes -= extra_bytes
+            fitted[index] = elements[index]
+    return fitted
 
 
-def _sizes_bytes(things: Sequence[Json], left_bytes: int) -> Iterator[int]:
-    """Of each, as long as all of them fit: what lies behind is not even looked at."""
+def _sizes_bytes(elements: Sequence[Json], left_bytes: int) -> Iterator[int]:
+    """The size of each element, while they fit; the rest is not encoded."""
     left_bytes -= len("[]")
-    for thing in things:
-        size_bytes = _size_bytes(thing)
+    for element in elements:
+        size_bytes = _size_bytes(element)
         left_bytes -= size_bytes
         if left_bytes < 0:
             return
         yield size_bytes
 
 
-def _brief(thing: Json) -> Json:
-    """`thing` itself where there is nothing to shorten."""
-    properties = shortened(thing["properties"])
-    return thing if properties == thing["properties"] else {**thing, "properties": properties}
+def _shorten(element: Json) -> Json:
+    """Returns `element` itself if there is nothing to shorten."""
+    properties = shorten_properties(element["properties"])
+    return element if properties == element["properties"] else {**element, "properties": properties}
 
 
-def _size_bytes(thing: object) -> int:
-    return len(_ENCODER.encode(thing).encode()) + len(", ")
+def _size_bytes(value: object) -> int:
+    return len(_ENCODER.encode(value).encode()) + len(", ")
 
 
-__all__ = ["DEEPEST", "MAX_BYTES", "MAX_EDGES", "MAX_NODES", "MAX_TYPES", "query"]
+__all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_EDGES", "MAX_NODES", "MAX_TYPES", "query_graph"]
 
 MAX_NODES: Final = 50
 MAX_EDGES: Final = 100
 MAX_TYPES: Final = 10
-"""That one search may name."""
-DEEPEST: Final = 2
-"""Edges between a node that is found and the farthest that is shown with it."""
+"""Node types per search."""
+MAX_DEPTH: Final = 2
+"""Edges between a found node and the farthest node that is shown with it."""
 _ENDS_OF_A_PATH: Final = 2
 _NEIGHBOURS_CUT: Final = (
     "Not all neighbours or edges are shown, but those touched last; ask for fewer nodes, by nodeIds, to see more of "
@@ -213,9 +216,9 @@ _NEIGHBOURS_CUT: Final = (
 )
 
 
-async def query(
+async def query_graph(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     *,
     text: str | None = None,
     type_name: str | None = None,
@@ -226,118 +229,120 @@ async def query(
     neighbours: int = 0,
     between: Sequence[UUID] = (),
     limit: int = 20,
-    near: Near | None = None,
+    near: VectorQuery | None = None,
 ) -> Json:
-    """`{"nodes", "edges"}`: the nodes that meet every condition given, best match first, and the edges among them.
+    """Search the graph; returns `{"nodes", "edges"}`: matching nodes, best first, and the edges among them.
 
-    With `neighbours` 1 or 2 also what lies so many edges from them. With `between` two nodes the other conditions do
-    not count: it is the shortest `paths` that join the two, and what lies on those. What is more than MAX_NODES,
-    MAX_EDGES or MAX_BYTES is left out, and `cut` says so. What rests on retracted pages alone is not found. Refuses a
-    type that does not exist.
+    `neighbours` 1 or 2 adds what is that many edges away. Two nodes in `between` replace the other conditions: the
+    result has the shortest `paths` that join them, and the elements on these. What exceeds MAX_NODES, MAX_EDGES or
+    MAX_BYTES is left out, and `cut` says so. Elements that rest only on retracted sources are not found. Raises
+    ToolRefusalError for an unknown type.
     """
     if between:
-        return await _between(session, scope, await checked(session, scope, between))
+        return await _paths_between(session, scope, await validate_request(session, scope, between))
     types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
-    sought = Sought(text, types, ids, updated_since, as_of, near)
-    found = await _found(session, scope, sought, min(limit, MAX_NODES))
+    criteria = SearchCriteria(text, types, ids, updated_since, as_of, near)
+    result = await _search(session, scope, criteria, min(limit, MAX_NODES))
     unread = 0
     if neighbours:
-        node_ids, edge_ids, is_all = await _around(
-            session, scope, found.ids, min(neighbours, DEEPEST)
+        node_ids, edge_ids, is_all = await _expand(
+            session, scope, result.ids, min(neighbours, MAX_DEPTH)
         )
-        nodes, edges, unread = await _shown(session, scope, node_ids, edge_ids)
+        nodes, edges, unread = await _load_within_limit(session, scope, node_ids, edge_ids)
     else:
-        nodes, edges = await shown_among(session, scope, found.ids, MAX_EDGES + 1)
+        nodes, edges = await load_with_edges_among(session, scope, result.ids, MAX_EDGES + 1)
         is_all = len(edges) <= MAX_EDGES
-    cuts = [*_cuts(found), *([] if is_all else [_NEIGHBOURS_CUT])]
-    return bounded(nodes, edges[:MAX_EDGES], cuts, unread)
+    cuts = [*_describe_cuts(result), *([] if is_all else [_NEIGHBOURS_CUT])]
+    return truncate_response(nodes, edges[:MAX_EDGES], cuts, unread)
 
 
-async def _found(session: AsyncSession, scope: Scope, sought: Sought, limit: int) -> Found:
-    """As `search.find`, with ids that a merge has moved followed first."""
-    found = None
-    if sought.ids and not sought.types:
-        found = await node_search.find(session, scope, sought, limit)
-        if len(found.ids) == len(set(sought.ids)):
-            return found  # what is there has not been moved
-    ids = await checked(session, scope, sought.ids, sought.types)
-    if found is not None and ids == list(sought.ids):
-        return found
-    return await node_search.find(session, scope, replace(sought, ids=ids), limit)
+async def _search(
+    session: AsyncSession, scope: GraphScope, criteria: SearchCriteria, limit: int
+) -> SearchResult:
+    """Like `node_search.search_nodes`, after resolving merged ids."""
+    result = None
+    if criteria.ids and not criteria.types:
+        result = await node_search.search_nodes(session, scope, criteria, limit)
+        if len(result.ids) == len(set(criteria.ids)):
+            return result  # an id that is found was not merged
+    ids = await validate_request(session, scope, criteria.ids, criteria.types)
+    if result is not None and ids == list(criteria.ids):
+        return result
+    return await node_search.search_nodes(session, scope, replace(criteria, ids=ids), limit)
 
 
-async def _shown(
-    session: AsyncSession, scope: Scope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
+async def _load_within_limit(
+    session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
 ) -> tuple[list[Json], list[Json], int]:
-    """Nodes and edges, and how many edges were not read.
+    """Nodes and edges, and the number of edges that were not loaded.
 
-    So many nodes as can be mostly leave no room for edges, which are two thirds of what it takes to read both.
+    With MAX_NODES nodes there is mostly no room for edges, which take two thirds of the loading time.
     """
     if len(node_ids) < MAX_NODES:
-        return *await shown(session, scope, node_ids, edge_ids), 0
-    nodes, _ = await shown(session, scope, node_ids, ())
+        return *await load_elements(session, scope, node_ids, edge_ids), 0
+    nodes, _ = await load_elements(session, scope, node_ids, ())
     if not has_room_behind(nodes):
         return nodes, [], len(edge_ids)
-    _, edges = await shown(session, scope, (), edge_ids)
+    _, edges = await load_elements(session, scope, (), edge_ids)
     return nodes, edges, 0
 
 
-async def _around(
-    session: AsyncSession, scope: Scope, found: Sequence[UUID], depth: int
+async def _expand(
+    session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID], depth: int
 ) -> tuple[list[UUID], list[UUID], bool]:
-    """`found` and what lies within `depth` edges, the nearer first, the edges of all that, and whether it is all."""
-    known, edges, is_all = dict.fromkeys(found), dict[UUID, Link](), True
-    if len(known) > 1:
-        among = await traversal.leading(session, scope, known, known, MAX_EDGES + 1)
+    """`node_ids` and what is within `depth` edges, nearest first; the edges among all; and whether nothing was cut."""
+    reached, edges, is_all = dict.fromkeys(node_ids), dict[UUID, Link](), True
+    if len(reached) > 1:
+        among = await traversal.edges_between(session, scope, reached, reached, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in among}
-    farthest = list(known)
+    farthest = list(reached)
     for _ in range(depth):
-        if len(known) == MAX_NODES and len(edges) > MAX_EDGES:
-            break  # nothing farther would be shown
-        followed = await traversal.touching(session, scope, farthest, MAX_EDGES + 1)
-        edges |= {edge.id: edge for edge in followed}
-        ends = dict.fromkeys(end for edge in followed for end in (edge.source_id, edge.target_id))
-        new = [end for end in ends if end not in known]
-        farthest = new[: MAX_NODES - len(known)]
-        is_all = is_all and len(farthest) == len(new)
-        known |= dict.fromkeys(farthest)
-    return list(known), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
+        if len(reached) == MAX_NODES and len(edges) > MAX_EDGES:
+            break  # nothing more would be shown
+        incident = await traversal.incident_edges(session, scope, farthest, MAX_EDGES + 1)
+        edges |= {edge.id: edge for edge in incident}
+        ends = dict.fromkeys(end for edge in incident for end in (edge.source_id, edge.target_id))
+        new_ids = [end for end in ends if end not in reached]
+        farthest = new_ids[: MAX_NODES - len(reached)]
+        is_all = is_all and len(farthest) == len(new_ids)
+        reached |= dict.fromkeys(farthest)
+    return list(reached), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
 
 
-async def _between(session: AsyncSession, scope: Scope, ends: Sequence[UUID]) -> Json:
+async def _paths_between(session: AsyncSession, scope: GraphScope, ends: Sequence[UUID]) -> Json:
     if len(set(ends)) != _ENDS_OF_A_PATH:
         raise ToolRefusalError("between: give the ids of two different nodes.")
-    found = await traversal.shortest(session, scope, *ends)
-    node_ids = dict.fromkeys(each for path in found for each in path.nodes) or ends
-    edge_ids = dict.fromkeys(each.id for path in found for each in path.edges)
-    nodes, edges = await shown(session, scope, node_ids, edge_ids)
-    known = {node["id"] for node in nodes}
-    for missing in (each for each in ends if str(each) not in known):
-        raise ToolRefusalError(f"between: no such node: {missing}; use an id that queryGraph gave.")
-    told = [
+    paths = await traversal.shortest_paths(session, scope, *ends)
+    node_ids = dict.fromkeys(node_id for path in paths for node_id in path.nodes) or ends
+    edge_ids = dict.fromkeys(node_id.id for path in paths for node_id in path.edges)
+    nodes, edges = await load_elements(session, scope, node_ids, edge_ids)
+    loaded_ids = {node["id"] for node in nodes}
+    for end in (node_id for node_id in ends if str(node_id) not in loaded_ids):
+        raise ToolRefusalError(f"between: no such node: {end}; use an id that queryGraph gave.")
+    path_views = [
         {
-            "nodeIds": [str(each) for each in path.nodes],
-            "edgeIds": [str(each.id) for each in path.edges],
+            "nodeIds": [str(node_id) for node_id in path.nodes],
+            "edgeIds": [str(node_id.id) for node_id in path.edges],
         }
-        for path in found
+        for path in paths
     ]
     cuts = (
         []
-        if found
-        else [f"No path of at most {traversal.LONGEST} edges was found between the two."]
+        if paths
+        else [f"No path of at most {traversal.MAX_PATH_EDGES} edges was found between the two."]
     )
-    return bounded(nodes, edges, cuts, paths=told)
+    return truncate_response(nodes, edges, cuts, paths=path_views)
 
 
-def _cuts(found: Found) -> list[str]:
+def _describe_cuts(result: SearchResult) -> list[str]:
     cuts = []
-    if not found.is_all:
+    if not result.is_all:
         cuts.append(
             "More nodes match than are shown; narrow the search, or raise limit, to see others."
         )
-    if found.common:
+    if result.common:
         cuts.append(
-            f"Very many nodes hold {', '.join(found.common)}: alone, such words were looked for only among the nodes "
+            f"Very many nodes hold {', '.join(result.common)}: alone, such words were looked for only among the nodes "
             "touched last."
         )
     return cuts

@@ -1,6 +1,6 @@
-"""Neighbours and paths, through indexes only.
+"""Neighbours and paths, found through indexes only.
 
-Only which they are and what they join: properties and times are fetched of those that will be shown.
+Loads only ids and ends of edges; properties are loaded for the elements that will be shown.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -10,55 +10,63 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import Direct, listed
-from shared.graph.scope import OWNED_SQL, STANDS, Scope
+from shared.database.statements import CompiledStatement, uuid_array
+from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
-FEWEST_A_NODE: Final = 5
-"""Edges in each direction that each of many nodes has followed, at least."""
+MIN_EDGES_PER_NODE: Final = 5
+"""Edges per direction that are followed from each of many nodes, at least."""
 
 
 class Link(NamedTuple):
-    """An edge, by its ends."""
+    """An edge by the ids of its ends."""
 
     id: UUID
     source_id: UUID
     target_id: UUID
 
 
-async def touching(
-    session: AsyncSession, scope: Scope, ids: Collection[UUID], limit: int
+async def incident_edges(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID], limit: int
 ) -> list[Link]:
-    """At most `limit` of those that begin or end at `ids`, those touched last first: of each node the newest."""
+    """At most `limit` edges that start or end at `ids`, the most recently updated first, shared among the nodes."""
     if not ids:
         return []
-    share = max(FEWEST_A_NODE, -(-limit // len(ids)))
-    return await _links(session, scope, _TOUCHING, limit, ids=listed(ids), share=share)
+    share = max(MIN_EDGES_PER_NODE, -(-limit // len(ids)))
+    return await _links(session, scope, _INCIDENT_EDGES, limit, ids=uuid_array(ids), share=share)
 
 
-async def leading(
+async def edges_between(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     some: Collection[UUID],
     others: Collection[UUID],
     limit: int,
 ) -> list[Link]:
-    """Those from one of `some` to one of `others`, however many edges those have, those touched last first."""
-    return await _links(session, scope, _LEADING, limit, some=listed(some), others=listed(others))
+    """Edges from one of `some` to one of `others`, the most recently updated first, however many edges these have."""
+    return await _links(
+        session, scope, _EDGES_BETWEEN, limit, some=uuid_array(some), others=uuid_array(others)
+    )
 
 
-async def joining(
+async def edges_between_either_way(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     some: Collection[UUID],
     others: Collection[UUID],
     limit: int,
 ) -> list[Link]:
-    """As `leading`, in either direction; none of `some` is one of `others`."""
-    return await _links(session, scope, _JOINING, limit, some=listed(some), others=listed(others))
+    """Like `edges_between`, in both directions; `some` and `others` are disjoint."""
+    return await _links(
+        session, scope, _EDGES_EITHER_WAY, limit, some=uuid_array(some), others=uuid_array(others)
+    )
 
 
 async def _links(
-    session: AsyncSession, scope: Scope, statement: Direct, limit: int, **values: Any
+    session: AsyncSession,
+    scope: GraphScope,
+    statement: CompiledStatement,
+    limit: int,
+    **values: Any,
 ) -> list[Link]:
     rows = await statement.tuples(session, {**scope.bound, **values, "most": limit})
     return list(map(Link._make, rows))
@@ -67,10 +75,10 @@ async def _links(
 _COLUMNS: Final = "id, source_id, target_id, updated_at"
 
 
-def _newest_at(end: str) -> str:
-    """An `or` of both ends would read all that a hub has."""
-    # A range of one: PostgreSQL takes it for many and reads them in the index's order, as far as they are wanted. Of
-    # equals it would expect the few that most nodes have, and fetch and sort them all: of a hub, very many.
+def _newest_at_end_sql(end: str) -> str:
+    """One subquery per end, because an `or` of both would read all edges of a hub."""
+    # A range instead of an equality: PostgreSQL then expects many rows and reads the index in order up to the limit.
+    # For an equality it expects few rows, as most nodes have, and would fetch and sort all edges of a hub.
     return (
         f"select touching.* from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
         f" (select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
@@ -79,106 +87,117 @@ def _newest_at(end: str) -> str:
     )
 
 
-def _from_to(some: str, others: str) -> str:
+def _from_to_sql(some: str, others: str) -> str:
     return (
         f"select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
         f" where source_id = any(cast(:{some} as uuid[])) and target_id = any(cast(:{others} as uuid[]))"
     )
 
 
-def _newest_of(edges: str) -> str:
+def _newest_sql(edges: str) -> str:
     return (
         f"select id, source_id, target_id from ({edges}) edges"
-        f" where agent_id = {OWNED_SQL} and {STANDS} order by updated_at desc, id limit :most"
+        f" where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} order by updated_at desc, id limit :most"
     )
 
 
-# An edge between two of the nodes is met from both.
-_TOUCHING: Final = Direct(_newest_of(f"{_newest_at('source')} union {_newest_at('target')}"))
-LEADING: Final = _newest_of(_from_to("some", "others"))
-"""What `leading` asks for, with `some`, `others` and `most` to be given."""
-_LEADING: Final = Direct(LEADING)
-_JOINING: Final = Direct(
-    _newest_of(f"{_from_to('some', 'others')} union all {_from_to('others', 'some')}")
+# "Union" removes the duplicate of an edge between two of the nodes.
+_INCIDENT_EDGES: Final = CompiledStatement(
+    _newest_sql(f"{_newest_at_end_sql('source')} union {_newest_at_end_sql('target')}")
+)
+EDGES_BETWEEN_SQL: Final = _newest_sql(_from_to_sql("some", "others"))
+"""SQL of `edges_between`, with the parameters `some`, `others` and `most`."""
+_EDGES_BETWEEN: Final = CompiledStatement(EDGES_BETWEEN_SQL)
+_EDGES_EITHER_WAY: Final = CompiledStatement(
+    _newest_sql(f"{_from_to_sql('some', 'others')} union all {_from_to_sql('others', 'some')}")
 )
 
 
-LONGEST: Final = 4
-"""Edges of a path."""
-MOST_PATHS: Final = 5
-_FOLLOWED: Final = 200
-"""Edges that are followed from all nodes at one distance, of each node the newest."""
-_MEETING: Final = 1_000
-"""Edges that may join what was reached from either end."""
+MAX_PATH_EDGES: Final = 4
+"""Edges per path."""
+MAX_PATHS: Final = 5
+_MAX_EDGES_FOLLOWED: Final = 200
+"""Edges followed from all nodes at one distance, the newest of each node."""
+_MAX_MEETING_EDGES: Final = 1_000
+"""Edges that may join the nodes reached from both ends."""
 
-Way = tuple[Link, UUID, UUID]
-"""An edge, and its ends in the direction in which it is gone."""
+DirectedLink = tuple[Link, UUID, UUID]
+"""An edge, and its ends in the direction of travel."""
 
 
 @dataclass(frozen=True)
 class Path:
-    """The nodes in order, and the edges between them, whichever way each leads."""
+    """The nodes in order, and the edges between them, in either direction."""
 
     nodes: tuple[UUID, ...]
     edges: tuple[Link, ...]
 
 
-class _Side:
-    """What was reached from one end, and by which ways: the shortest, MOST_PATHS to a node at most."""
+class _Frontier:
+    """The nodes reached from one end, with at most MAX_PATHS shortest paths to each."""
 
     def __init__(self, end: UUID) -> None:
         self.reached: dict[UUID, tuple[Path, ...]] = {end: (Path((end,), ()),)}
         self._onward: list[Link] | None = None
 
-    async def onward(self, session: AsyncSession, scope: Scope) -> list[Link]:
-        """The edges that lead on from there."""
+    async def onward(self, session: AsyncSession, scope: GraphScope) -> list[Link]:
+        """The edges that lead on from the frontier."""
         if self._onward is None:
-            self._onward = await touching(session, scope, self.reached, _FOLLOWED)
+            self._onward = await incident_edges(session, scope, self.reached, _MAX_EDGES_FOLLOWED)
         return self._onward
 
-    def go_on(self, edges: Iterable[Link], seen: set[UUID]) -> None:
-        """One edge farther, to what was not seen before."""
-        found: dict[UUID, tuple[Path, ...]] = {}
-        for edge, start, end in _either_way(edges):
+    def advance(self, edges: Iterable[Link], seen: set[UUID]) -> None:
+        """Advance by one edge to nodes not seen before."""
+        next_reached: dict[UUID, tuple[Path, ...]] = {}
+        for edge, start, end in _both_directions(edges):
             if start in self.reached and end not in seen:
-                further = (Path((*p.nodes, end), (*p.edges, edge)) for p in self.reached[start])
-                found[end] = (*found.get(end, ()), *further)[:MOST_PATHS]
-        seen.update(found)
-        self.reached, self._onward = found, None
+                extended = (
+                    Path((*path.nodes, end), (*path.edges, edge)) for path in self.reached[start]
+                )
+                next_reached[end] = (*next_reached.get(end, ()), *extended)[:MAX_PATHS]
+        seen.update(next_reached)
+        self.reached, self._onward = next_reached, None
 
 
-async def shortest(session: AsyncSession, scope: Scope, start: UUID, goal: UUID) -> list[Path]:
-    """The shortest paths of at most LONGEST edges, MOST_PATHS at most; none where no such was found.
+async def shortest_paths(
+    session: AsyncSession, scope: GraphScope, start: UUID, goal: UUID
+) -> list[Path]:
+    """At most MAX_PATHS shortest paths of at most MAX_PATH_EDGES edges; empty if there is none.
 
-    Edges are gone either way. Of a node that has very many only the newest are followed, and those that lead at once to
-    what was reached from the other end.
+    Edges are followed in both directions. Of a node with very many edges only the newest are followed, and those that
+    lead directly to a node reached from the other end.
     """
-    here, there, seen = _Side(start), _Side(goal), {start, goal}
-    for length in range(1, LONGEST + 1):
-        links = await joining(session, scope, here.reached, there.reached, _MEETING)
-        met = _joined(here, there, links)
-        if met or length == LONGEST:
-            return met[:MOST_PATHS]
-        onward, backward = await here.onward(session, scope), await there.onward(session, scope)
-        # From where there is less to follow: all of it is, then.
-        if len(onward) <= len(backward):
-            here.go_on(onward, seen)
+    forward, backward, seen = _Frontier(start), _Frontier(goal), {start, goal}
+    for length in range(1, MAX_PATH_EDGES + 1):
+        links = await edges_between_either_way(
+            session, scope, forward.reached, backward.reached, _MAX_MEETING_EDGES
+        )
+        paths = _join_paths(forward, backward, links)
+        if paths or length == MAX_PATH_EDGES:
+            return paths[:MAX_PATHS]
+        forward_links, backward_links = (
+            await forward.onward(session, scope),
+            await backward.onward(session, scope),
+        )
+        # Advance the side with fewer edges, where all can be followed.
+        if len(forward_links) <= len(backward_links):
+            forward.advance(forward_links, seen)
         else:
-            there.go_on(backward, seen)
+            backward.advance(backward_links, seen)
     return []
 
 
-def _joined(here: _Side, there: _Side, edges: Iterable[Link]) -> list[Path]:
-    """Each way to one end of a link, the link, and each way back from its other end."""
+def _join_paths(forward: _Frontier, backward: _Frontier, edges: Iterable[Link]) -> list[Path]:
+    """Each path to one end of a link, the link, and each path back from its other end."""
     return [
         Path((*first.nodes, *last.nodes[::-1]), (*first.edges, edge, *last.edges[::-1]))
-        for edge, start, end in _either_way(edges)
-        for first in here.reached.get(start, ())
-        for last in there.reached.get(end, ())
+        for edge, start, end in _both_directions(edges)
+        for first in forward.reached.get(start, ())
+        for last in backward.reached.get(end, ())
     ]
 
 
-def _either_way(edges: Iterable[Link]) -> Iterator[Way]:
+def _both_directions(edges: Iterable[Link]) -> Iterator[DirectedLink]:
     for edge in edges:
         yield edge, edge.source_id, edge.target_id
         yield edge, edge.target_id, edge.source_id

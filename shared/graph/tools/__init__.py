@@ -1,10 +1,10 @@
-"""The graph as the model gets to see it: which tools each phase is handed, and no others (promise G8)."""
+"""The graph tools that each phase offers to its model, and no others (guarantee G8)."""
 
 from typing import Any
 
-from shared.graph.entity_resolution.candidates import LIKENESS
-from shared.graph.retrieval import Meaning
-from shared.graph.scope import Scope
+from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.retrieval import EmbeddingSearch
+from shared.graph.scope import GraphScope
 from shared.graph.tools.conclusion_tools import (
     add_agent_advice_node,
     add_agent_analysis_node,
@@ -16,7 +16,7 @@ from shared.graph.tools.write_tools import (
     add_graph_node,
     create_edge_type,
     create_node_type,
-    tie_analysis,
+    link_analysis,
 )
 from shared.graph.validation import Validators
 from shared.tools import StateTool
@@ -31,48 +31,52 @@ __all__ = [
     "create_edge_type",
     "create_node_type",
     "graph_construction",
+    "link_analysis",
     "list_edge_types",
     "list_node_types",
     "query_graph",
     "request_investigation",
-    "tie_analysis",
 ]
 
-Tools = list[StateTool[Any]]
+GraphTools = list[StateTool[Any]]
 
 
 def graph_construction(
-    scope: Scope,
+    scope: GraphScope,
     validators: Validators | None = None,
-    likeness: float = LIKENESS,
-    meaning: Meaning | None = None,
-) -> Tools:
-    """Facts in: types, nodes and edges. Give the process's `validators`, so that schemas are made ready once."""
+    duplicate_threshold: float = DUPLICATE_THRESHOLD,
+    embedding_search: EmbeddingSearch | None = None,
+) -> GraphTools:
+    """Tools that write facts: types, nodes and edges. Pass the process's `validators`, so that schemas compile once."""
     validators = validators or Validators()
     return [
-        query_graph(scope, meaning),
+        query_graph(scope, embedding_search),
         list_node_types(scope),
         list_edge_types(scope),
         create_node_type(scope, validators),
         create_edge_type(scope, validators),
-        add_graph_node(scope, validators, likeness),
+        add_graph_node(scope, validators, duplicate_threshold),
         add_graph_edge(scope, validators),
     ]
 
 
 def analysis_generation(
-    scope: Scope, validators: Validators | None = None, meaning: Meaning | None = None
-) -> Tools:
-    """Conclusions from facts, edges that tie them to what they are about, and what is lacking for a conclusion."""
+    scope: GraphScope,
+    validators: Validators | None = None,
+    embedding_search: EmbeddingSearch | None = None,
+) -> GraphTools:
+    """Tools that write analyses, link them to their subjects, and request missing data."""
     validators = validators or Validators()
     return [
-        query_graph(scope, meaning),
+        query_graph(scope, embedding_search),
         add_agent_analysis_node(scope),
-        tie_analysis(scope, validators),
+        link_analysis(scope, validators),
         request_investigation(scope),
     ]
 
 
-def advice_generation(scope: Scope, meaning: Meaning | None = None) -> Tools:
-    """Advice from conclusions."""
-    return [query_graph(scope, meaning), add_agent_advice_node(scope)]
+def advice_generation(
+    scope: GraphScope, embedding_search: EmbeddingSearch | None = None
+) -> GraphTools:
+    """Tools that write advice."""
+    return [query_graph(scope, embedding_search), add_agent_advice_node(scope)]

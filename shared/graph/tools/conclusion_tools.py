@@ -1,11 +1,11 @@
-"""Tools that write conclusions: analyses, and advice that stands on them."""
+"""Tools that write conclusions: analyses, and advice that rests on them."""
 
 from pydantic import Field
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 from shared.workflow import investigations
@@ -45,17 +45,17 @@ class AddAgentAdviceNode(Arguments):
     )
 
 
-def add_agent_analysis_node(scope: Scope) -> StateTool[AddAgentAnalysisNode]:
-    async def run(session: AsyncSession, given: AddAgentAnalysisNode) -> Json:
+def add_agent_analysis_node(scope: GraphScope) -> StateTool[AddAgentAnalysisNode]:
+    async def run(session: AsyncSession, arguments: AddAgentAnalysisNode) -> Json:
         analysis_id = await conclusions.add_analysis(
             session,
             scope,
-            name=given.name,
-            kind=given.type,
-            summary=given.summary,
-            content=given.content,
-            confidence=given.confidence,
-            horizon=given.horizon,
+            name=arguments.name,
+            kind=arguments.type,
+            summary=arguments.summary,
+            content=arguments.content,
+            confidence=arguments.confidence,
+            horizon=arguments.horizon,
         )
         return {"nodeId": str(analysis_id)}
 
@@ -68,20 +68,20 @@ def add_agent_analysis_node(scope: Scope) -> StateTool[AddAgentAnalysisNode]:
     )
 
 
-def add_agent_advice_node(scope: Scope) -> StateTool[AddAgentAdviceNode]:
-    async def run(session: AsyncSession, given: AddAgentAdviceNode) -> Json:
+def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
+    async def run(session: AsyncSession, arguments: AddAgentAdviceNode) -> Json:
         advice_id = await conclusions.add_advice(
             session,
             scope,
-            name=given.name,
-            action=given.action,
-            summary=given.summary,
-            content=given.content,
-            confidence=given.confidence,
-            horizon=given.horizon,
-            invalidation=given.invalidation,
+            name=arguments.name,
+            action=arguments.action,
+            summary=arguments.summary,
+            content=arguments.content,
+            confidence=arguments.confidence,
+            horizon=arguments.horizon,
+            invalidation=arguments.invalidation,
         )
-        return {"nodeId": str(advice_id), "action": given.action}
+        return {"nodeId": str(advice_id), "action": arguments.action}
 
     return StateTool(
         "addAgentAdviceNode",
@@ -92,8 +92,8 @@ def add_agent_advice_node(scope: Scope) -> StateTool[AddAgentAdviceNode]:
     )
 
 
-OBJECTIVE_CHARACTERS = (15, 300)
-MOST_OF_A_STEP = 5
+OBJECTIVE_CHARS = (15, 300)
+MAX_REQUESTS_PER_STEP = 5
 
 
 class RequestInvestigation(Arguments):
@@ -108,25 +108,27 @@ class RequestInvestigation(Arguments):
     )
 
 
-def request_investigation(scope: Scope) -> StateTool[RequestInvestigation]:
-    async def run(session: AsyncSession, given: RequestInvestigation) -> Json:
-        refuse_unstorable(given.model_dump(), "the request")
-        objective = " ".join(given.objective.split())
-        shortest, longest = OBJECTIVE_CHARACTERS
-        if not shortest <= len(objective) <= longest:
+def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
+    async def run(session: AsyncSession, arguments: RequestInvestigation) -> Json:
+        refuse_unstorable(arguments.model_dump(), "the request")
+        objective = " ".join(arguments.objective.split())
+        min_chars, max_chars = OBJECTIVE_CHARS
+        if not min_chars <= len(objective) <= max_chars:
             raise ToolRefusalError(
-                f"objective: {len(objective)} characters; say in {shortest} to {longest} what, of whom and for when, "
+                f"objective: {len(objective)} characters; say in {min_chars} to {max_chars} what, of whom and for when, "
                 "and ask for one thing at a time."
             )
         assert scope.iteration_id is not None, "only steps of an iteration analyze"
         assert scope.step_id is not None, "only steps of an iteration analyze"
-        if await investigations.count_of_step(session, scope.step_id) >= MOST_OF_A_STEP:
+        if await investigations.count_requests(session, scope.step_id) >= MAX_REQUESTS_PER_STEP:
             raise ToolRefusalError(
-                f"{MOST_OF_A_STEP} requests are made already; that is all for one insight. End now."
+                f"{MAX_REQUESTS_PER_STEP} requests exist already, the limit for one insight. End now."
             )
-        wanted = investigations.Wanted(objective, given.reasoning, tuple(given.search_hints))
-        request_id = await investigations.make(
-            session, scope.agent_id, scope.iteration_id, scope.step_id, wanted
+        request = investigations.MissingData(
+            objective, arguments.reasoning, tuple(arguments.search_hints)
+        )
+        request_id = await investigations.create_request(
+            session, scope.agent_id, scope.iteration_id, scope.step_id, request
         )
         return {"requestId": str(request_id), "objective": objective}
 

@@ -9,13 +9,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.events.envelope import Utc
 from shared.graph import types
-from shared.graph.retrieval import Meaning, query
-from shared.graph.scope import Scope
-from shared.graph.tools.references import NodeReference, node_ids, with_understood
+from shared.graph.retrieval import EmbeddingSearch, query
+from shared.graph.scope import GraphScope
+from shared.graph.tools.references import NodeReference, resolve_node_ids, with_interpretations
 from shared.tools import Arguments, Json, StateTool
 
 _MAX_SCHEMAS_BYTES = 20_000
-"""Of all schemas that one answer lists."""
+"""Of all schemas in one answer."""
 
 
 _BY_MEANING = (
@@ -50,7 +50,7 @@ class QueryGraph(Arguments):
     neighbours: int = Field(
         0,
         ge=0,
-        le=query.DEEPEST,
+        le=query.MAX_DEPTH,
         description="Also what lies so many edges from the nodes found (0, 1 or 2), with its edges.",
     )
     between: list[NodeReference] = Field(
@@ -66,33 +66,33 @@ class NoArguments(Arguments):
     pass
 
 
-def query_graph(scope: Scope, meaning: Meaning | None = None) -> StateTool[QueryGraph]:
-    """With `meaning` it finds nodes near to the text in meaning, too."""
+def query_graph(scope: GraphScope, meaning: EmbeddingSearch | None = None) -> StateTool[QueryGraph]:
+    """With `meaning`, the tool also finds nodes similar in meaning."""
 
-    async def run(session: AsyncSession, given: QueryGraph) -> Json:
-        near = await meaning.near(session, scope, given.text) if meaning else None
-        understood: list[str] = []
-        ids = await node_ids(session, scope, given.node_ids, "nodeIds", understood)
-        ends = await node_ids(session, scope, given.between, "between", understood)
-        found = await query.query(
+    async def run(session: AsyncSession, arguments: QueryGraph) -> Json:
+        near = await meaning.near(session, scope, arguments.text) if meaning else None
+        interpretations: list[str] = []
+        ids = await resolve_node_ids(session, scope, arguments.node_ids, "nodeIds", interpretations)
+        ends = await resolve_node_ids(session, scope, arguments.between, "between", interpretations)
+        result = await query.query_graph(
             session,
             scope,
-            text=given.text,
-            type_name=given.node_type,
-            type_names=given.node_types,
+            text=arguments.text,
+            type_name=arguments.node_type,
+            type_names=arguments.node_types,
             ids=ids,
-            updated_since=given.updated_since,
-            as_of=given.as_of,
-            neighbours=given.neighbours,
+            updated_since=arguments.updated_since,
+            as_of=arguments.as_of,
+            neighbours=arguments.neighbours,
             between=ends,
-            limit=given.limit,
+            limit=arguments.limit,
             near=near,
         )
-        return with_understood(found, understood)
+        return with_interpretations(result, interpretations)
 
-    def meant(given: QueryGraph) -> EmbeddingRequest | None:
-        is_sought = meaning is not None and not given.between and not given.node_ids
-        return meaning.request(given.text) if meaning and is_sought else None
+    def embedding_request(arguments: QueryGraph) -> EmbeddingRequest | None:
+        is_text_search = meaning is not None and not arguments.between and not arguments.node_ids
+        return meaning.request(arguments.text) if meaning and is_text_search else None
 
     return StateTool(
         "queryGraph",
@@ -103,13 +103,13 @@ def query_graph(scope: Scope, meaning: Meaning | None = None) -> StateTool[Query
         + (_BY_MEANING if meaning else ""),
         QueryGraph,
         run,
-        meant,
+        embedding_request,
     )
 
 
-def list_node_types(scope: Scope) -> StateTool[NoArguments]:
-    async def run(session: AsyncSession, given: NoArguments) -> Json:
-        return _bounded(await types.node_types(session, scope))
+def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
+    async def run(session: AsyncSession, arguments: NoArguments) -> Json:
+        return _describe_node_types(await types.list_node_types(session, scope))
 
     return StateTool(
         "listNodeTypes",
@@ -120,9 +120,9 @@ def list_node_types(scope: Scope) -> StateTool[NoArguments]:
     )
 
 
-def list_edge_types(scope: Scope) -> StateTool[NoArguments]:
-    async def run(session: AsyncSession, given: NoArguments) -> Json:
-        return _bounded_edges(await types.edge_types(session, scope))
+def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
+    async def run(session: AsyncSession, arguments: NoArguments) -> Json:
+        return _describe_edge_types(await types.list_edge_types(session, scope))
 
     return StateTool(
         "listEdgeTypes",
@@ -133,40 +133,43 @@ def list_edge_types(scope: Scope) -> StateTool[NoArguments]:
     )
 
 
-def _bounded(node_types: Sequence[types.NodeType]) -> Json:
-    listed: list[Json] = [
-        {"name": each.name, "description": each.description} for each in node_types
+def _describe_node_types(node_types: Sequence[types.NodeType]) -> Json:
+    entries: list[Json] = [
+        {"name": node_type.name, "description": node_type.description} for node_type in node_types
     ]
-    return _with_schemas("nodeTypes", "createNodeType", listed, node_types)
+    return _with_schemas("nodeTypes", "createNodeType", entries, node_types)
 
 
-def _bounded_edges(edge_types: Sequence[types.EdgeType]) -> Json:
-    listed: list[Json] = [
+def _describe_edge_types(edge_types: Sequence[types.EdgeType]) -> Json:
+    entries: list[Json] = [
         {
-            "name": each.name,
-            "description": each.description,
-            "sourceTypes": list(each.source_types),
-            "targetTypes": list(each.target_types),
+            "name": edge_type.name,
+            "description": edge_type.description,
+            "sourceTypes": list(edge_type.source_types),
+            "targetTypes": list(edge_type.target_types),
         }
-        for each in edge_types
+        for edge_type in edge_types
     ]
-    return _with_schemas("edgeTypes", "createEdgeType", listed, edge_types)
+    return _with_schemas("edgeTypes", "createEdgeType", entries, edge_types)
 
 
 def _with_schemas(
-    what: str, maker: str, listed: list[Json], kinds: Sequence[types.NodeType | types.EdgeType]
+    result_key: str,
+    creation_tool: str,
+    entries: list[Json],
+    graph_types: Sequence[types.NodeType | types.EdgeType],
 ) -> Json:
-    """`listed` with the schemas of those that have one, as many as fit."""
+    """Add the schemas to `entries`, as many as fit."""
     left_bytes = _MAX_SCHEMAS_BYTES
-    for entry, each in zip(listed, kinds, strict=True):
-        if not each.properties_schema:
+    for entry, graph_type in zip(entries, graph_types, strict=True):
+        if not graph_type.properties_schema:
             continue
-        left_bytes -= len(json.dumps(each.properties_schema, ensure_ascii=False).encode())
+        left_bytes -= len(json.dumps(graph_type.properties_schema, ensure_ascii=False).encode())
         if left_bytes >= 0:
-            entry["propertiesSchema"] = each.properties_schema
-    answer: Json = {what: listed}
+            entry["propertiesSchema"] = graph_type.properties_schema
+    answer: Json = {result_key: entries}
     if left_bytes < 0:
         answer["cut"] = (
-            f"Some schemas are left out for their length; {maker} with a name that exists gives its schema."
+            f"Some schemas are left out for their length; {creation_tool} with a name that exists gives its schema."
         )
     return answer

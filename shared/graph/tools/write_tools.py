@@ -10,23 +10,33 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.enums import Phase
 from shared.graph import edges, nodes, types
-from shared.graph.entity_resolution.candidates import LIKENESS
+from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import claims
-from shared.graph.provenance.evidence import LONGEST_QUOTE, MOST, SHORTEST_QUOTE, Ground
-from shared.graph.scope import Scope
-from shared.graph.tools.references import NodeReference, node_id, with_known_type, with_understood
-from shared.graph.upsert import Added
+from shared.graph.provenance.evidence import (
+    MAX_EVIDENCE,
+    MAX_QUOTE_CHARS,
+    MIN_QUOTE_CHARS,
+    EvidenceInput,
+)
+from shared.graph.scope import GraphScope
+from shared.graph.tools.references import (
+    NodeReference,
+    resolve_node_id,
+    with_interpretations,
+    write_with_known_type,
+)
+from shared.graph.upsert import UpsertResult
 from shared.graph.validation import Validators
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 
 _DATE: Final = "YYYY, YYYY-MM, YYYY-MM-DD or a full ISO 8601 time"
 
 
-class EvidenceGiven(Arguments):
+class EvidenceArgument(Arguments):
     source_url: str = Field(description="Exact address of the page that the quote stands in.")
     quote: str = Field(
         description="What the page says, word for word as it stands there, best one sentence; "
-        f"{SHORTEST_QUOTE} to {LONGEST_QUOTE} characters."
+        f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters."
     )
     properties: list[str] | None = Field(
         None,
@@ -41,40 +51,44 @@ class EvidenceGiven(Arguments):
     )
 
 
-OF_ALL: Final[Any] = Field(
+EVIDENCE_FIELD: Final[Any] = Field(
     min_length=1,
-    max_length=MOST,
+    max_length=MAX_EVIDENCE,
     description="What it rests on. Every property must be borne out by an entry.",
 )
 
 
-def grounds_of(evidence: Sequence[EvidenceGiven]) -> list[Ground]:
-    """Raises ToolRefusalError where a date is none."""
+def evidence_inputs(evidence: Sequence[EvidenceArgument]) -> list[EvidenceInput]:
+    """Convert the arguments. Raises ToolRefusalError if a date cannot be parsed."""
     return [
-        Ground(
-            each.source_url,
-            each.quote,
-            None if each.properties is None else tuple(dict.fromkeys(each.properties)),
-            _moment(claims.beginning, each.valid_from, f"evidence[{index}].validFrom"),
-            _moment(claims.end, each.valid_to, f"evidence[{index}].validTo"),
+        EvidenceInput(
+            entry.source_url,
+            entry.quote,
+            None if entry.properties is None else tuple(dict.fromkeys(entry.properties)),
+            _parse_moment(
+                claims.parse_period_start, entry.valid_from, f"evidence[{index}].validFrom"
+            ),
+            _parse_moment(claims.parse_period_end, entry.valid_to, f"evidence[{index}].validTo"),
         )
-        for index, each in enumerate(evidence)
+        for index, entry in enumerate(evidence)
     ]
 
 
-def _moment(read: Callable[[str], datetime], text: str | None, where: str) -> datetime | None:
+def _parse_moment(
+    parse: Callable[[str], datetime], text: str | None, field: str
+) -> datetime | None:
     if text is None:
         return None
     try:
-        return read(text)
+        return parse(text)
     except (ValueError, OverflowError) as error:
         raise ToolRefusalError(
-            f"{where}: {text[:40]!r} is no date; write {_DATE}, or leave it out."
+            f"{field}: {text[:40]!r} is no date; write {_DATE}, or leave it out."
         ) from error
 
 
-_MAKER = Phase.GRAPH_CONSTRUCTION
-"""The one phase that may make types."""
+_TYPE_CREATOR = Phase.GRAPH_CONSTRUCTION
+"""The only phase that may create types."""
 _JUSTIFICATION = "Why none of the types that there are fits, in one sentence."
 
 
@@ -127,7 +141,7 @@ class AddGraphNode(Arguments):
         description="Facts that satisfy the type's schema. By convention summary (one sentence); figures as further "
         "properties."
     )
-    evidence: list[EvidenceGiven] = OF_ALL
+    evidence: list[EvidenceArgument] = EVIDENCE_FIELD
     aliases: list[str] = Field(
         default_factory=list,
         description="What else the thing itself is called: its ticker, its initials, an earlier name. Nothing that "
@@ -150,25 +164,29 @@ class AddGraphEdge(Arguments):
     properties: dict[str, Any] = Field(
         default_factory=dict, description="Facts about the connection itself."
     )
-    evidence: list[EvidenceGiven] = OF_ALL
+    evidence: list[EvidenceArgument] = EVIDENCE_FIELD
 
 
-def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNodeType]:
-    async def run(session: AsyncSession, given: CreateNodeType) -> Json:
-        made, created = await types.create_node_type(
+def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[CreateNodeType]:
+    async def run(session: AsyncSession, arguments: CreateNodeType) -> Json:
+        node_type, created = await types.create_node_type(
             session,
             scope,
             validators,
-            name=given.name,
-            description=given.description,
-            properties_schema=given.properties_schema,
-            example_properties=given.example_properties,
-            created_by=_MAKER,
-            justification=given.justification,
+            name=arguments.name,
+            description=arguments.description,
+            properties_schema=arguments.properties_schema,
+            example_properties=arguments.example_properties,
+            created_by=_TYPE_CREATOR,
+            justification=arguments.justification,
         )
         if created:
-            return {"name": made.name, "created": True}
-        return {"name": made.name, "created": False, "propertiesSchema": made.properties_schema}
+            return {"name": node_type.name, "created": True}
+        return {
+            "name": node_type.name,
+            "created": False,
+            "propertiesSchema": node_type.properties_schema,
+        }
 
     return StateTool(
         "createNodeType",
@@ -179,31 +197,31 @@ def create_node_type(scope: Scope, validators: Validators) -> StateTool[CreateNo
     )
 
 
-def create_edge_type(scope: Scope, validators: Validators) -> StateTool[CreateEdgeType]:
-    async def run(session: AsyncSession, given: CreateEdgeType) -> Json:
+def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[CreateEdgeType]:
+    async def run(session: AsyncSession, arguments: CreateEdgeType) -> Json:
         types.refuse_bad_edge_properties(
-            validators, given.name, given.properties_schema, given.example_properties
+            validators, arguments.name, arguments.properties_schema, arguments.example_properties
         )
-        made, created = await types.create_edge_type(
+        edge_type, created = await types.create_edge_type(
             session,
             scope,
-            name=given.name,
-            description=given.description,
-            source_types=given.source_types,
-            target_types=given.target_types,
-            created_by=_MAKER,
-            properties_schema=given.properties_schema,
-            example_properties=given.example_properties,
-            justification=given.justification,
+            name=arguments.name,
+            description=arguments.description,
+            source_types=arguments.source_types,
+            target_types=arguments.target_types,
+            created_by=_TYPE_CREATOR,
+            properties_schema=arguments.properties_schema,
+            example_properties=arguments.example_properties,
+            justification=arguments.justification,
         )
         if created:
-            return {"name": made.name, "created": True}
+            return {"name": edge_type.name, "created": True}
         return {
-            "name": made.name,
+            "name": edge_type.name,
             "created": False,
-            "sourceTypes": list(made.source_types),
-            "targetTypes": list(made.target_types),
-            "propertiesSchema": made.properties_schema,
+            "sourceTypes": list(edge_type.source_types),
+            "targetTypes": list(edge_type.target_types),
+            "propertiesSchema": edge_type.properties_schema,
         }
 
     return StateTool(
@@ -216,30 +234,32 @@ def create_edge_type(scope: Scope, validators: Validators) -> StateTool[CreateEd
 
 
 def add_graph_node(
-    scope: Scope, validators: Validators, likeness: float = LIKENESS
+    scope: GraphScope, validators: Validators, likeness: float = DUPLICATE_THRESHOLD
 ) -> StateTool[AddGraphNode]:
-    """`likeness` is from which on a name like another is put to the model before it becomes a node, 0 to 1."""
+    """`likeness` is the similarity, 0 to 1, from which the model must decide about a similarly named node first."""
 
-    async def run(session: AsyncSession, given: AddGraphNode) -> Json:
-        understood: list[str] = []
-        grounds = grounds_of(given.evidence)
+    async def run(session: AsyncSession, arguments: AddGraphNode) -> Json:
+        interpretations: list[str] = []
+        evidence = evidence_inputs(arguments.evidence)
 
-        async def write(type_name: str) -> Added:
-            return await nodes.add(
+        async def write(type_name: str) -> UpsertResult:
+            return await nodes.add_node(
                 session,
                 scope,
                 validators,
                 type_name=type_name,
-                name=given.name,
-                properties=given.properties,
-                grounds=grounds,
-                aliases=given.aliases,
-                distinct_from=given.distinct_from,
+                name=arguments.name,
+                properties=arguments.properties,
+                grounds=evidence,
+                aliases=arguments.aliases,
+                distinct_from=arguments.distinct_from,
                 likeness=likeness,
             )
 
-        added = await with_known_type(write, given.type, understood)
-        return with_understood({"nodeId": str(added.id), **added.told}, understood)
+        result = await write_with_known_type(write, arguments.type, interpretations)
+        return with_interpretations(
+            {"nodeId": str(result.id), **result.tool_answer}, interpretations
+        )
 
     return StateTool(
         "addGraphNode",
@@ -252,27 +272,33 @@ def add_graph_node(
     )
 
 
-def add_graph_edge(scope: Scope, validators: Validators) -> StateTool[AddGraphEdge]:
-    async def run(session: AsyncSession, given: AddGraphEdge) -> Json:
-        understood: list[str] = []
-        source_id = await node_id(session, scope, given.source_id, "sourceId", understood)
-        target_id = await node_id(session, scope, given.target_id, "targetId", understood)
-        grounds = grounds_of(given.evidence)
+def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGraphEdge]:
+    async def run(session: AsyncSession, arguments: AddGraphEdge) -> Json:
+        interpretations: list[str] = []
+        source_id = await resolve_node_id(
+            session, scope, arguments.source_id, "sourceId", interpretations
+        )
+        target_id = await resolve_node_id(
+            session, scope, arguments.target_id, "targetId", interpretations
+        )
+        evidence = evidence_inputs(arguments.evidence)
 
-        async def write(type_name: str) -> Added:
-            return await edges.add(
+        async def write(type_name: str) -> UpsertResult:
+            return await edges.add_edge(
                 session,
                 scope,
                 validators,
                 type_name=type_name,
                 source_id=source_id,
                 target_id=target_id,
-                properties=given.properties,
-                grounds=grounds,
+                properties=arguments.properties,
+                grounds=evidence,
             )
 
-        added = await with_known_type(write, given.type, understood)
-        return with_understood({"edgeId": str(added.id), **added.told}, understood)
+        result = await write_with_known_type(write, arguments.type, interpretations)
+        return with_interpretations(
+            {"edgeId": str(result.id), **result.tool_answer}, interpretations
+        )
 
     return StateTool(
         "addGraphEdge",
@@ -283,7 +309,7 @@ def add_graph_edge(scope: Scope, validators: Validators) -> StateTool[AddGraphEd
     )
 
 
-class TieAnalysis(Arguments):
+class LinkAnalysis(Arguments):
     type: str = Field(description='The name of an existing edge type, mostly "about".')
     source_id: NodeReference = Field(
         description="Id of the node that the edge starts from, or its name."
@@ -296,26 +322,30 @@ class TieAnalysis(Arguments):
     )
 
 
-def tie_analysis(scope: Scope, validators: Validators) -> StateTool[TieAnalysis]:
-    async def run(session: AsyncSession, given: TieAnalysis) -> Json:
-        understood: list[str] = []
-        source_id = await node_id(session, scope, given.source_id, "sourceId", understood)
-        target_id = await node_id(session, scope, given.target_id, "targetId", understood)
-        edge_id, created = await edges.tie_analysis(
+def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAnalysis]:
+    async def run(session: AsyncSession, arguments: LinkAnalysis) -> Json:
+        interpretations: list[str] = []
+        source_id = await resolve_node_id(
+            session, scope, arguments.source_id, "sourceId", interpretations
+        )
+        target_id = await resolve_node_id(
+            session, scope, arguments.target_id, "targetId", interpretations
+        )
+        edge_id, created = await edges.link_analysis(
             session,
             scope,
             validators,
-            type_name=given.type,
+            type_name=arguments.type,
             source_id=source_id,
             target_id=target_id,
-            properties=given.properties,
+            properties=arguments.properties,
         )
-        return with_understood({"edgeId": str(edge_id), "created": created}, understood)
+        return with_interpretations({"edgeId": str(edge_id), "created": created}, interpretations)
 
     return StateTool(
         "addGraphEdge",
         "Connects an AgentAnalysis with an existing node by an existing edge type. Refused where neither end is an "
         "AgentAnalysis.",
-        TieAnalysis,
+        LinkAnalysis,
         run,
     )

@@ -1,5 +1,5 @@
-"""A graph with all that it rests on, written out for others and read back.
+"""Export of a graph with all its evidence, and import into a new agent.
 
-`content` reads it in batches; `json_lines`, `graphml` and `prov` write it in the format of that name. Only JSON Lines can be
-read back: `reading` takes a file apart, `arriving` gives it to a new agent.
+`exporter` reads the graph in batches and writes JSON Lines; `graphml` and `prov` write these formats. Only JSON Lines
+can be imported: `file_reader` parses and checks a file, `importer` writes it.
 """

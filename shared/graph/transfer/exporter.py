@@ -1,4 +1,4 @@
-"""Export of a graph, in batches of constant memory."""
+"""Export of a graph as JSON Lines, in batches of constant memory."""
 
 import hashlib
 from collections import Counter
@@ -13,12 +13,12 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents, configuration
-from shared.database.pagination import Keyset, slices_of
+from shared.database.pagination import Keyset, iterate_batches
 from shared.database.tables import Agent, Doubt, Evidence, GraphEdge, GraphNode, Source, Step
 from shared.graph.conclusions.citations import Kind
 from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution import redirects
-from shared.graph.provenance.claims import folded
+from shared.graph.provenance.claims import project_properties
 from shared.graph.provenance.integrity import (
     EdgeRow,
     EvidenceRow,
@@ -27,21 +27,21 @@ from shared.graph.provenance.integrity import (
     SourceRow,
     ThingRow,
 )
-from shared.graph.scope import Scope
-from shared.graph.types import EdgeType, NodeType, edge_types, node_types
+from shared.graph.scope import GraphScope
+from shared.graph.types import EdgeType, NodeType, list_edge_types, list_node_types
 from shared.graph.verification import loader
-from shared.graph.verification.checks import Spanned, is_conclusion
+from shared.graph.verification.checks import QuotedEvidence, is_conclusion
 
-SOURCES_AT_ONCE: Final = 50
-"""Each with its text."""
-THINGS_AT_ONCE: Final = 500
-"""Nodes or edges, each with its evidence."""
+SOURCE_BATCH_SIZE: Final = 50
+"""Sources include their text."""
+ELEMENT_BATCH_SIZE: Final = 500
+"""Nodes or edges with their evidence."""
 
 _STEPS_IN_ORDER: Final = Keyset("all steps", (Step.id,), descending=False)
 
 
 @dataclass(frozen=True)
-class StepTold:
+class ExportedStep:
     id: UUID
     kind: str
     started_at: datetime | None
@@ -49,141 +49,143 @@ class StepTold:
 
 
 @dataclass(frozen=True)
-class SourceTold:
+class ExportedSource:
     row: SourceRow
     text: str
     step_id: UUID | None
 
 
 @dataclass(frozen=True)
-class DoubtTold:
+class ExportedDoubt:
     thing_id: UUID
     source_id: UUID
     since: datetime
 
 
 @dataclass(frozen=True)
-class ThingTold:
+class ExportedElement:
     """A node or edge with all of its evidence."""
 
     row: ThingRow
-    evidence: tuple[Spanned, ...]
+    evidence: tuple[QuotedEvidence, ...]
     step_id: UUID | None
     steps: dict[UUID, UUID | None]
-    """By evidence: in which step it was found."""
+    """By evidence id the step that found it."""
     earlier_ids: tuple[UUID, ...] = ()
-    """Of what was merged into it; conclusions may still cite them."""
+    """Ids of elements merged into it, which conclusions may still cite."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Of a node all that it is called, by key."""
-    doubts: Sequence[DoubtTold] = ()
-    """Of a conclusion, those that are open."""
+    """All names of a node, by key."""
+    doubts: Sequence[ExportedDoubt] = ()
+    """The open doubts about a conclusion."""
 
 
 @dataclass(frozen=True)
-class Types:
+class ExportedTypes:
     nodes: list[NodeType]
     edges: list[EdgeType]
 
 
-class Content:
-    """Of one agent. Give it a transaction of repeatable reads, in which all of it is of one moment."""
+class GraphContent:
+    """The graph of one agent. Use it in a repeatable read transaction, so that all of it is from one moment."""
 
-    def __init__(self, session: AsyncSession, scope: Scope) -> None:
+    def __init__(self, session: AsyncSession, scope: GraphScope) -> None:
         self._session = session
         self._scope = scope
 
     async def agent(self) -> Agent:
-        """Raises TransientError where it was deleted."""
-        return await agents.get(self._session, self._scope.agent_id)
+        """Raises TransientError if the agent was deleted."""
+        return await agents.get_agent(self._session, self._scope.agent_id)
 
-    async def types(self) -> Types:
-        found = (
-            await node_types(self._session, self._scope),
-            await edge_types(self._session, self._scope),
+    async def types(self) -> ExportedTypes:
+        types = (
+            await list_node_types(self._session, self._scope),
+            await list_edge_types(self._session, self._scope),
         )
-        return Types(*found)
+        return ExportedTypes(*types)
 
-    async def steps(self) -> AsyncIterator[StepTold]:
-        wanted = select(Step.id, Step.kind, Step.started_at, Step.ended_at).where(
+    async def steps(self) -> AsyncIterator[ExportedStep]:
+        statement = select(Step.id, Step.kind, Step.started_at, Step.ended_at).where(
             Step.agent_id == self._scope.agent()
         )
-        async for rows in slices_of(self._session, wanted, _STEPS_IN_ORDER, THINGS_AT_ONCE):
+        async for rows in iterate_batches(
+            self._session, statement, _STEPS_IN_ORDER, ELEMENT_BATCH_SIZE
+        ):
             for row in rows:
-                yield StepTold(*row)
+                yield ExportedStep(*row)
 
-    async def sources(self) -> AsyncIterator[SourceTold]:
-        wanted = select(*loader.SOURCE, Source.text, Source.step_id).where(
+    async def sources(self) -> AsyncIterator[ExportedSource]:
+        statement = select(*loader.SOURCE_COLUMNS, Source.text, Source.step_id).where(
             Source.agent_id == self._scope.agent()
         )
         order = loader.SOURCES_IN_ORDER
-        async for rows in slices_of(self._session, wanted, order, SOURCES_AT_ONCE):
+        async for rows in iterate_batches(self._session, statement, order, SOURCE_BATCH_SIZE):
             for *columns, text, step_id in rows:
-                yield SourceTold(loader.source_row(*columns), text, step_id)
+                yield ExportedSource(loader.source_row(*columns), text, step_id)
 
-    async def nodes(self) -> AsyncIterator[ThingTold]:
-        """Conclusions too."""
-        wanted = loader.all_nodes(self._scope).add_columns(GraphNode.step_id)
+    async def nodes(self) -> AsyncIterator[ExportedElement]:
+        """Nodes, including conclusions."""
+        statement = loader.select_nodes(self._scope).add_columns(GraphNode.step_id)
         order = loader.NODES_IN_ORDER
-        async for rows in slices_of(self._session, wanted, order, THINGS_AT_ONCE):
-            known = [(loader.node_row(*columns), step_id) for *columns, step_id in rows]
-            for each in await self._with_evidence(Kind.NODE, known):
-                yield each
+        async for rows in iterate_batches(self._session, statement, order, ELEMENT_BATCH_SIZE):
+            rows_with_step = [(loader.node_row(*columns), step_id) for *columns, step_id in rows]
+            for node in await self._with_evidence(Kind.NODE, rows_with_step):
+                yield node
 
-    async def edges(self) -> AsyncIterator[ThingTold]:
-        wanted = loader.all_edges(self._scope).add_columns(GraphEdge.step_id)
+    async def edges(self) -> AsyncIterator[ExportedElement]:
+        statement = loader.select_edges(self._scope).add_columns(GraphEdge.step_id)
         order = loader.EDGES_IN_ORDER
-        async for rows in slices_of(self._session, wanted, order, THINGS_AT_ONCE):
-            known = [(loader.edge_row(*columns), step_id) for *columns, step_id in rows]
-            for each in await self._with_evidence(Kind.EDGE, known):
-                yield each
+        async for rows in iterate_batches(self._session, statement, order, ELEMENT_BATCH_SIZE):
+            rows_with_step = [(loader.edge_row(*columns), step_id) for *columns, step_id in rows]
+            for edge in await self._with_evidence(Kind.EDGE, rows_with_step):
+                yield edge
 
     async def _with_evidence(
         self,
         kind: Kind,
-        known: "list[tuple[NodeRow, UUID | None]] | list[tuple[EdgeRow, UUID | None]]",
-    ) -> list[ThingTold]:
-        ids = [row.id for row, _ in known]
-        evidence = await loader.evidence_of(self._session, self._scope, kind, ids)
-        earlier = await redirects.earlier_ids(self._session, ids)
-        found = [each.row.id for of_thing in evidence.values() for each in of_thing]
-        steps = await self._steps_of(found)
-        doubts = await self._doubts_of([row.id for row, _ in known if is_conclusion(row)])
-        called = (
-            await node_aliases.of_nodes(self._session, self._scope, ids)
+        rows_with_step: "list[tuple[NodeRow, UUID | None]] | list[tuple[EdgeRow, UUID | None]]",
+    ) -> list[ExportedElement]:
+        ids = [row.id for row, _ in rows_with_step]
+        evidence = await loader.load_evidence(self._session, self._scope, kind, ids)
+        earlier_ids = await redirects.earlier_ids(self._session, ids)
+        evidence_ids = [quoted.row.id for quotes in evidence.values() for quoted in quotes]
+        steps = await self._steps_of(evidence_ids)
+        doubts = await self._doubts_of([row.id for row, _ in rows_with_step if is_conclusion(row)])
+        names = (
+            await node_aliases.list_names_by_node(self._session, self._scope, ids)
             if kind is Kind.NODE
             else {}
         )
         return [
-            ThingTold(
-                self._followed_up(row, of_it),
-                tuple(of_it),
+            ExportedElement(
+                self._with_pending_changes(row, quotes),
+                tuple(quotes),
                 step_id,
-                {each.row.id: steps[each.row.id] for each in of_it},
-                tuple(earlier.get(row.id, ())),
-                called.get(row.id, {}),
+                {quoted.row.id: steps[quoted.row.id] for quoted in quotes},
+                tuple(earlier_ids.get(row.id, ())),
+                names.get(row.id, {}),
                 doubts.get(row.id, ()),
             )
-            for row, step_id in known
-            for of_it in [evidence.get(row.id, [])]
+            for row, step_id in rows_with_step
+            for quotes in [evidence.get(row.id, [])]
         ]
 
-    def _followed_up(self, row: ThingRow, evidence: Sequence[Spanned]) -> ThingRow:
-        """As it will be when the retractions that are being gone through are done; what was changed otherwise stays so."""
-        agent_id, ids = self._scope.agent_id, [each.row.id for each in evidence]
-        if not any(each.is_due for each in evidence) or row.seal != row.sealed(agent_id, ids):
+    def _with_pending_changes(self, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> ThingRow:
+        """The row as it will be after pending propagations. A row whose seal does not match is returned unchanged."""
+        agent_id, ids = self._scope.agent_id, [quoted.row.id for quoted in evidence]
+        if not any(quoted.is_due for quoted in evidence) or row.seal != row.sealed(agent_id, ids):
             return row
-        now = folded(row.properties, [each.claim for each in evidence])
-        followed = row.model_copy(update={"properties": now})
-        return followed.model_copy(update={"seal": followed.sealed(agent_id, ids)})
+        projected = project_properties(row.properties, [quoted.claim for quoted in evidence])
+        updated = row.model_copy(update={"properties": projected})
+        return updated.model_copy(update={"seal": updated.sealed(agent_id, ids)})
 
-    async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[DoubtTold]]:
-        found: dict[UUID, list[DoubtTold]] = {}
+    async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[ExportedDoubt]]:
+        by_conclusion: dict[UUID, list[ExportedDoubt]] = {}
         if conclusions:
-            open_ones = Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None)
-            told = select(Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)
-            for row in await self._session.execute(told.where(*open_ones).order_by(Doubt.id)):
-                found.setdefault(row[0], []).append(DoubtTold(*row[1:]))
-        return found
+            is_open = Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None)
+            statement = select(Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)
+            for row in await self._session.execute(statement.where(*is_open).order_by(Doubt.id)):
+                by_conclusion.setdefault(row[0], []).append(ExportedDoubt(*row[1:]))
+        return by_conclusion
 
     async def _steps_of(self, evidence: list[UUID]) -> dict[UUID, UUID | None]:
         if not evidence:
@@ -195,8 +197,8 @@ class Content:
 
 
 def prompts_of(agent: Agent) -> dict[str, str]:
-    """By phase."""
-    return {phase.value: prompt for phase, prompt in configuration.of_agent(agent).items()}
+    """The agent's prompts by phase."""
+    return {phase.value: prompt for phase, prompt in configuration.prompts_by_phase(agent).items()}
 
 
 FORMAT: Final = "vigil-graph"
@@ -243,7 +245,7 @@ class SourceLine(SourceRow):
 
 
 class DoubtLine(_Line):
-    """That a conclusion is in doubt: of what it rests on, and because of which page."""
+    """A doubt about a conclusion: the element it rests on and the page that caused the doubt."""
 
     thing_id: UUID
     source_id: UUID
@@ -253,11 +255,11 @@ class DoubtLine(_Line):
 class NodeLine(NodeRow):
     evidence: list[EvidenceRow]
     earlier_ids: tuple[UUID, ...] = ()
-    """By which conclusions may cite it too: of nodes that were merged into it."""
+    """Ids of nodes merged into it, which conclusions may still cite."""
     names: dict[str, str] = Field(default_factory=dict)
-    """All that it is called, by key: whoever writes of it by any of them writes to it."""
+    """All names by key; writes under any of them go to this node."""
     doubts: tuple[DoubtLine, ...] = ()
-    """Of a conclusion."""
+    """Doubts about a conclusion."""
 
 
 class EdgeLine(EdgeRow):
@@ -277,11 +279,11 @@ class Counts(_Line):
 class End(_Line):
     counts: Counts
     sha256: str
-    """Of all lines before this one, with their ends, in hex."""
+    """Of all lines before this one including line ends, in hex."""
 
 
 ContentLine = NodeTypeLine | EdgeTypeLine | SourceLine | NodeLine | EdgeLine
-"""What stands between head and end."""
+"""The lines between head and end."""
 KINDS: Final[dict[str, type[ContentLine]]] = {
     "node_type": NodeTypeLine,
     "edge_type": EdgeTypeLine,
@@ -289,43 +291,43 @@ KINDS: Final[dict[str, type[ContentLine]]] = {
     "node": NodeLine,
     "edge": EdgeLine,
 }
-"""By the word that each line begins with, in the order in which they stand: `{"node":{…}}`."""
+"""By the key that each line starts with, in the order of the file: `{"node":{…}}`."""
 END: Final = "end"
 
 
-def line(kind: str, value: _Line | Row) -> bytes:
+def format_line(kind: str, value: _Line | Row) -> bytes:
     return b'{"%s":%s}\n' % (kind.encode(), value.model_dump_json().encode())
 
 
-async def written(content: Content) -> AsyncIterator[bytes]:
-    """Line by line."""
-    told = hashlib.sha256()
+async def export_json_lines(content: GraphContent) -> AsyncIterator[bytes]:
+    """Yield the lines of the file."""
+    digest = hashlib.sha256()
     counts = Counter[str]()
-    async for counted, text in _lines(content):
-        told.update(text)
-        counts.update(counted)
+    async for line_counts, text in _lines(content):
+        digest.update(text)
+        counts.update(line_counts)
         yield text
-    end = End(counts=Counts(**counts), sha256=told.hexdigest())
-    yield line(END, end)
+    end = End(counts=Counts(**counts), sha256=digest.hexdigest())
+    yield format_line(END, end)
 
 
-async def _lines(content: Content) -> AsyncIterator[tuple[dict[str, int], bytes]]:
-    """Each with what it counts as."""
+async def _lines(content: GraphContent) -> AsyncIterator[tuple[dict[str, int], bytes]]:
+    """Yield each line with its counts."""
     yield {}, (await _head(content)).model_dump_json().encode() + b"\n"
     types = await content.types()
     for node_type in types.nodes:
-        yield {"node_types": 1}, line("node_type", NodeTypeLine(**_type(node_type)))
+        yield {"node_types": 1}, format_line("node_type", NodeTypeLine(**_type_fields(node_type)))
     for edge_type in types.edges:
-        yield {"edge_types": 1}, line("edge_type", EdgeTypeLine(**_type(edge_type)))
+        yield {"edge_types": 1}, format_line("edge_type", EdgeTypeLine(**_type_fields(edge_type)))
     async for source in content.sources():
-        yield {"sources": 1}, line("source", _source(source))
+        yield {"sources": 1}, format_line("source", _source_line(source))
     async for node in content.nodes():
-        yield {"nodes": 1, "evidence": len(node.evidence)}, line("node", _thing(node))
+        yield {"nodes": 1, "evidence": len(node.evidence)}, format_line("node", _element_line(node))
     async for edge in content.edges():
-        yield {"edges": 1, "evidence": len(edge.evidence)}, line("edge", _thing(edge))
+        yield {"edges": 1, "evidence": len(edge.evidence)}, format_line("edge", _element_line(edge))
 
 
-async def _head(content: Content) -> Head:
+async def _head(content: GraphContent) -> Head:
     agent = await content.agent()
     return Head(
         exported_at=datetime.now(UTC),
@@ -340,21 +342,21 @@ async def _head(content: Content) -> Head:
     )
 
 
-def _type(known: NodeType | EdgeType) -> dict[str, Any]:
-    return asdict(known)
+def _type_fields(graph_type: NodeType | EdgeType) -> dict[str, Any]:
+    return asdict(graph_type)
 
 
-def _source(told: SourceTold) -> SourceLine:
-    return SourceLine.model_construct(**dict(told.row), text=told.text)
+def _source_line(source: ExportedSource) -> SourceLine:
+    return SourceLine.model_construct(**dict(source.row), text=source.text)
 
 
-def _thing(told: ThingTold) -> NodeLine | EdgeLine:
-    besides: dict[str, Any] = {
-        "evidence": [each.row for each in told.evidence],
-        "earlier_ids": told.earlier_ids,
+def _element_line(element: ExportedElement) -> NodeLine | EdgeLine:
+    extra_fields: dict[str, Any] = {
+        "evidence": [quoted.row for quoted in element.evidence],
+        "earlier_ids": element.earlier_ids,
     }
-    if isinstance(told.row, NodeRow):
-        besides["names"] = dict(told.names)
-        besides["doubts"] = tuple(DoubtLine(**asdict(each)) for each in told.doubts)
-        return NodeLine.model_construct(**dict(told.row), **besides)
-    return EdgeLine.model_construct(**dict(told.row), **besides)
+    if isinstance(element.row, NodeRow):
+        extra_fields["names"] = dict(element.names)
+        extra_fields["doubts"] = tuple(DoubtLine(**asdict(quoted)) for quoted in element.doubts)
+        return NodeLine.model_construct(**dict(element.row), **extra_fields)
+    return EdgeLine.model_construct(**dict(element.row), **extra_fields)

@@ -1,7 +1,7 @@
-"""A graph as GraphML, for other tools: nodes and edges with typed attributes. What is proved is told by their counts.
+"""Export as GraphML: nodes and edges with typed attributes and the number of their evidence.
 
-Properties that a type declares as a number, a flag or a text are attributes of their own; whatever else there is stands
-as JSON in the attribute `properties`.
+Properties that a type declares as number, boolean or string become attributes; all others are JSON in the attribute
+`properties`.
 """
 
 import json
@@ -13,59 +13,67 @@ from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
 from shared.graph.provenance.integrity import EdgeRow, NodeRow
-from shared.graph.transfer.exporter import Content, ThingTold
+from shared.graph.transfer.exporter import ExportedElement, GraphContent
 from shared.graph.types import EdgeType, NodeType
 
 NAMESPACE: Final = "http://graphml.graphdrawing.org/xmlns"
-_OWN: Final = {
+_OWN_ATTRIBUTES: Final = {
     "node": {"type": "string", "name": "string"},
     "edge": {"type": "string"},
 }
-_OF_BOTH: Final = {
+_COMMON_ATTRIBUTES: Final = {
     "properties": "string",
     "evidence": "int",
     "created_at": "string",
     "updated_at": "string",
 }
-_ATTRIBUTE_OF: Final = {
+_ATTRIBUTE_TYPES: Final = {
     "string": "string",
     "boolean": "boolean",
     "integer": "long",
     "number": "double",
 }
-# What XML 1.0 cannot hold, in whatever way it is written.
-_NO_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LONGEST: Final = 2**63
+# Characters that XML 1.0 cannot represent.
+_INVALID_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LONG_LIMIT: Final = 2**63
 
 Attributes = Mapping[str, str]
-"""Attribute to its type."""
+"""Attribute types by name."""
 
 
-async def written(content: Content) -> AsyncIterator[bytes]:
-    """In pieces of one node or edge."""
-    pen = _Pen()
+async def export_graphml(content: GraphContent) -> AsyncIterator[bytes]:
+    """Yield the document in chunks of one node or edge."""
+    writer = _XmlWriter()
     types = await content.types()
-    declared = {"node": _declared(types.nodes), "edge": _declared(types.edges)}
-    pen.xml.startDocument()
-    pen.begin("graphml", xmlns=NAMESPACE)
-    for of, attributes in declared.items():
-        for name, kind in _all_of(of, attributes).items():
-            key = {"id": f"{of}.{name}", "for": of, "attr.name": name, "attr.type": kind}
-            pen.element("key", **key)
-    pen.begin("graph", id=str((await content.agent()).id), edgedefault="directed")
-    yield pen.taken()
+    declared = {
+        "node": _declared_attributes(types.nodes),
+        "edge": _declared_attributes(types.edges),
+    }
+    writer.xml.startDocument()
+    writer.begin("graphml", xmlns=NAMESPACE)
+    for element_kind, attributes in declared.items():
+        for name, attribute_type in _all_attributes(element_kind, attributes).items():
+            key = {
+                "id": f"{element_kind}.{name}",
+                "for": element_kind,
+                "attr.name": name,
+                "attr.type": attribute_type,
+            }
+            writer.element("key", **key)
+    writer.begin("graph", id=str((await content.agent()).id), edgedefault="directed")
+    yield writer.take_bytes()
     async for node in content.nodes():
-        _thing(pen, "node", node, declared["node"])
-        yield pen.taken()
+        _write_element(writer, "node", node, declared["node"])
+        yield writer.take_bytes()
     async for edge in content.edges():
-        _thing(pen, "edge", edge, declared["edge"])
-        yield pen.taken()
-    pen.xml.endElement("graph")
-    pen.xml.endElement("graphml")
-    yield pen.taken() + b"\n"
+        _write_element(writer, "edge", edge, declared["edge"])
+        yield writer.take_bytes()
+    writer.xml.endElement("graph")
+    writer.xml.endElement("graphml")
+    yield writer.take_bytes() + b"\n"
 
 
-class _Pen:
+class _XmlWriter:
     def __init__(self) -> None:
         self._buffer = StringIO()
         self.xml = XMLGenerator(self._buffer, "utf-8", short_empty_elements=True)
@@ -80,75 +88,87 @@ class _Pen:
             self.xml.characters(_clean(text))
         self.xml.endElement(name)
 
-    def taken(self) -> bytes:
-        """What was written since it was last asked."""
+    def take_bytes(self) -> bytes:
+        """The bytes written since the last call."""
         text = self._buffer.getvalue()
         self._buffer.seek(0)
         self._buffer.truncate()
         return text.encode()
 
 
-def _thing(pen: _Pen, of: str, told: ThingTold, declared: Attributes) -> None:
-    row = told.row
+def _write_element(
+    writer: _XmlWriter, element_kind: str, element: ExportedElement, declared: Attributes
+) -> None:
+    row = element.row
     ends = {}
     if isinstance(row, EdgeRow):
         ends = {"source": str(row.source_id), "target": str(row.target_id)}
-    pen.begin(of, id=str(row.id), **ends)
-    for name, text in _values(told, declared).items():
-        pen.element("data", text, key=f"{of}.{name}")
-    pen.xml.endElement(of)
+    writer.begin(element_kind, id=str(row.id), **ends)
+    for name, text in _values(element, declared).items():
+        writer.element("data", text, key=f"{element_kind}.{name}")
+    writer.xml.endElement(element_kind)
 
 
-def _values(told: ThingTold, declared: Attributes) -> dict[str, str]:
-    row = told.row
+def _values(element: ExportedElement, declared: Attributes) -> dict[str, str]:
+    row = element.row
     values = {"type": row.type} | ({"name": row.name} if isinstance(row, NodeRow) else {})
-    others = {}
+    other_properties = {}
     for name, value in row.properties.items():
         if name in declared and _fits(value, declared[name]):
             values[name] = value if isinstance(value, str) else json.dumps(value)
         else:
-            others[name] = value
+            other_properties[name] = value
     return values | {
-        "properties": json.dumps(others, ensure_ascii=False),
-        "evidence": str(len(told.evidence)),
+        "properties": json.dumps(other_properties, ensure_ascii=False),
+        "evidence": str(len(element.evidence)),
         "created_at": row.created_at.isoformat(),
         "updated_at": row.updated_at.isoformat(),
     }
 
 
-def _declared(types: Iterable[NodeType | EdgeType]) -> dict[str, str]:
-    """Of all types together, without what two of them declare differently."""
-    found: dict[str, str] = {}
-    unclear = set[str]()
-    for each in types:
-        for name, schema in each.properties_schema.get("properties", {}).items():
-            kind = _attribute(schema)
-            if kind is None or found.setdefault(name, kind) != kind:
-                unclear.add(name)
-    taken = {*_OWN["node"], *_OWN["edge"], *_OF_BOTH, *unclear}
-    return {name: kind for name, kind in found.items() if name not in taken}
+def _declared_attributes(types: Iterable[NodeType | EdgeType]) -> dict[str, str]:
+    """Attributes of all types, without those that two types declare differently."""
+    attributes: dict[str, str] = {}
+    conflicting = set[str]()
+    for graph_type in types:
+        for name, schema in graph_type.properties_schema.get("properties", {}).items():
+            attribute_type = _attribute_type(schema)
+            if (
+                attribute_type is None
+                or attributes.setdefault(name, attribute_type) != attribute_type
+            ):
+                conflicting.add(name)
+    reserved = {
+        *_OWN_ATTRIBUTES["node"],
+        *_OWN_ATTRIBUTES["edge"],
+        *_COMMON_ATTRIBUTES,
+        *conflicting,
+    }
+    return {
+        name: attribute_type for name, attribute_type in attributes.items() if name not in reserved
+    }
 
 
-def _attribute(schema: Any) -> str | None:
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    return _ATTRIBUTE_OF.get(kind) if isinstance(kind, str) else None
+def _attribute_type(schema: Any) -> str | None:
+    json_type = schema.get("type") if isinstance(schema, dict) else None
+    return _ATTRIBUTE_TYPES.get(json_type) if isinstance(json_type, str) else None
 
 
-def _fits(value: Any, kind: str) -> bool:
-    match kind:
+def _fits(value: Any, attribute_type: str) -> bool:
+    match attribute_type:
         case "string":
             return isinstance(value, str)
         case "boolean":
             return isinstance(value, bool)
         case "long":
-            return type(value) is int and -_LONGEST <= value < _LONGEST
+            return type(value) is int and -_LONG_LIMIT <= value < _LONG_LIMIT
         case _:
             return type(value) in (int, float)
 
 
-def _all_of(of: str, declared: Attributes) -> dict[str, str]:
-    return {**_OWN[of], **declared, **_OF_BOTH}
+def _all_attributes(element_kind: str, declared: Attributes) -> dict[str, str]:
+    return {**_OWN_ATTRIBUTES[element_kind], **declared, **_COMMON_ATTRIBUTES}
 
 
 def _clean(text: str) -> str:
-    return _NO_XML.sub("\ufffd", text)
+    return _INVALID_XML.sub("\ufffd", text)

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.agents import agents, fields
 from shared.agents import configuration as agent_configuration
 from shared.database import ids
-from shared.database.pagination import slices_of
+from shared.database.pagination import iterate_batches
 from shared.database.tables import (
     Agent,
     Citation,
@@ -30,33 +30,33 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
-from shared.enums import PROMPTED, AgentStatus, Phase, PromptMaker
-from shared.graph.conclusions.citation_index import cited_in
+from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker
+from shared.graph.conclusions.citation_index import cited_ids
 from shared.graph.provenance.integrity import EvidenceRow
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.transfer import file_reader
 from shared.graph.transfer.exporter import DoubtLine, EdgeLine, Head, NodeLine, SourceLine
 from shared.graph.transfer.file_reader import (
     BadFileError,
-    Checker,
     ExportedGraph,
-    Known,
-    Read,
-    Ready,
+    ImportedRows,
+    ParsedLine,
+    PreparedRows,
+    RowPreparer,
     Rows,
     Sources,
-    first_fault,
+    describe_first_error,
 )
 from shared.graph.types import RESERVED_TYPES
 from shared.graph.verification import checks, loader
-from shared.graph.verification.checks import Spanned
+from shared.graph.verification.checks import QuotedEvidence
 from shared.schemas.agents import PromptedPhase
 
 
 async def copy_rows(session: AsyncSession, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """In the session's transaction; all rows have the same columns. Raises psycopg.Error where PostgreSQL refuses.
+    """Write rows by COPY in the session's transaction; all rows have the same columns. Raises psycopg.Error.
 
-    Only the tables' owner can, where row-level security bounds the others.
+    Only the owner of the tables can do this where row-level security applies.
     """
     if not rows:
         return
@@ -76,55 +76,57 @@ def _plain(value: Any) -> Any:
     return Jsonb(value) if isinstance(value, dict | list) else value
 
 
-_TABLE = "arrived"
+_ID_TABLE = "arrived"
 
 
-class Arrived:
-    """By old id the new one; of sources also whether they are retracted."""
+class IdMap:
+    """A temporary table of new ids by old ids; for sources also whether they are retracted."""
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
 
     async def begin(self) -> None:
-        """Needs the right to make temporary tables, which the tables' owner has and no actor."""
-        # Between two statements a batch is read and checked, which on a busy machine takes longer than a worker may rest.
+        """Create the table. Requires the right to create temporary tables, which services do not have."""
+        # Between two statements a batch is read and checked, which can take longer than the timeout of idle transactions.
         await self._session.execute(text("set local idle_in_transaction_session_timeout = 0"))
         await self._session.execute(
             text(
-                f"create temporary table {_TABLE} (old uuid primary key, new uuid not null, retracted boolean not null)"
+                f"create temporary table {_ID_TABLE} (old uuid primary key, new uuid not null, retracted boolean not null)"
                 " on commit drop"
             )
         )
-        # A plan made while the table was small would read all of it once it is large.
+        # A plan made while the table is small would later scan all of it.
         await self._session.execute(text("set local plan_cache_mode = force_custom_plan"))
 
     async def add(self, pairs: Iterable[tuple[UUID, UUID, bool]]) -> None:
-        """Old ids, new ones, and whether what has them is a retracted page.
+        """Add old id, new id, and whether it belongs to a retracted source.
 
-        Raises IntegrityError where one of the old ids is there already.
+        Raises IntegrityError if an old id exists.
         """
-        rows = [{"old": old, "new": new, "retracted": flag} for old, new, flag in pairs]
-        await copy_rows(self._session, _TABLE, rows)
+        rows = [
+            {"old": old, "new": new, "retracted": is_retracted} for old, new, is_retracted in pairs
+        ]
+        await copy_rows(self._session, _ID_TABLE, rows)
 
     async def new_ids(self, old: Collection[UUID]) -> dict[UUID, UUID]:
-        """Of those that have arrived."""
-        return {each: new for each, (new, _) in (await self._found(old)).items()}
+        """New ids of those that were imported."""
+        return {old_id: new for old_id, (new, _) in (await self._look_up(old)).items()}
 
     async def sources(self, old: Collection[UUID]) -> dict[UUID, tuple[UUID, bool]]:
-        """With whether it is retracted."""
-        return await self._found(old)
+        """New id, and whether the source is retracted."""
+        return await self._look_up(old)
 
-    async def _found(self, old: Collection[UUID]) -> dict[UUID, tuple[UUID, bool]]:
+    async def _look_up(self, old: Collection[UUID]) -> dict[UUID, tuple[UUID, bool]]:
         if not old:
             return {}
         rows = await self._session.execute(
-            text(f"select old, new, retracted from {_TABLE} where old = any(:old)"),
+            text(f"select old, new, retracted from {_ID_TABLE} where old = any(:old)"),
             {"old": list(old)},
         )
-        return {each: (new, retracted) for each, new, retracted in rows}
+        return {old_id: (new, retracted) for old_id, new, retracted in rows}
 
 
-_QUOTES = text(
+_QUOTES_SQL = text(
     "select substring(convert_to(sources.text, 'UTF8'),"
     " least(first_byte, octet_length(sources.text)) + 1,"
     " least(end_byte - first_byte, octet_length(sources.text))), octet_length(sources.text)"
@@ -134,23 +136,25 @@ _QUOTES = text(
 )
 
 
-async def spanned(
+async def load_quotes(
     session: AsyncSession, evidence: Sequence[EvidenceRow], sources: Sources
-) -> list[Spanned]:
-    """Of evidence as it was, in its order."""
+) -> list[QuotedEvidence]:
+    """Evidence of the old agent with its quoted bytes, in the same order."""
     if not evidence:
         return []
-    new = [sources[each.source_id][0] if each.source_id in sources else None for each in evidence]
+    new_source_ids = [
+        sources[row.source_id][0] if row.source_id in sources else None for row in evidence
+    ]
     rows = await session.execute(
-        _QUOTES,
+        _QUOTES_SQL,
         {
-            "sources": new,
-            "first": [each.first_byte for each in evidence],
-            "end": [each.end_byte for each in evidence],
+            "sources": new_source_ids,
+            "first": [row.first_byte for row in evidence],
+            "end": [row.end_byte for row in evidence],
         },
     )
     return [
-        Spanned(
+        QuotedEvidence(
             row,
             bytes(quote or b""),
             text_bytes or 0,
@@ -161,12 +165,12 @@ async def spanned(
     ]
 
 
-Doubted = Sequence[tuple[UUID, DoubtLine]]
-"""By the new id of the conclusion, with the old ones of what it rests on."""
+ImportedDoubts = Sequence[tuple[UUID, DoubtLine]]
+"""The new id of the conclusion, with the line, which has the old ids."""
 
 
-async def keep_retractions(session: AsyncSession, scope: Scope) -> None:
-    """Of all pages that have arrived retracted, gone through already; those of one address and moment are one."""
+async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
+    """Create one retraction per URL and time for the retracted pages; it needs no propagation."""
     rows = await session.execute(
         select(
             Source.url,
@@ -177,178 +181,194 @@ async def keep_retractions(session: AsyncSession, scope: Scope) -> None:
         .where(Source.agent_id == scope.agent(), Source.retracted_at.is_not(None))
         .group_by(Source.url, Source.retracted_at, Source.retracted_because)
     )
-    for url, moment, because, sources in rows.all():
-        assert moment is not None
-        made = _retraction(scope, url, moment, because)
-        session.add(made)
+    for url, retracted_at, because, sources in rows.all():
+        assert retracted_at is not None
+        retraction = _retraction(scope, url, retracted_at, because)
+        session.add(retraction)
         await session.flush()
-        of_it = {"retraction_id": made.id, "is_due": False, "through": None}
-        session.add_all(RetractedSource(source_id=each, **of_it) for each in sources)
+        common_fields = {"retraction_id": retraction.id, "is_due": False, "through": None}
+        session.add_all(
+            RetractedSource(source_id=source_id, **common_fields) for source_id in sources
+        )
     await session.flush()
 
 
-def _retraction(scope: Scope, url: str, moment: datetime, because: str) -> Retraction:
+def _retraction(scope: GraphScope, url: str, created_at: datetime, because: str) -> Retraction:
     return Retraction(
-        id=uuid4(), agent_id=scope.agent_id, url=url, because=because, created_at=moment
+        id=uuid4(), agent_id=scope.agent_id, url=url, because=because, created_at=created_at
     )
 
 
-async def keep_doubts(session: AsyncSession, arrived: Arrived, doubted: Doubted) -> None:
-    """But of what is not there: an edge between two nodes goes when they are made one, and doubts of it do not."""
-    told = [each for _, each in doubted]
-    old = {each.thing_id for each in told} | {each.source_id for each in told}
-    new_ids = await arrived.new_ids(old)
+async def store_doubts(session: AsyncSession, id_map: IdMap, doubts: ImportedDoubts) -> None:
+    """Store the doubts. Those about edges that a merge removed have no element and are skipped."""
+    lines = [line for _, line in doubts]
+    old_ids = {line.thing_id for line in lines} | {line.source_id for line in lines}
+    new_ids = await id_map.new_ids(old_ids)
     rows = [
-        _row(conclusion, each, new_ids)
-        for conclusion, each in doubted
-        if {each.thing_id, each.source_id} <= new_ids.keys()
+        _doubt_row(conclusion, line, new_ids)
+        for conclusion, line in doubts
+        if {line.thing_id, line.source_id} <= new_ids.keys()
     ]
     await copy_rows(session, Doubt.__tablename__, rows)
 
 
-def _row(conclusion: UUID, told: DoubtLine, new_ids: Mapping[UUID, UUID]) -> dict[str, Any]:
-    thing, source = new_ids[told.thing_id], new_ids[told.source_id]
+def _doubt_row(
+    conclusion_id: UUID, line: DoubtLine, new_ids: Mapping[UUID, UUID]
+) -> dict[str, Any]:
+    element_id, source_id = new_ids[line.thing_id], new_ids[line.source_id]
     return {
-        "id": ids.doubt_id(conclusion, thing, source),
-        "conclusion_id": conclusion,
-        "thing_id": thing,
-        "source_id": source,
-        "since": told.since,
+        "id": ids.doubt_id(conclusion_id, element_id, source_id),
+        "conclusion_id": conclusion_id,
+        "thing_id": element_id,
+        "source_id": source_id,
+        "since": line.since,
     }
 
 
-LINES_AT_ONCE: Final = 1_000
-HEAVIEST: Final = 8 * 1024**2
-"""Bytes of pages, and of evidence by its weight, of one batch; three are held at once."""
+MAX_BATCH_LINES: Final = 1_000
+MAX_BATCH_BYTES: Final = 8 * 1024**2
+"""Bytes of pages, and the weight of evidence, per batch; three batches are in memory at a time."""
 _EVIDENCE_WEIGHT: Final = 2000
 _TYPES: Final = {"node_type": GraphNodeType, "edge_type": GraphEdgeType}
 
 
-class Arrival:
-    """Of one graph, in one transaction: what is refused, cut short or killed has left nothing behind."""
+class GraphImport:
+    """The import of one graph, in one transaction: a failed import leaves nothing behind."""
 
-    def __init__(self, session: AsyncSession, scope: Scope, old_agent: UUID) -> None:
-        """`scope` is the new agent's; `old_agent` is whose graph it was."""
+    def __init__(self, session: AsyncSession, scope: GraphScope, old_agent: UUID) -> None:
+        """`scope` is the new agent, `old_agent` the exported one."""
         self._session = session
         self._scope = scope
         self._agent_id = scope.agent_id
-        self._checker = Checker(old_agent, scope)
-        self._arrived = Arrived(session)
-        self._waiting: Ready | None = None
+        self._checker = RowPreparer(old_agent, scope)
+        self._id_map = IdMap(session)
+        self._prepared: PreparedRows | None = None
         """Checked, and not written yet."""
-        self._doubted: list[tuple[UUID, DoubtLine]] = []
+        self._doubts: list[tuple[UUID, DoubtLine]] = []
 
-    async def take(self, contents: Iterable[Read]) -> None:
-        """Raises BadFileError where a row is not as it was when it was sealed, or speaks of what is not there.
+    async def run(self, contents: Iterable[ParsedLine]) -> None:
+        """Import all lines.
 
-        While PostgreSQL writes one batch, a thread checks the next and reads the one after it: each takes about as long.
+        Raises BadFileError if a row does not match its seal or refers to something that does not exist.
+
+        While PostgreSQL writes one batch, a thread checks the next one and reads the one after: both take about as
+        long.
         """
-        await self._arrived.begin()
+        await self._id_map.begin()
         batches = _batches(contents)
         batch = await asyncio.to_thread(next, batches, None)
         while batch is not None:
             kind = batch[0].kind
-            if self._waiting is not None and self._waiting.kind != kind:
-                await self._write()  # what comes now speaks of it
+            if self._prepared is not None and self._prepared.kind != kind:
+                await self._write()  # the next batch refers to it
             if kind in _TYPES:
-                await self._types(batch)
+                await self._write_types(batch)
                 batch = await asyncio.to_thread(next, batches, None)
             else:
-                batch = await self._check(batch, batches)
+                batch = await self._check_batch(batch, batches)
         await self._write()
-        await self._cite_anew()
-        await keep_retractions(self._session, self._scope)
-        await keep_doubts(self._session, self._arrived, self._doubted)
+        await self._remap_citations()
+        await store_retractions(self._session, self._scope)
+        await store_doubts(self._session, self._id_map, self._doubts)
 
-    async def _check(self, batch: list[Read], batches: Iterator[list[Read]]) -> list[Read] | None:
-        """The batch after it."""
-        known = await self._known(batch)
+    async def _check_batch(
+        self, batch: list[ParsedLine], batches: Iterator[list[ParsedLine]]
+    ) -> list[ParsedLine] | None:
+        """Write the waiting batch while checking this one; returns the next batch."""
+        imported = await self._load_imported(batch)
 
-        def checked() -> tuple[Ready, list[Read] | None]:
-            return self._checker.ready(batch, known), next(batches, None)
+        def prepare_and_read() -> tuple[PreparedRows, list[ParsedLine] | None]:
+            return self._checker.prepare(batch, imported), next(batches, None)
 
-        # Both to their end: nothing may still use the connection, or read the file, when one of them has failed.
-        written, told = await asyncio.gather(
-            self._write(), asyncio.to_thread(checked), return_exceptions=True
+        # Wait for both: after a failure nothing may still use the connection or read the file.
+        write_result, prepare_result = await asyncio.gather(
+            self._write(), asyncio.to_thread(prepare_and_read), return_exceptions=True
         )
-        for outcome in (written, told):  # what stands first in the file is told of first
+        # In the order of the file, so that its first error is raised.
+        for outcome in (write_result, prepare_result):
             if isinstance(outcome, BaseException):
                 raise outcome
-        self._waiting, following = cast(tuple[Ready, list[Read] | None], told)
-        return following
+        self._prepared, next_batch = cast(
+            tuple[PreparedRows, list[ParsedLine] | None], prepare_result
+        )
+        return next_batch
 
-    async def _types(self, batch: Sequence[Read]) -> None:
+    async def _write_types(self, batch: Sequence[ParsedLine]) -> None:
         table = _TYPES[batch[0].kind]
-        for each in batch:
-            self._session.add(table(agent_id=self._agent_id, **each.value.model_dump()))
+        for line in batch:
+            self._session.add(table(agent_id=self._agent_id, **line.value.model_dump()))
         await self._session.flush()
 
-    async def _known(self, batch: Sequence[Read]) -> Known:
-        lines = [read.value for read in batch]
+    async def _load_imported(self, batch: Sequence[ParsedLine]) -> ImportedRows:
+        lines = [parsed.value for parsed in batch]
         if isinstance(lines[0], SourceLine):
-            return Known()
-        things = [line for line in lines if isinstance(line, NodeLine | EdgeLine)]
-        evidence = [each for line in things for each in line.evidence]
-        sources = await self._arrived.sources({each.source_id for each in evidence})
-        found = iter(await spanned(self._session, evidence, sources))
-        quoted = [[next(found) for _ in line.evidence] for line in things]
-        edges = [line for line in things if isinstance(line, EdgeLine)]
+            return ImportedRows()
+        elements = [line for line in lines if isinstance(line, NodeLine | EdgeLine)]
+        evidence = [row for line in elements for row in line.evidence]
+        sources = await self._id_map.sources({row.source_id for row in evidence})
+        quotes = iter(await load_quotes(self._session, evidence, sources))
+        quoted = [[next(quotes) for _ in line.evidence] for line in elements]
+        edges = [line for line in elements if isinstance(line, EdgeLine)]
         ends = {end for edge in edges for end in (edge.source_id, edge.target_id)}
-        return Known(sources, quoted, await self._arrived.new_ids(ends))
+        return ImportedRows(sources, quoted, await self._id_map.new_ids(ends))
 
     async def _write(self) -> None:
-        """What waits, if anything does."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is None:
+        """Write the prepared batch, if there is one."""
+        prepared, self._prepared = self._prepared, None
+        if prepared is None:
             return
-        for table, rows in waiting.tables:
+        for table, rows in prepared.tables:
             await copy_rows(self._session, table, rows)
-        await self._arrived.add(waiting.pairs)
-        self._doubted += waiting.doubted
+        await self._id_map.add(prepared.pairs)
+        self._doubts += prepared.doubted
 
-    async def _cite_anew(self) -> None:
-        """Conclusions cite what came after them too, so that they are brought up to it at the end."""
-        wanted = loader.all_nodes(self._scope).where(GraphNode.type.in_(sorted(RESERVED_TYPES)))
+    async def _remap_citations(self) -> None:
+        """Citations can refer to later lines, so they are remapped at the end."""
+        statement = loader.select_nodes(self._scope).where(
+            GraphNode.type.in_(sorted(RESERVED_TYPES))
+        )
         order = loader.NODES_IN_ORDER
-        async for rows in slices_of(self._session, wanted, order, LINES_AT_ONCE):
+        async for rows in iterate_batches(self._session, statement, order, MAX_BATCH_LINES):
             nodes = [loader.node_row(*row) for row in rows]
-            cited = {each for node in nodes for each in checks.cited_by(node).ids()}
-            new_ids = await self._arrived.new_ids(cited)
+            cited = {cited_id for node in nodes for cited_id in checks.cited_by(node).ids()}
+            new_ids = await self._id_map.new_ids(cited)
             changed, citations = Rows(), Rows()
             for node in nodes:
-                told = node.model_copy(
-                    update={"properties": file_reader.recited(node.properties, new_ids)}
+                updated = node.model_copy(
+                    update={"properties": file_reader.remap_citations(node.properties, new_ids)}
                 )
-                seal = told.seal and told.sealed(self._agent_id, [])
-                changed.append({"id": node.id, "properties": told.properties, "seal": seal})
-                cited_now = set(cited_in(told.properties))
-                citations += [{"conclusion_id": node.id, "cited_id": each} for each in cited_now]
+                seal = updated.seal and updated.sealed(self._agent_id, [])
+                changed.append({"id": node.id, "properties": updated.properties, "seal": seal})
+                cited_ids_now = set(cited_ids(updated.properties))
+                citations += [
+                    {"conclusion_id": node.id, "cited_id": cited_id} for cited_id in cited_ids_now
+                ]
             if changed:
                 await self._session.execute(update(GraphNode), changed)
                 await copy_rows(self._session, Citation.__tablename__, citations)
 
 
-def _batches(contents: Iterable[Read]) -> Iterator[list[Read]]:
-    """Lines of one kind, no more at once than memory is meant for."""
-    batch: list[Read] = []
+def _batches(contents: Iterable[ParsedLine]) -> Iterator[list[ParsedLine]]:
+    """Group lines of one kind, limited by count and weight."""
+    batch: list[ParsedLine] = []
     weight = 0
-    for read in contents:
-        is_full = len(batch) >= LINES_AT_ONCE or weight >= HEAVIEST
-        if batch and (is_full or batch[0].kind != read.kind):
+    for line in contents:
+        is_full = len(batch) >= MAX_BATCH_LINES or weight >= MAX_BATCH_BYTES
+        if batch and (is_full or batch[0].kind != line.kind):
             yield batch
             batch, weight = [], 0
-        batch.append(read)
-        weight += _weight(read)
+        batch.append(line)
+        weight += _weight(line)
     if batch:
         yield batch
 
 
-def _weight(read: Read) -> int:
-    match read.value:
+def _weight(line: ParsedLine) -> int:
+    match line.value:
         case SourceLine():
-            return len(read.value.text)
+            return len(line.value.text)
         case NodeLine() | EdgeLine():
-            return len(read.value.evidence) * _EVIDENCE_WEIGHT
+            return len(line.value.evidence) * _EVIDENCE_WEIGHT
         case _:
             return 0
 
@@ -357,7 +377,7 @@ _UNCONFIGURED = "it was exported before it had its prompts: `vigil agent configu
 
 
 class _Fields(BaseModel):
-    """What the API checks as well when a person writes it."""
+    """Validates the same fields as the API does."""
 
     mission: fields.Mission
     interval_seconds: fields.Interval
@@ -368,62 +388,64 @@ class _Fields(BaseModel):
 async def import_graph(
     session: AsyncSession, owner_id: UUID, exported: ExportedGraph, name: str | None
 ) -> Agent:
-    """The new agent, of that name or of the first free one after the name it had.
+    """Import a graph into a new agent, with the given name or the first free one after its old name.
 
-    All of it is the session's transaction: where it raises, nothing is left behind. Raises BadFileError where the file
-    cannot be trusted, or the owner has an agent of the name that was asked for.
+    Runs in the session's transaction: if it raises, nothing is left behind. Raises BadFileError if the file is
+    invalid, or the owner has an agent of the given name.
     """
     head = exported.head()
     try:
-        agent = await _make(session, owner_id, head, name)
-        scope = Scope(owner_id, agent.id)
-        await Arrival(session, scope, head.agent.id).take(exported.contents())
+        agent = await _create_agent(session, owner_id, head, name)
+        scope = GraphScope(owner_id, agent.id)
+        await GraphImport(session, scope, head.agent.id).run(exported.contents())
     except (psycopg.IntegrityError, psycopg.DataError, IntegrityError, DataError) as error:
-        raise BadFileError(f"its rows do not go together: {_said(error)}") from error
+        raise BadFileError(f"its rows are inconsistent: {_error_message(error)}") from error
     return agent
 
 
-async def _make(session: AsyncSession, owner_id: UUID, head: Head, name: str | None) -> Agent:
-    told = _checked(head)
+async def _create_agent(
+    session: AsyncSession, owner_id: UUID, head: Head, name: str | None
+) -> Agent:
+    agent_fields = _validate_agent(head)
     try:
-        wanted = agents.checked(name or head.agent.name)
+        checked_name = agents.validate_name(name or head.agent.name)
     except ValueError as error:
         raise BadFileError(f"line 1: agent.name: {error}: give it another by --name") from error
-    free = await agents.free(session, owner_id, wanted)
-    if name is not None and free != wanted:
-        raise BadFileError(f"there is an agent of the name {wanted!r} already: give it another")
-    agent = await agents.create(
+    free_name = await agents.find_free_name(session, owner_id, checked_name)
+    if name is not None and free_name != checked_name:
+        raise BadFileError(f"an agent named {checked_name!r} exists already: choose another name")
+    agent = await agents.create_agent(
         session,
         owner_id,
-        name=free,
-        mission=told.mission,
-        interval_seconds=told.interval_seconds,
+        name=free_name,
+        mission=agent_fields.mission,
+        interval_seconds=agent_fields.interval_seconds,
     )
     agent.active = False
-    agent.models = {phase.value: model for phase, model in told.models.items()}
-    given = {Phase(phase): prompt for phase, prompt in told.prompts.items()}
-    await agent_configuration.write(session, agent, given, PromptMaker.OWNER)
-    is_ready = len(given) == len(PROMPTED)
+    agent.models = {phase.value: model for phase, model in agent_fields.models.items()}
+    prompts = {Phase(phase): prompt for phase, prompt in agent_fields.prompts.items()}
+    await agent_configuration.store_prompts(session, agent, prompts, PromptMaker.OWNER)
+    is_ready = len(prompts) == len(PROMPTED_PHASES)
     agent.status = AgentStatus.READY if is_ready else AgentStatus.FAILED
     agent.fault = None if is_ready else _UNCONFIGURED
     await session.flush()
     return agent
 
 
-def _checked(head: Head) -> _Fields:
-    told = head.agent
+def _validate_agent(head: Head) -> _Fields:
+    agent = head.agent
     try:
         return _Fields.model_validate(
             {
-                "mission": told.mission,
-                "interval_seconds": told.interval_seconds,
-                "models": told.models,
-                "prompts": told.prompts,
+                "mission": agent.mission,
+                "interval_seconds": agent.interval_seconds,
+                "models": agent.models,
+                "prompts": agent.prompts,
             }
         )
     except ValidationError as error:
-        raise BadFileError(f"line 1: agent.{first_fault(error)}") from error
+        raise BadFileError(f"line 1: agent.{describe_first_error(error)}") from error
 
 
-def _said(error: psycopg.Error | DBAPIError) -> str:
+def _error_message(error: psycopg.Error | DBAPIError) -> str:
     return str(error.orig if isinstance(error, DBAPIError) else error).splitlines()[0]

@@ -1,6 +1,6 @@
-"""A graph's provenance as W3C PROV-O in JSON-LD: one document, written piece by piece.
+"""Export of a graph's provenance as W3C PROV-O in JSON-LD: one document, written in chunks.
 
-Pages, quotes, nodes, edges and conclusions are entities; steps are activities; Vigil's agent is the agent.
+Pages, quotes, nodes, edges and conclusions are entities; steps are activities; the Vigil agent is the agent.
 """
 
 import json
@@ -11,11 +11,16 @@ from uuid import UUID
 
 from shared.database.tables import Agent
 from shared.graph.provenance.integrity import EdgeRow, NodeRow
-from shared.graph.transfer.exporter import Content, SourceTold, StepTold, ThingTold
-from shared.graph.verification.checks import Spanned, cited_by, is_conclusion, link_of
+from shared.graph.transfer.exporter import (
+    ExportedElement,
+    ExportedSource,
+    ExportedStep,
+    GraphContent,
+)
+from shared.graph.verification.checks import QuotedEvidence, cited_by, is_conclusion, link_of
 
 _MOMENT: Final = {"@type": "xsd:dateTime"}
-_THING: Final = {"@type": "@id"}
+_REFERENCE: Final = {"@type": "@id"}
 CONTEXT: Final = {
     "@version": 1.1,
     "prov": "http://www.w3.org/ns/prov#",
@@ -27,7 +32,7 @@ CONTEXT: Final = {
         for kind, names in (
             (_MOMENT, ("generatedAtTime", "invalidatedAtTime", "startedAtTime", "endedAtTime")),
             (
-                _THING,
+                _REFERENCE,
                 (
                     "wasGeneratedBy",
                     "wasDerivedFrom",
@@ -52,42 +57,42 @@ CONTEXT: Final = {
     "endByte": "vigil:endByte",
     "sha256": "vigil:sha256",
     "type": "vigil:type",
-    "from": {"@id": "vigil:from", **_THING},
-    "to": {"@id": "vigil:to", **_THING},
+    "from": {"@id": "vigil:from", **_REFERENCE},
+    "to": {"@id": "vigil:to", **_REFERENCE},
 }
-"""Terms of PROV under their own names, and of Vigil where PROV has none."""
+"""PROV terms under their own names, and Vigil terms where PROV has none."""
 
-Told = dict[str, Any]
+Description = dict[str, Any]
 
 
-async def written(content: Content) -> AsyncIterator[bytes]:
-    """In pieces of one entity or activity."""
+async def export_prov(content: GraphContent) -> AsyncIterator[bytes]:
+    """Yield the document in chunks of one entity or activity."""
     agent = await content.agent()
     yield b'{"@context":%s,"@graph":[\n' % _json(CONTEXT) + _json(_agent(agent))
-    async for each in _described(content, agent):
-        yield b",\n" + _json(each)
+    async for description in _describe_graph(content, agent):
+        yield b",\n" + _json(description)
     yield b"\n]}\n"
 
 
-async def _described(content: Content, agent: Agent) -> AsyncIterator[Told]:
+async def _describe_graph(content: GraphContent, agent: Agent) -> AsyncIterator[Description]:
     async for step in content.steps():
         yield _step(step, agent)
     async for source in content.sources():
         yield _source(source)
     async for node in content.nodes():
-        for each in _with_evidence(node, agent):
-            yield each
+        for description in _with_evidence(node, agent):
+            yield description
     async for edge in content.edges():
-        for each in _with_evidence(edge, agent):
-            yield each
+        for description in _with_evidence(edge, agent):
+            yield description
 
 
-def _agent(agent: Agent) -> Told:
+def _agent(agent: Agent) -> Description:
     kinds = ["prov:Agent", "prov:SoftwareAgent"]
     return {"@id": _urn(agent.id), "@type": kinds, "label": agent.name}
 
 
-def _step(step: StepTold, agent: Agent) -> Told:
+def _step(step: ExportedStep, agent: Agent) -> Description:
     return _without_none(
         {
             "@id": _urn(step.id),
@@ -99,11 +104,11 @@ def _step(step: StepTold, agent: Agent) -> Told:
     )
 
 
-def _source(told: SourceTold) -> Told:
-    row = told.row
+def _source(source: ExportedSource) -> Description:
+    row = source.row
     return _without_none(
         {
-            **_entity(row.id, "source", row.fetched_at, told.step_id),
+            **_entity(row.id, "source", row.fetched_at, source.step_id),
             "label": row.title,
             "atLocation": row.url,
             "published": _moment(row.published),
@@ -113,17 +118,17 @@ def _source(told: SourceTold) -> Told:
     )
 
 
-def _with_evidence(told: ThingTold, agent: Agent) -> Iterator[Told]:
-    for each in told.evidence:
-        yield _evidence(each, told.steps[each.row.id])
-    row = told.row
+def _with_evidence(element: ExportedElement, agent: Agent) -> Iterator[Description]:
+    for quoted in element.evidence:
+        yield _evidence(quoted, element.steps[quoted.row.id])
+    row = element.row
     kind = "edge" if isinstance(row, EdgeRow) else link_of(row.type)
     entity = {
-        **_entity(row.id, kind, row.created_at, told.step_id),
+        **_entity(row.id, kind, row.created_at, element.step_id),
         "type": row.type,
         "properties": row.properties,
         "wasAttributedTo": _urn(agent.id),
-        "wasDerivedFrom": _urns(_rests_on(told)),
+        "wasDerivedFrom": _urns(_rests_on(element)),
     }
     if isinstance(row, NodeRow):
         yield _without_none(entity | {"label": row.name})
@@ -131,19 +136,19 @@ def _with_evidence(told: ThingTold, agent: Agent) -> Iterator[Told]:
         yield _without_none(entity | {"from": _urn(row.source_id), "to": _urn(row.target_id)})
 
 
-def _rests_on(told: ThingTold) -> Iterable[UUID]:
-    row = told.row
+def _rests_on(element: ExportedElement) -> Iterable[UUID]:
+    row = element.row
     if isinstance(row, NodeRow) and is_conclusion(row):
         return cited_by(row).ids()
-    return [each.row.id for each in told.evidence]
+    return [quoted.row.id for quoted in element.evidence]
 
 
-def _evidence(spanned: Spanned, step_id: UUID | None) -> Told:
-    row = spanned.row
+def _evidence(quoted: QuotedEvidence, step_id: UUID | None) -> Description:
+    row = quoted.row
     return _without_none(
         {
             **_entity(row.id, "evidence", row.learned_at, step_id),
-            "value": spanned.quote.decode(errors="replace"),
+            "value": quoted.quote.decode(errors="replace"),
             "wasQuotedFrom": _urn(row.source_id),
             "firstByte": row.first_byte,
             "endByte": row.end_byte,
@@ -155,29 +160,29 @@ def _evidence(spanned: Spanned, step_id: UUID | None) -> Told:
     )
 
 
-def _entity(entity_id: UUID, kind: str, made_at: datetime, step_id: UUID | None) -> Told:
+def _entity(entity_id: UUID, kind: str, created_at: datetime, step_id: UUID | None) -> Description:
     return {
         "@id": _urn(entity_id),
         "@type": ["prov:Entity", f"vigil:{kind}"],
-        "generatedAtTime": _moment(made_at),
+        "generatedAtTime": _moment(created_at),
         "wasGeneratedBy": None if step_id is None else _urn(step_id),
     }
 
 
-def _urn(known: UUID) -> str:
-    return f"urn:uuid:{known}"
+def _urn(entity_id: UUID) -> str:
+    return f"urn:uuid:{entity_id}"
 
 
-def _urns(known: Iterable[UUID]) -> list[str] | None:
-    return [_urn(each) for each in known] or None
+def _urns(entity_ids: Iterable[UUID]) -> list[str] | None:
+    return [_urn(entity_id) for entity_id in entity_ids] or None
 
 
 def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat()
 
 
-def _without_none(told: Told) -> Told:
-    return {name: value for name, value in told.items() if value is not None}
+def _without_none(description: Description) -> Description:
+    return {name: value for name, value in description.items() if value is not None}
 
 
 def _json(value: Any) -> bytes:

@@ -1,5 +1,5 @@
-"""Whether what the graph says can be proved, found out by a program and without a model.
+"""Verification: proves every element and conclusion of the graph from its sources, without a model.
 
-`checks` decides, from rows alone; `load` fetches rows in batches; `walk` follows one conclusion down to its pages, and
-`sweep` looks at everything, page by page.
+`checks` examines rows and is pure, `loader` loads rows in batches, and `verifier` checks the whole graph page by
+page, or one conclusion down to its sources.
 """

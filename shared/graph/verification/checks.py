@@ -1,4 +1,4 @@
-"""Checks of single rows. Pure: each yields the faults that it finds."""
+"""Checks of single rows. Pure: each check yields the faults that it finds."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -9,29 +9,35 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.graph.conclusions.citations import Citation, Cited, Found, Kind, parse
+from shared.graph.conclusions.citations import (
+    Citation,
+    CitedElements,
+    Kind,
+    ParsedCitations,
+    parse_citations,
+)
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, standing
+from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
 
 
-def not_holding(rests_on: Mapping[UUID, Iterable[UUID]], faulty: Iterable[UUID]) -> set[UUID]:
-    """The faulty ones, and all that rest on them, directly or not; circles are allowed."""
-    carried_by = defaultdict(list)
-    for upper, lower_ones in rests_on.items():
-        for lower in lower_ones:
-            carried_by[lower].append(upper)
-    found, waiting = set[UUID](), list(faulty)
-    while waiting:
-        each = waiting.pop()
-        if each not in found:
-            found.add(each)
-            waiting += carried_by[each]
-    return found
+def find_unproven(rests_on: Mapping[UUID, Iterable[UUID]], faulty: Iterable[UUID]) -> set[UUID]:
+    """The faulty ids, and all that rest on them, directly or indirectly; cycles are allowed."""
+    dependents = defaultdict(list)
+    for dependent, dependencies in rests_on.items():
+        for dependency in dependencies:
+            dependents[dependency].append(dependent)
+    unproven, pending = set[UUID](), list(faulty)
+    while pending:
+        element_id = pending.pop()
+        if element_id not in unproven:
+            unproven.add(element_id)
+            pending += dependents[element_id]
+    return unproven
 
 
 class Link(StrEnum):
-    """What a chain is made of."""
+    """The kinds of links in a chain of proof."""
 
     ADVICE = "advice"
     ANALYSIS = "analysis"
@@ -41,41 +47,41 @@ class Link(StrEnum):
     SOURCE = "source"
 
 
-class Broken(StrEnum):
+class FaultKind(StrEnum):
     SEAL = "seal"
     """The row was changed since it was sealed."""
     UNPROVEN = "unproven"
-    """Nothing speaks for it: neither evidence nor a seal."""
+    """It has neither evidence nor a seal."""
     ID = "id"
-    """The id is not the one that follows from the row."""
+    """The id does not follow from the row."""
     TEXT = "text"
-    """A page's text is another."""
+    """The text of a page has changed."""
     SPAN = "span"
-    """A span leads beyond its page, or through the middle of a character."""
+    """A byte range ends beyond its page, or splits a character."""
     QUOTE = "quote"
-    """What stands at the span is something else."""
+    """The text at the byte range is not what was quoted."""
     SOURCE = "source"
-    """The page is not there."""
+    """The page does not exist."""
     PROPERTY = "property"
-    """A property is not what follows from the evidence."""
+    """A property does not follow from the evidence."""
     END = "end"
-    """An edge's end is not there."""
+    """An end of an edge does not exist."""
     CITATION = "citation"
-    """What is cited is not there, is of the wrong kind, or cannot be read."""
+    """A cited element does not exist, is of the wrong kind, or the citation is malformed."""
     RETRACTED = "retracted"
-    """What is cited rests on retracted pages alone."""
+    """A cited element rests only on retracted sources."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    broken: Broken
-    told: str
-    """What is wrong, in words; may hold text of pages, which is data."""
+    kind: FaultKind
+    description: str
+    """What is wrong, for people. Can contain text of pages, which is untrusted data."""
 
 
 @dataclass(frozen=True)
 class FoundFault:
-    """A fault, and where it lies."""
+    """A fault and the row that has it."""
 
     link: Link
     id: UUID
@@ -83,30 +89,30 @@ class FoundFault:
     fault: Fault
 
 
-_OF_TYPE: Final = {ADVICE_TYPE: Link.ADVICE, ANALYSIS_TYPE: Link.ANALYSIS}
+_LINKS: Final = {ADVICE_TYPE: Link.ADVICE, ANALYSIS_TYPE: Link.ANALYSIS}
 
 
 def link_of(type_name: str) -> Link:
-    """What a node of this type is."""
-    return _OF_TYPE.get(type_name, Link.NODE)
+    """The link that a node of this type is."""
+    return _LINKS.get(type_name, Link.NODE)
 
 
 Faults = Iterator[Fault]
 
 
 @dataclass(frozen=True)
-class Spanned:
-    """Evidence with what stands at its span."""
+class QuotedEvidence:
+    """Evidence with the bytes at its byte range."""
 
     row: EvidenceRow
     quote: bytes
     text_bytes: int
-    """How long the page's text is."""
+    """Length of the page's text."""
     has_source: bool = True
-    """Whether the page is there, and this agent's."""
+    """Whether the page exists and belongs to this agent."""
     is_retracted: bool = False
     is_due: bool = False
-    """Whether the page was retracted or restored, and what follows from that may not be written yet."""
+    """Whether the propagation of the page's retraction or restoration is pending."""
 
     @property
     def claim(self) -> Claim:
@@ -116,135 +122,146 @@ class Spanned:
 
 @dataclass(frozen=True)
 class Support:
-    """What there is of all that a conclusion cites."""
+    """The elements that conclusions cite, as far as they exist."""
 
-    found: Found
+    cited: CitedElements
     retracted: Collection[UUID] = ()
-    """Nodes and edges that rest on retracted pages alone."""
+    """Nodes and edges that rest only on retracted sources."""
 
 
-def of_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
-    """`text_sha256` is that of the text as it is now."""
+def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
+    """`text_sha256` is the hash of the stored text."""
     if text_sha256 != row.sha256:
-        yield Fault(Broken.TEXT, "the text of the page is not the one that was kept")
+        yield Fault(FaultKind.TEXT, "the text of the page was changed")
     if ids.source_id(agent_id, row.url, row.sha256) != row.id:
-        yield Fault(Broken.ID, "its id does not follow from its URL and text")
+        yield Fault(FaultKind.ID, "its id does not follow from its URL and text")
     if row.sealed(agent_id) != row.seal:
-        yield Fault(Broken.SEAL, "its URL, title, dates or text were changed since it was kept")
-
-
-def of_evidence(agent_id: UUID, spanned: Spanned) -> Faults:
-    row = spanned.row
-    derived = ids.evidence_id(row.thing_id, row.source_id, row.first_byte, row.end_byte, row.says)
-    if derived != row.id:
-        yield Fault(Broken.ID, "its id does not follow from what it says, of what and where")
-    if row.sealed(agent_id) != row.seal:
-        yield Fault(Broken.SEAL, "its span, claims or dates were changed since it was written")
-    if not spanned.has_source:
-        yield Fault(Broken.SOURCE, "the page that it quotes is not there")
-        return
-    yield from _of_span(spanned)
-
-
-def _of_span(spanned: Spanned) -> Faults:
-    row = spanned.row
-    if row.end_byte > spanned.text_bytes:
         yield Fault(
-            Broken.SPAN,
-            f"its span ends at byte {row.end_byte}, and the page at {spanned.text_bytes}",
+            FaultKind.SEAL, "its URL, title, dates or text were changed since it was stored"
         )
-    elif not _decodes(spanned.quote):
-        yield Fault(Broken.SPAN, "its span cuts a character in two")
-    if integrity.sha256(spanned.quote) != row.quote_sha256:
-        yield Fault(Broken.QUOTE, "what stands at its span is not what was quoted")
 
 
-def _of_seal(agent_id: UUID, row: ThingRow, evidence: Sequence[Spanned]) -> Faults:
+def check_evidence(agent_id: UUID, quoted: QuotedEvidence) -> Faults:
+    row = quoted.row
+    derived = ids.evidence_id(
+        row.thing_id, row.source_id, row.first_byte, row.end_byte, row.content_key
+    )
+    if derived != row.id:
+        yield Fault(FaultKind.ID, "its id does not follow from what it says, of what and where")
+    if row.sealed(agent_id) != row.seal:
+        yield Fault(FaultKind.SEAL, "its span, claims or dates were changed since it was written")
+    if not quoted.has_source:
+        yield Fault(FaultKind.SOURCE, "the page that it quotes does not exist")
+        return
+    yield from _check_span(quoted)
+
+
+def _check_span(quoted: QuotedEvidence) -> Faults:
+    row = quoted.row
+    if row.end_byte > quoted.text_bytes:
+        yield Fault(
+            FaultKind.SPAN,
+            f"its byte range ends at {row.end_byte}, but the page at {quoted.text_bytes}",
+        )
+    elif not _decodes(quoted.quote):
+        yield Fault(FaultKind.SPAN, "its byte range splits a character")
+    if integrity.sha256(quoted.quote) != row.quote_sha256:
+        yield Fault(FaultKind.QUOTE, "the text at its byte range is not the quote")
+
+
+def _check_seal(agent_id: UUID, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> Faults:
     if row.seal is None:
-        yield Fault(Broken.UNPROVEN, "it was written before evidence was kept, and has no seal")
-    elif row.sealed(agent_id, [each.row.id for each in evidence]) != row.seal:
-        yield Fault(Broken.SEAL, "it, or the list of its evidence, was changed since it was sealed")
+        yield Fault(
+            FaultKind.UNPROVEN, "it was written before evidence was stored, and has no seal"
+        )
+    elif row.sealed(agent_id, [quoted.row.id for quoted in evidence]) != row.seal:
+        yield Fault(
+            FaultKind.SEAL, "it, or the list of its evidence, was changed since it was sealed"
+        )
 
 
-def of_node(agent_id: UUID, row: NodeRow, evidence: Sequence[Spanned]) -> Faults:
-    """Not of its id: that may have been made of an earlier spelling of its name."""
-    yield from _of_seal(agent_id, row, evidence)
+def check_node(agent_id: UUID, row: NodeRow, evidence: Sequence[QuotedEvidence]) -> Faults:
+    """Does not check the id, which can derive from an earlier spelling of the name."""
+    yield from _check_seal(agent_id, row, evidence)
     if is_conclusion(row):
         if ids.node_id(agent_id, row.type, row.name) != row.id:
-            yield Fault(Broken.ID, "its id does not follow from its type and name")
+            yield Fault(FaultKind.ID, "its id does not follow from its type and name")
     else:
-        yield from _of_facts(row, evidence)
+        yield from _check_facts(row, evidence)
 
 
-def of_edge(
-    agent_id: UUID, row: EdgeRow, evidence: Sequence[Spanned], ends: Mapping[UUID, str]
+def check_edge(
+    agent_id: UUID, row: EdgeRow, evidence: Sequence[QuotedEvidence], ends: Mapping[UUID, str]
 ) -> Faults:
-    """`ends` are the types of those of its ends that are there.
+    """`ends` maps the ends that exist to their types.
 
-    Not of its id: its ends may have been others, before they were merged. An edge of an analysis rests on that alone.
+    Does not check the id, which can derive from ends that were merged since. An edge of an analysis needs no
+    evidence.
     """
-    yield from _of_seal(agent_id, row, evidence)
-    for word, end in (("begins", row.source_id), ("ends", row.target_id)):
+    yield from _check_seal(agent_id, row, evidence)
+    for verb, end in (("starts", row.source_id), ("ends", row.target_id)):
         if end not in ends:
-            yield Fault(Broken.END, f"the node that it {word} at is not there")
+            yield Fault(FaultKind.END, f"the node that it {verb} at does not exist")
     if evidence or ANALYSIS_TYPE not in ends.values():
-        yield from _of_facts(row, evidence)
+        yield from _check_facts(row, evidence)
 
 
-def of_conclusion(row: NodeRow, support: Support) -> Faults:
+def check_conclusion(row: NodeRow, support: Support) -> Faults:
     cited = cited_by(row)
-    for attempt in cited.malformed:
-        yield Fault(Broken.CITATION, f"it cites {attempt!r}, which cannot be read")
-    if not parse(_text(row, "content")).citations:
-        yield Fault(Broken.CITATION, "it cites nothing")
+    for malformed in cited.malformed:
+        yield Fault(FaultKind.CITATION, f"it cites {malformed!r}, which is malformed")
+    if not parse_citations(_text_property(row, "content")).citations:
+        yield Fault(FaultKind.CITATION, "it cites nothing")
     for citation in cited.citations:
-        if not support.found.has(citation):
-            yield Fault(Broken.CITATION, f"it cites {citation}, which is not there")
-        elif row.type == ADVICE_TYPE and not _is_analysis(citation, support.found):
-            yield Fault(Broken.CITATION, f"it cites {citation}, which is no analysis")
+        if not support.cited.has(citation):
+            yield Fault(FaultKind.CITATION, f"it cites {citation}, which does not exist")
+        elif row.type == ADVICE_TYPE and not _is_analysis(citation, support.cited):
+            yield Fault(FaultKind.CITATION, f"it cites {citation}, which is not an analysis")
         if citation.id in support.retracted:
-            yield Fault(Broken.RETRACTED, f"{citation} rests on retracted pages alone")
+            yield Fault(FaultKind.RETRACTED, f"{citation} rests only on retracted pages")
 
 
-def cited_by(row: NodeRow) -> Cited:
-    return parse(_text(row, "content"), _text(row, "summary"))
+def cited_by(row: NodeRow) -> ParsedCitations:
+    return parse_citations(_text_property(row, "content"), _text_property(row, "summary"))
 
 
 def is_conclusion(row: ThingRow) -> bool:
     return isinstance(row, NodeRow) and row.type in (ANALYSIS_TYPE, ADVICE_TYPE)
 
 
-def _of_facts(row: ThingRow, evidence: Sequence[Spanned]) -> Faults:
+def _check_facts(row: ThingRow, evidence: Sequence[QuotedEvidence]) -> Faults:
     if not evidence:
-        yield Fault(Broken.UNPROVEN, "no page speaks of it")
-    yield from _of_properties(row.properties, evidence)
+        yield Fault(FaultKind.UNPROVEN, "no page supports it")
+    yield from _check_properties(row.properties, evidence)
 
 
-def _of_properties(properties: Mapping[str, Any], evidence: Sequence[Spanned]) -> Faults:
-    claims = [each.claim for each in evidence]
-    # Until what follows is written, the seal alone tells what they were.
-    is_due = any(each.is_due for each in evidence)
-    spoken_of = {name for claim in claims for name in claim.values}
-    held = {name: claim.values[name] for name, claim in standing(claims).items()}
+def _check_properties(properties: Mapping[str, Any], evidence: Sequence[QuotedEvidence]) -> Faults:
+    claims = [quoted.claim for quoted in evidence]
+    # While a propagation is pending, only the seal proves the properties.
+    is_due = any(quoted.is_due for quoted in evidence)
+    claimed_names = {name for claim in claims for name in claim.values}
+    winners = {name: claim.values[name] for name, claim in current_claims(claims).items()}
     for name, value in properties.items():
-        if name not in spoken_of:
-            yield Fault(Broken.UNPROVEN, f"no page speaks of its {name}")
-        elif not is_due and _is_other(name, value, held):
-            yield Fault(Broken.PROPERTY, f"its {name} is not what its evidence says")
-    for name in () if is_due else held.keys() - properties.keys():
-        yield Fault(Broken.PROPERTY, f"its {name} is missing, which its evidence says")
+        if name not in claimed_names:
+            yield Fault(FaultKind.UNPROVEN, f"no page supports its {name}")
+        elif not is_due and _differs(name, value, winners):
+            yield Fault(FaultKind.PROPERTY, f"its {name} is not what its evidence says")
+    for name in () if is_due else winners.keys() - properties.keys():
+        yield Fault(FaultKind.PROPERTY, f"its {name} is missing, although its evidence says it")
 
 
-def _is_other(name: str, value: Any, held: Mapping[str, Any]) -> bool:
-    return name not in held or integrity.canonical(held[name]) != integrity.canonical(value)
+def _differs(name: str, value: Any, winners: Mapping[str, Any]) -> bool:
+    return name not in winners or integrity.canonical_json(
+        winners[name]
+    ) != integrity.canonical_json(value)
 
 
-def _is_analysis(citation: Citation, found: Found) -> bool:
-    return citation.kind is Kind.NODE and found.node_types[citation.id] == ANALYSIS_TYPE
+def _is_analysis(citation: Citation, cited: CitedElements) -> bool:
+    return citation.kind is Kind.NODE and cited.node_types[citation.id] == ANALYSIS_TYPE
 
 
-def _text(row: NodeRow, name: str) -> str:
-    """Empty where somebody has put something else there."""
+def _text_property(row: NodeRow, name: str) -> str:
+    """Empty if the property is not a string."""
     value = row.properties.get(name)
     return value if isinstance(value, str) else ""
 

@@ -1,4 +1,4 @@
-"""The rows of a graph, many at a time: never one by one, and never a page's text."""
+"""Loads the rows of a graph in batches, without the texts of pages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -12,24 +12,24 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset
 from shared.database.tables import Evidence, GraphEdge, GraphNode, RetractedSource, Source
-from shared.graph.conclusions.citations import Found, Kind
+from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, Json, NodeRow, SourceRow
-from shared.graph.scope import Scope
-from shared.graph.verification.checks import Spanned, Support, cited_by
+from shared.graph.scope import GraphScope
+from shared.graph.verification.checks import QuotedEvidence, Support, cited_by
 
 _TEXT_BYTES = func.octet_length(Source.text)
 _BYTES = func.convert_to(Source.text, "UTF8")
 TEXT_SHA256 = func.sha256(_BYTES, type_=LargeBinary)
-"""Of the text as it stands there, made by PostgreSQL, so that the text need not travel."""
+"""Computed by PostgreSQL, so that the text need not be transferred."""
 _QUOTE = func.substring(
     _BYTES,
-    # No further than the text: sums beyond what an integer holds would be an error.
+    # At most the length of the text: a sum beyond the integer range would be an error.
     func.least(Evidence.first_byte, _TEXT_BYTES) + 1,
     func.least(Evidence.end_byte - Evidence.first_byte, _TEXT_BYTES),
 )
 _IS_DUE = exists().where(RetractedSource.source_id == Evidence.source_id, RetractedSource.is_due)
-SOURCE = (
+SOURCE_COLUMNS = (
     Source.id,
     Source.url,
     Source.title,
@@ -40,7 +40,7 @@ SOURCE = (
     Source.retracted_at,
     Source.retracted_because,
 )
-EVIDENCE = (
+EVIDENCE_COLUMNS = (
     Evidence.id,
     func.coalesce(Evidence.node_id, Evidence.edge_id).label("thing_id"),
     Evidence.source_id,
@@ -54,7 +54,7 @@ EVIDENCE = (
     Evidence.learned_at,
     Evidence.seal,
 )
-NODE = (
+NODE_COLUMNS = (
     GraphNode.id,
     GraphNode.type,
     GraphNode.name,
@@ -63,7 +63,7 @@ NODE = (
     GraphNode.created_at,
     GraphNode.updated_at,
 )
-EDGE = (
+EDGE_COLUMNS = (
     GraphEdge.id,
     GraphEdge.type,
     GraphEdge.source_id,
@@ -74,32 +74,32 @@ EDGE = (
     GraphEdge.updated_at,
 )
 
-# All of an agent's, in orders that indexes have.
+# All rows of an agent, in the order of an index.
 SOURCES_IN_ORDER = Keyset("all sources", (Source.fetched_at, Source.id), descending=False)
 NODES_IN_ORDER = Keyset("all nodes", (GraphNode.type, GraphNode.name), descending=False)
 EDGES_IN_ORDER = Keyset(
     "all edges", (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id), descending=False
 )
 
-EvidenceOf = dict[UUID, list[Spanned]]
-"""By node or edge."""
+EvidenceByElement = dict[UUID, list[QuotedEvidence]]
+"""By node or edge id."""
 
 
 @dataclass(frozen=True)
-class SourceFound:
+class LoadedSource:
     row: SourceRow
     text_sha256: bytes
 
 
-async def sources_by_id(
-    session: AsyncSession, scope: Scope, wanted: Collection[UUID]
-) -> list[SourceFound]:
-    rows = await session.execute(all_sources(scope).where(Source.id.in_(wanted)))
-    return [source_found(*row) for row in rows]
+async def load_sources(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
+) -> list[LoadedSource]:
+    rows = await session.execute(select_sources(scope).where(Source.id.in_(ids)))
+    return [loaded_source(*row) for row in rows]
 
 
-def all_sources(
-    scope: Scope,
+def select_sources(
+    scope: GraphScope,
 ) -> Select[
     UUID,
     str,
@@ -112,147 +112,159 @@ def all_sources(
     str | None,
     bytes,
 ]:
-    """With the hash of the text as it stands there."""
-    return select(*SOURCE, TEXT_SHA256).where(Source.agent_id == scope.agent())
+    """Select sources with the hash of their stored text."""
+    return select(*SOURCE_COLUMNS, TEXT_SHA256).where(Source.agent_id == scope.agent())
 
 
-def all_nodes(scope: Scope) -> Select[UUID, str, str, Json, bytes | None, datetime, datetime]:
-    return select(*NODE).where(GraphNode.agent_id == scope.agent())
+def select_nodes(
+    scope: GraphScope,
+) -> Select[UUID, str, str, Json, bytes | None, datetime, datetime]:
+    return select(*NODE_COLUMNS).where(GraphNode.agent_id == scope.agent())
 
 
-def all_edges(
-    scope: Scope,
+def select_edges(
+    scope: GraphScope,
 ) -> Select[UUID, str, UUID, UUID, Json, bytes | None, datetime, datetime]:
-    return select(*EDGE).where(GraphEdge.agent_id == scope.agent())
+    return select(*EDGE_COLUMNS).where(GraphEdge.agent_id == scope.agent())
 
 
-async def nodes(
-    session: AsyncSession, scope: Scope, wanted: Collection[UUID]
+async def load_nodes(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
 ) -> dict[UUID, NodeRow]:
-    if not wanted:
+    if not ids:
         return {}
-    rows = await session.execute(all_nodes(scope).where(GraphNode.id.in_(wanted)))
+    rows = await session.execute(select_nodes(scope).where(GraphNode.id.in_(ids)))
     return {row.id: node_row(*row) for row in rows}
 
 
-async def edges(
-    session: AsyncSession, scope: Scope, wanted: Collection[UUID]
+async def load_edges(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
 ) -> dict[UUID, EdgeRow]:
-    if not wanted:
+    if not ids:
         return {}
-    rows = await session.execute(all_edges(scope).where(GraphEdge.id.in_(wanted)))
+    rows = await session.execute(select_edges(scope).where(GraphEdge.id.in_(ids)))
     return {row.id: edge_row(*row) for row in rows}
 
 
-async def evidence_of(
-    session: AsyncSession, scope: Scope, kind: Kind, things: Collection[UUID]
-) -> EvidenceOf:
-    """All evidence of these nodes, or edges, each with what stands at its span."""
-    found: EvidenceOf = defaultdict(list)
-    if not things:
-        return found
-    thing = Evidence.node_id if kind is Kind.NODE else Evidence.edge_id
-    is_there = Source.id.is_not(None)
+async def load_evidence(
+    session: AsyncSession, scope: GraphScope, kind: Kind, element_ids: Collection[UUID]
+) -> EvidenceByElement:
+    """All evidence of these nodes or edges, with the quoted bytes."""
+    by_element: EvidenceByElement = defaultdict(list)
+    if not element_ids:
+        return by_element
+    element_column = Evidence.node_id if kind is Kind.NODE else Evidence.edge_id
+    has_source_row = Source.id.is_not(None)
     rows = await session.execute(
         select(
-            *EVIDENCE,
-            case((is_there, _QUOTE)),
+            *EVIDENCE_COLUMNS,
+            case((has_source_row, _QUOTE)),
             func.coalesce(_TEXT_BYTES, 0),
-            is_there,
+            has_source_row,
             Source.retracted_at.is_not(None),
             _IS_DUE,
         )
         .outerjoin(Source, and_(Source.id == Evidence.source_id, Source.agent_id == scope.agent()))
-        .where(Evidence.agent_id == scope.agent(), thing.in_(things))
+        .where(Evidence.agent_id == scope.agent(), element_column.in_(element_ids))
         .order_by(Evidence.as_of, Evidence.learned_at, Evidence.id)
     )
     for *columns, quote, text_bytes, has_source, is_retracted, is_due in rows:
         row = evidence_row(*columns)
-        found[row.thing_id].append(
-            Spanned(row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due)
+        by_element[row.thing_id].append(
+            QuotedEvidence(row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due)
         )
-    return found
+    return by_element
 
 
-async def node_types(
-    session: AsyncSession, scope: Scope, wanted: Collection[UUID]
+async def load_node_types(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    """Of those that are there."""
-    if not wanted:
+    """The type by id, of the nodes that exist."""
+    if not ids:
         return {}
     rows = await session.execute(
         select(GraphNode.id, GraphNode.type).where(
-            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(wanted)
+            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(ids)
         )
     )
     return dict(rows.all())
 
 
-async def current_ids(
-    session: AsyncSession, scope: Scope, cited: Collection[UUID]
+async def load_current_ids(
+    session: AsyncSession, scope: GraphScope, cited_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
-    """What each cited id stands for now: itself, or what it was merged into."""
-    moved = await redirects.current_ids(session, scope, cited)
-    return {each: moved.get(each, each) for each in cited}
+    """The current id of each cited id: itself, or the element it was merged into."""
+    redirected = await redirects.current_ids(session, scope, cited_ids)
+    return {cited_id: redirected.get(cited_id, cited_id) for cited_id in cited_ids}
 
 
-async def support_of(
-    session: AsyncSession, scope: Scope, conclusions: Iterable[NodeRow]
+async def load_support(
+    session: AsyncSession, scope: GraphScope, conclusions: Iterable[NodeRow]
 ) -> Support:
-    """What there is of all that these cite, under the ids by which they cite it."""
-    cited = [each for row in conclusions for each in cited_by(row).citations]
-    by_kind = {kind: {each.id for each in cited if each.kind is kind} for kind in Kind}
-    current = await current_ids(session, scope, {each.id for each in cited})
-    types = await node_types(session, scope, {current[each] for each in by_kind[Kind.NODE]})
-    known = await edges(session, scope, {current[each] for each in by_kind[Kind.EDGE]})
-    retracted = await _retracted(session, scope, set(current.values()))
+    """Load what these conclusions cite, under the ids by which they cite it."""
+    cited = [citation for row in conclusions for citation in cited_by(row).citations]
+    by_kind = {kind: {citation.id for citation in cited if citation.kind is kind} for kind in Kind}
+    current = await load_current_ids(session, scope, {citation.id for citation in cited})
+    types = await load_node_types(
+        session, scope, {current[citation] for citation in by_kind[Kind.NODE]}
+    )
+    existing_edges = await load_edges(
+        session, scope, {current[citation] for citation in by_kind[Kind.EDGE]}
+    )
+    retracted = await _load_retracted(session, scope, set(current.values()))
     return Support(
-        Found(
-            {each: types[current[each]] for each in by_kind[Kind.NODE] if current[each] in types},
-            {each for each in by_kind[Kind.EDGE] if current[each] in known},
+        CitedElements(
+            {
+                citation: types[current[citation]]
+                for citation in by_kind[Kind.NODE]
+                if current[citation] in types
+            },
+            {citation for citation in by_kind[Kind.EDGE] if current[citation] in existing_edges},
         ),
-        {each for each, now in current.items() if now in retracted},
+        {citation for citation, current_id in current.items() if current_id in retracted},
     )
 
 
-async def _retracted(session: AsyncSession, scope: Scope, things: Collection[UUID]) -> set[UUID]:
-    """Those of these nodes and edges whose pages are all retracted."""
-    if not things:
+async def _load_retracted(
+    session: AsyncSession, scope: GraphScope, element_ids: Collection[UUID]
+) -> set[UUID]:
+    """Those of the elements whose sources are all retracted."""
+    if not element_ids:
         return set()
-    thing = func.coalesce(Evidence.node_id, Evidence.edge_id)
+    element_column = func.coalesce(Evidence.node_id, Evidence.edge_id)
     rows = await session.scalars(
-        select(thing)
+        select(element_column)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.agent(), _of_any(things))
-        .group_by(thing)
+        .where(Evidence.agent_id == scope.agent(), _is_about_any(element_ids))
+        .group_by(element_column)
         .having(func.bool_and(Source.retracted_at.is_not(None)))
     )
     return set(rows)
 
 
-def _of_any(things: Collection[UUID]) -> ColumnElement[bool]:
-    return or_(Evidence.node_id.in_(things), Evidence.edge_id.in_(things))
+def _is_about_any(element_ids: Collection[UUID]) -> ColumnElement[bool]:
+    return or_(Evidence.node_id.in_(element_ids), Evidence.edge_id.in_(element_ids))
 
 
-def source_found(*columns: Any) -> SourceFound:
-    """Of a row of `all_sources`."""
-    return SourceFound(source_row(*columns[:-1]), columns[-1])
+def loaded_source(*columns: Any) -> LoadedSource:
+    """From a row of `select_sources`."""
+    return LoadedSource(source_row(*columns[:-1]), columns[-1])
 
 
 def source_row(*columns: Any) -> SourceRow:
-    return SourceRow.model_construct(**_named(SOURCE, columns))
+    return SourceRow.model_construct(**_named(SOURCE_COLUMNS, columns))
 
 
 def evidence_row(*columns: Any) -> EvidenceRow:
-    return EvidenceRow.model_construct(**_named(EVIDENCE, columns))
+    return EvidenceRow.model_construct(**_named(EVIDENCE_COLUMNS, columns))
 
 
 def node_row(*columns: Any) -> NodeRow:
-    return NodeRow.model_construct(**_named(NODE, columns))
+    return NodeRow.model_construct(**_named(NODE_COLUMNS, columns))
 
 
 def edge_row(*columns: Any) -> EdgeRow:
-    return EdgeRow.model_construct(**_named(EDGE, columns))
+    return EdgeRow.model_construct(**_named(EDGE_COLUMNS, columns))
 
 
 def _named(columns: Sequence[Any], values: Sequence[Any]) -> dict[str, Any]:

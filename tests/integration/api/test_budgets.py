@@ -224,7 +224,7 @@ async def a_call(
             "input_tokens": 10 if "kind" not in given else None,
             "cost_usd": Decimal(cost),
             "started_at": begun,
-            "answered_at": await iterations.clock(session),
+            "answered_at": await iterations.database_time(session),
             **given,
         }
         await session.execute(insert(Call).values(row))

@@ -80,7 +80,7 @@ def test_a_graph_is_looked_at_from_every_side(vigil: Vigil) -> None:
         (["graph", AGENT, "near", "Cobalt"], CommandError, "no node is named"),
         (["graph", AGENT, "near", "Hald"], CommandError, "several"),
         (["graph", AGENT, "--type", "None"], CommandError, "there are: AgentAdvice"),
-        (["iteration", AGENT, "soon"], BadInputError, "neither a number nor an id"),
+        (["iteration", AGENT, "soon"], BadInputError, "neither the number nor the id"),
         (["iteration", AGENT, "9"], CommandError, "no iteration '9'"),
         (["agent", "edit", AGENT], BadInputError, "say what to change"),
         (["inbox", "mark"], BadInputError, "name an item"),
@@ -111,7 +111,7 @@ def test_conclusions_are_told_in_full(vigil: Vigil) -> None:
     told = vigil("advice", AGENT, "--limit", "1")
     assert all(words in told for words in ("Buy of Halden", "BUY, confidence 0.50", "newest 1"))
     assert "[Halden grows]" in told
-    for words in ("Holds until 20", COMMITTED["invalidation"]):
+    for words in ("Valid until 20", COMMITTED["invalidation"]):
         assert words in told
         assert words in vigil("inbox")
     one = vigil.json("advice", AGENT, str(vigil.full.advice_id))
@@ -132,7 +132,7 @@ def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
     assert len(vigil.json("inbox")) == 2
     assert item in vigil("inbox", "read", item)
     assert [each["id"] == item for each in vigil.json("inbox")] == [False]
-    assert "not read" in vigil("inbox", "mark", item, "--unread")
+    assert "unread" in vigil("inbox", "mark", item, "--unread")
     assert vigil.json("inbox", "mark", item)["read_at"] is not None
     assert vigil.json("inbox", "mark", item, "--unread")["read_at"] is None
     assert "2 items marked as read" in vigil("inbox", "mark", "--all")

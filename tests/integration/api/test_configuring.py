@@ -7,7 +7,7 @@ import pytest
 
 from services.api.app import build
 from shared.database.engine import Database
-from shared.enums import PROMPTED, AgentStatus
+from shared.enums import PROMPTED_PHASES, AgentStatus
 from shared.graph import system_types
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
@@ -25,7 +25,7 @@ async def ready(api: httpx.AsyncClient, database: Database, **wanted: Any) -> di
     async with database.transaction() as session:
         row = await session.merge(await row_of(database, "Lithium"))
         await make_ready(session, row)
-        await system_types.ensure(session, row.id)
+        await system_types.ensure_system_types(session, row.id)
     return agent
 
 
@@ -80,7 +80,7 @@ async def test_a_history_is_read_page_by_page(api: httpx.AsyncClient, database: 
         cursor = page["next"]
         if cursor is None:
             break
-    assert seen == [(1, phase) for phase in sorted(PROMPTED, reverse=True)]
+    assert seen == [(1, phase) for phase in sorted(PROMPTED_PHASES, reverse=True)]
     bad = await api.get("/agents/lithium/prompts/history?cursor=nonsense")
     assert_problem(bad, bad.status_code, "cursor")
     assert bad.is_client_error

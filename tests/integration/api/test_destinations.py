@@ -41,9 +41,11 @@ async def dispatched(database: Database) -> None:
 
 async def fail_all(database: Database) -> None:
     async with database.transaction() as session:
-        leases = await deliveries.claim(session, "test", seconds=60, limit=100, of_one=100, held={})
+        leases = await deliveries.claim(
+            session, "test", seconds=60, limit=100, per_destination=100, running_by_destination={}
+        )
         for lease in leases:
-            await deliveries.failed(session, lease, "the receiver answered 500", 500)
+            await deliveries.record_failed(session, lease, "the receiver answered 500", 500)
 
 
 async def test_a_webhooks_secret_is_told_once(api: httpx.AsyncClient, database: Database) -> None:
@@ -77,13 +79,17 @@ async def test_one_may_be_for_one_agent(api: httpx.AsyncClient) -> None:
         ({"address": "http://127.0.0.1/"}, 422, "127.0.0.1"),
         ({"address": "http://localhost:5432/"}, 422, "localhost"),
         ({"address": "http://169.254.169.254/"}, 422, "169.254.169.254"),
-        ({"address": "https://user:hidden@example.org/"}, 422, "no user and password"),
+        (
+            {"address": "https://user:hidden@example.org/"},
+            422,
+            "must not contain user and password",
+        ),
         ({"address": "ftp://example.org/"}, 422, "https://"),
         ({"address": ""}, 422, "address"),
         ({"address": "https://example.org/" + "a" * 3000}, 422, "address"),
         ({"kind": "pigeon"}, 422, "kind"),
-        ({"kind": "mail", "address": "nobody"}, 422, "no mail address"),
-        ({"kind": "mail", "address": "a@b.example, c@d.example"}, 422, "no mail address"),
+        ({"kind": "mail", "address": "nobody"}, 422, "not a mail address"),
+        ({"kind": "mail", "address": "a@b.example, c@d.example"}, 422, "not a mail address"),
         ({"kind": "mail", "address": "you@example.org"}, 409, "VIGIL_SMTP_URL"),
         ({"secret": "mine"}, 422, "secret"),
     ],
@@ -200,7 +206,7 @@ async def test_one_that_failed_is_retried(api: httpx.AsyncClient, database: Data
     assert (answer.status_code, answer.json()["status"]) == (202, "failed")
     assert answer.json()["retry_requested_at"]
     async with database.transaction() as session:
-        await deliveries.take_up_retries(session)
+        await deliveries.reset_retried(session)
     again = (await api.get(f"{path}/{delivery['id']}")).json()
     assert (again["status"], again["attempts"], again["id"]) == ("pending", 0, delivery["id"])
     assert_problem(await api.post(f"{path}/{uuid4()}/retry"), 404)

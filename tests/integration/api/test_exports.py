@@ -9,11 +9,11 @@ import httpx
 import pytest
 from starlette.requests import ClientDisconnect
 
-from services.api.exports import MOST_AT_ONCE, ExportResponse, Exports, Format
+from services.api.exports import MAX_RUNNING, ExportResponse, Exports, Format
 from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.errors import TransientError
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from tests.support.api.asking import assert_problem
 from tests.support.api.full import AGENT, Full, full_agent
 from tests.support.api.rows import forget_pages, row_of
@@ -65,9 +65,9 @@ async def test_each_format_has_its_media_type(api: httpx.AsyncClient, full: Full
 async def test_as_many_go_on_as_may_and_no_more(database: Database, full: Full) -> None:
     async with database.transaction() as session:
         agent = await session.get_one(Agent, full.agent_id)
-    exports, scope = Exports(database), Scope(agent.owner_id, agent.id)
+    exports, scope = Exports(database), GraphScope(agent.owner_id, agent.id)
     async with AsyncExitStack() as going_on:
-        for _ in range(MOST_AT_ONCE):
+        for _ in range(MAX_RUNNING):
             body = exports.of(scope, Format.PROV).body_iterator
             await going_on.enter_async_context(aclosing(body))  # type: ignore[type-var]  # a generator
             assert await anext(aiter(body))

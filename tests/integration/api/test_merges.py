@@ -7,8 +7,8 @@ import pytest
 
 from shared.database.engine import Database
 from shared.graph import nodes
-from shared.graph.provenance.evidence import Ground
-from shared.graph.scope import Scope
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from tests.support.api.asking import assert_problem
 from tests.support.api.full import AGENT, Full, full_agent
@@ -25,18 +25,18 @@ async def full(api: httpx.AsyncClient, database: Database) -> Full:
 
 async def _added(database: Database, *names: str) -> list[UUID]:
     agent = await row_of(database, AGENT)
-    scope, validators = Scope(agent.owner_id, agent.id), Validators()
+    scope, validators = GraphScope(agent.owner_id, agent.id), Validators()
     found = []
     for name in names:
         async with database.transaction() as session:
-            added = await nodes.add(
+            added = await nodes.add_node(
                 session,
                 scope,
                 validators,
                 type_name="Thing",
                 name=name,
                 properties={},
-                grounds=[Ground("https://press.example/2024", "Halden bought 2024 tonnes")],
+                grounds=[EvidenceInput("https://press.example/2024", "Halden bought 2024 tonnes")],
             )
         found.append(added.id)
     return found
@@ -93,8 +93,8 @@ async def test_what_cannot_be_merged_is_refused_in_words(
         given = {"kept": str(kept), "gone": str(gone), "reason": reason}
         return await api.post(f"{PATH}/merges", json=given)
 
-    assert_problem(await merge(one, one), 409, "Not merged", "'Halden' is one node already")
-    assert_problem(await merge(one, full.analysis_id), 409, "never merged")
+    assert_problem(await merge(one, one), 409, "Not merged", "both ids refer to 'Halden'")
+    assert_problem(await merge(one, full.analysis_id), 409, "cannot be merged")
     nobody = uuid4()
     assert_problem(await merge(one, nobody), 404, str(nobody))
     assert_problem(await merge(nobody, one), 404, str(nobody))
@@ -103,7 +103,7 @@ async def test_what_cannot_be_merged_is_refused_in_words(
     first = (await merge(one, other)).raise_for_status().json()
     second = (await merge(third, one)).raise_for_status().json()
     refused = await api.post(f"{PATH}/merges/{first['id']}/undo")
-    assert_problem(refused, 409, "Not undone", second["id"], "undo that first")
+    assert_problem(refused, 409, "Not undone", second["id"], "undo it first")
     assert (await api.get(f"{PATH}/merges/{first['id']}")).json()["kept_name"] is None
     assert_problem(await api.post(f"{PATH}/merges/{uuid4()}/undo"), 404)
     assert_problem(await api.get(f"{PATH}/merges/{uuid4()}"), 404)

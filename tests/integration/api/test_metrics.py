@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from services.api.app import build
 from services.api.queries import operations
-from services.api.queries.operations import State
+from services.api.queries.operations import InstallationState
 from shared.database.engine import Database
 from shared.enums import AccessScope
 from shared.errors import TransientError
@@ -87,11 +87,11 @@ async def test_where_the_state_cannot_be_read_it_tells_of_itself(
 ) -> None:
     """Postgres goes away after it has said who asks."""
 
-    async def away(_: object) -> State:
+    async def away(_: object) -> InstallationState:
         raise TransientError("PostgreSQL: it went away")
 
     await api.get("/agents")
-    monkeypatch.setattr(operations, "of_installation", away)
+    monkeypatch.setattr(operations, "read_installation_state", away)
     found = await samples(api)
     assert value(found, "vigil_database_up") == 0
     labels = {"method": "GET", "route": "/agents", "status": "200"}

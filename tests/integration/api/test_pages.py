@@ -65,7 +65,7 @@ async def test_another_lists_cursor_is_refused(api: httpx.AsyncClient, full: Ful
     for path in LISTS:
         for cursor in ("x", "WzEsIm90aGVyIiwiYSJd"):
             answer = await api.get(path, params={"cursor": cursor})
-            assert_problem(answer, 422, "no cursor of this list")
+            assert_problem(answer, 422, "not a cursor of this list")
         assert_problem(await api.get(path, params={"limit": 0}), 422, "limit")
         assert_problem(await api.get(path, params={"limit": 201}), 422, "limit")
 

@@ -8,16 +8,16 @@ import pytest
 from sqlalchemy import delete, update
 
 from services.api.queries import costs, iterations, transcripts
-from services.api.queries.costs import Asked
+from services.api.queries.costs import CostQuery
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, GraphNodeType
 from shared.graph import nodes
-from shared.graph.provenance.evidence import Ground
-from shared.graph.provenance.sources import keep_pages
-from shared.graph.scope import Scope
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.schemas.costs import CostTotals
-from shared.workflow.iterations import Started
+from shared.workflow.iterations import StartedIteration
 from tests.support.api.full import AGENT, SAID, end, full_agent, spoken
 from tests.support.api.rows import row_of
 from tests.support.making import make_agent, make_iteration
@@ -28,8 +28,8 @@ ROOT = "http://127.0.0.1"
 async def test_each_result_stands_beside_its_call(database: Database) -> None:
     agent, run_id = await _spoken(database)
     async with database.transaction() as session:
-        asked, answered = await transcripts.said(session, agent.owner_id, run_id) or []
-        assert await transcripts.said(session, uuid4(), run_id) is None
+        asked, answered = await transcripts.list_answers(session, agent.owner_id, run_id) or []
+        assert await transcripts.list_answers(session, uuid4(), run_id) is None
     (use,) = asked.tool_uses
     assert (use.name, use.result, use.has_ended) == ("tavilySearch", {"results": []}, True)
     assert use.spent is not None
@@ -43,7 +43,7 @@ async def test_what_has_expired_is_told_and_the_rest_is_kept(
     async with database.transaction() as session:
         await session.execute(delete(Call).where(Call.agent_id == agent.id))
     async with database.transaction() as session:
-        asked, answered = await transcripts.said(session, agent.owner_id, run_id) or []
+        asked, answered = await transcripts.list_answers(session, agent.owner_id, run_id) or []
     assert not asked.is_kept
     assert not answered.is_kept
     assert [(each.name, each.result) for each in asked.tool_uses] == [
@@ -58,8 +58,8 @@ async def test_what_has_expired_is_told_and_the_rest_is_kept(
 async def test_an_outline_tells_what_each_run_cost(database: Database) -> None:
     agent, run_id = await _spoken(database)
     async with database.transaction() as session:
-        found = await iterations.numbered_outlines(session, agent.owner_id, agent.id, 1)
-        assert await iterations.numbered_outlines(session, uuid4(), agent.id, 1) is None
+        found = await iterations.find_outline(session, agent.owner_id, agent.id, 1)
+        assert await iterations.find_outline(session, uuid4(), agent.id, 1) is None
     assert found is not None
     (run,) = found.runs
     assert (run.id, run.event_count, run.spent.calls, run.spent.input_tokens) == (run_id, 4, 3, 14)
@@ -75,9 +75,9 @@ async def test_cost_tables_add_up_to_what_costs_tells(database: Database, by: An
             update(Call).where(Call.model.is_not(None)).values(cost_usd="0.00000123", sendings=1)
         )
     async with database.transaction() as session:
-        tables = await costs.owner_cost_tables(session, agent.owner_id, Asked())
-        told = await costs.owner_costs(session, agent.owner_id, Asked(by=by), is_operator=False)
-        others = await costs.owner_cost_tables(session, uuid4(), Asked())
+        tables = await costs.owner_cost_tables(session, agent.owner_id, CostQuery())
+        told = await costs.owner_costs(session, agent.owner_id, CostQuery(by=by), is_operator=False)
+        others = await costs.owner_cost_tables(session, uuid4(), CostQuery())
     assert _sums(tables.totals) == _sums(told.totals)
     rows = {row.key: _sums(row) for row in tables.by[by] if row.calls}
     assert rows == {group.key: _sums(group) for group in told.groups}
@@ -96,8 +96,8 @@ async def test_what_a_later_page_tells_otherwise_supersedes(database: Database) 
     again = await _visit(database, agent, tonnes=7, year=2025)
     async with database.transaction() as session:
         of = session, agent.owner_id, agent.id
-        assert await iterations.in_iteration(*of, first, most=9) == []
-        (found,) = await iterations.in_iteration(*of, again, most=9)
+        assert await iterations.list_superseded(*of, first, most=9) == []
+        (found,) = await iterations.list_superseded(*of, again, most=9)
     assert (found.kind, found.name, found.property) == ("node", "Halden Cells", "tonnes")
     assert (found.before, found.after) == (5, 7)
 
@@ -123,20 +123,20 @@ async def _spoken(database: Database) -> tuple[Agent, UUID]:
 
 async def _visit(database: Database, agent: Agent, *, tonnes: int, year: int) -> UUID:
     """An iteration whose page tells how many tonnes there are; its id."""
-    started: Started = await make_iteration(database, await row_of(database, agent.name))
-    scope = Scope(agent.owner_id, agent.id, started.iteration.id, started.observe.id)
+    started: StartedIteration = await make_iteration(database, await row_of(database, agent.name))
+    scope = GraphScope(agent.owner_id, agent.id, started.iteration.id, started.observe.id)
     url, text = f"https://press.example/{year}", f"Halden bought {tonnes} tonnes."
     page = {"url": url, "content": text, "published_date": f"{year}-01-01"}
     async with database.transaction() as session:
-        await keep_pages(session, scope, {"results": [page]})
-        await nodes.add(
+        await store_pages(session, scope, {"results": [page]})
+        await nodes.add_node(
             session,
             scope,
             Validators(),
             type_name="Thing",
             name="Halden Cells",
             properties={"tonnes": tonnes},
-            grounds=[Ground(url, text)],
+            grounds=[EvidenceInput(url, text)],
         )
     await end(database, started)
     return started.iteration.id

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from shared.database.engine import Database
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.runtime.settings import Settings
 from tests.support.api.asking import assert_problem
@@ -33,7 +33,7 @@ async def library(database: Database, full: Full) -> Library:
     """The full agent's node and edge rest on PAGE, and so do its analysis and its advice."""
     agent = await row_of(database, AGENT)
     await forget_pages(database, agent)
-    library = Library(World(database, Scope(agent.owner_id, agent.id), Validators()))
+    library = Library(World(database, GraphScope(agent.owner_id, agent.id), Validators()))
     await library.says(PAGE, {"summary": "It buys."}, node_id=full.node_id)
     await library.says(PAGE, {}, edge_id=full.edge_id)
     return library

@@ -11,7 +11,11 @@ from sqlalchemy import event
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from services.api.app import build
-from services.api.auth.middleware import MOST_BAD_ATTEMPTS, MOST_OF_CREDENTIAL, ValidityCheck
+from services.api.auth.middleware import (
+    MAX_ATTEMPTS_PER_CREDENTIAL,
+    MAX_BAD_ATTEMPTS,
+    ValidityCheck,
+)
 from shared.accounts import credentials
 from shared.accounts.secrets import new_secret, new_token
 from shared.agents import agents
@@ -24,7 +28,7 @@ from tests.support.api.signed_in import made_token
 from tests.support.attacks.pages import OWN_PAGE
 from tests.support.attacks.world import from_anywhere
 
-BAD = 3 * MOST_BAD_ATTEMPTS
+BAD = 3 * MAX_BAD_ATTEMPTS
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -52,7 +56,7 @@ async def test_a_valid_token_passes_among_bad_ones_of_its_address(
     app: FastAPI, database: Database
 ) -> None:
     async with from_anywhere(app) as client:
-        assert await flood(client) == {401: MOST_BAD_ATTEMPTS, 429: BAD - MOST_BAD_ATTEMPTS}
+        assert await flood(client) == {401: MAX_BAD_ATTEMPTS, 429: BAD - MAX_BAD_ATTEMPTS}
         refused = await client.get("/me", headers=bearer(new_token()))
         assert_problem(refused, 429, "not known")
         assert 0 < int(refused.headers["retry-after"]) <= 60
@@ -80,14 +84,14 @@ async def test_a_credential_that_becomes_valid_passes_however_often_it_was_refus
 ) -> None:
     token = await token_of(database)
     async with database.transaction() as session:
-        anna = await credentials.find(session, "anna")
+        anna = await credentials.find_user(session, "anna")
         assert anna is not None
         await credentials.set_disabled(session, anna.id, disabled=True)
     async with from_anywhere(app, headers=bearer(token)) as client:
-        asked = (client.get("/me") for _ in range(2 * MOST_OF_CREDENTIAL))
+        asked = (client.get("/me") for _ in range(2 * MAX_ATTEMPTS_PER_CREDENTIAL))
         answers = [answer.status_code for answer in await asyncio.gather(*asked)]
-        assert answers.count(401) == MOST_BAD_ATTEMPTS
-        assert answers.count(429) == len(answers) - MOST_BAD_ATTEMPTS
+        assert answers.count(401) == MAX_BAD_ATTEMPTS
+        assert answers.count(429) == len(answers) - MAX_BAD_ATTEMPTS
         async with database.transaction() as session:
             await credentials.set_disabled(session, anna.id, disabled=False)
         assert (await client.get("/me")).status_code == 200
@@ -95,10 +99,10 @@ async def test_a_credential_that_becomes_valid_passes_however_often_it_was_refus
 
 async def test_one_bad_credential_is_counted_wherever_it_is_shown(app: FastAPI) -> None:
     token, answers = new_token(), []
-    for _ in range(MOST_OF_CREDENTIAL + 1):
+    for _ in range(MAX_ATTEMPTS_PER_CREDENTIAL + 1):
         async with from_anywhere(app, headers=bearer(token)) as client:
             answers.append((await client.get("/me")).status_code)
-    assert answers == [401] * MOST_OF_CREDENTIAL + [429]
+    assert answers == [401] * MAX_ATTEMPTS_PER_CREDENTIAL + [429]
 
 
 async def test_a_flood_of_bad_credentials_costs_few_queries(
@@ -144,7 +148,7 @@ async def test_behind_a_proxy_attempts_are_counted_by_the_address_that_it_names(
 async def test_who_is_no_proxy_names_no_address(app: FastAPI) -> None:
     proxied = ProxyHeadersMiddleware(app, trusted_hosts=["10.0.0.0/29"])  # type: ignore[arg-type]
     async with stranger_to(proxied, address="192.0.2.77") as client:  # type: ignore[arg-type]
-        for number in range(MOST_BAD_ATTEMPTS):
+        for number in range(MAX_BAD_ATTEMPTS):
             headers = {**bearer(new_token()), "x-forwarded-for": f"203.0.113.{number}"}
             assert (await client.get("/me", headers=headers)).status_code == 401
         assert (await client.get("/me", headers=bearer(new_token()))).status_code == 429

@@ -9,12 +9,19 @@ from itertools import islice
 from typing import Any
 
 import httpx
+import pytest
 from fastapi import FastAPI
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
 from services.api.app import build
-from services.api.auth.middleware import LOOKUP_SECONDS, MOST_ADDRESSES, MOST_KNOWN, Attempts, Known
+from services.api.auth.middleware import (
+    LOOKUP_SECONDS,
+    MAX_ADDRESSES,
+    MAX_RECENT_CREDENTIALS,
+    AttemptLimiter,
+    RecentlyValidCredentials,
+)
 from shared.accounts.secrets import new_secret, new_token
 from shared.enums import AccessScope
 from shared.runtime.settings import Settings
@@ -74,6 +81,7 @@ class Attackers:
         return await client.post("/sign-in", json={"user": "owner"})
 
 
+@pytest.mark.slow
 async def test_ten_thousand_bad_logins(database_url: str) -> None:
     world = await made_world(database_url)
     app = build(Settings(database_url=database_url))
@@ -111,14 +119,14 @@ async def test_ten_thousand_bad_logins(database_url: str) -> None:
 
 
 def test_what_is_remembered_of_attackers_is_bounded() -> None:
-    attempts, known = Attempts(10), Known()
+    attempts, known = AttemptLimiter(10), RecentlyValidCredentials()
     tracemalloc.start()
     try:
-        for number in range(3 * MOST_ADDRESSES):
+        for number in range(3 * MAX_ADDRESSES):
             attempts.add(f"10.0.{number >> 8}.{number & 255}")
             known.add(number.to_bytes(32, "big"))
-        assert len(attempts._seen) == MOST_ADDRESSES
-        assert len(known._digests) == MOST_KNOWN
+        assert len(attempts._seen) == MAX_ADDRESSES
+        assert len(known._digests) == MAX_RECENT_CREDENTIALS
         assert tracemalloc.get_traced_memory()[0] < 16 * 1024**2
     finally:
         tracemalloc.stop()

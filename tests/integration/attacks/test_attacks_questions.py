@@ -165,9 +165,9 @@ async def test_what_a_removed_user_made_once_replays_to_no_heir(world: World) ->
         assert "idempotency-replayed" not in answer.headers
         made.append(answer.json()["id"])
         async with world.database.transaction() as session:
-            mortal = await credentials.find(session, "mortal")
+            mortal = await credentials.find_user(session, "mortal")
             assert mortal is not None
-            await credentials.remove(session, mortal.id)
+            await credentials.delete_user(session, mortal.id)
             assert await session.get(IdempotencyKey, (mortal.id, "of-the-dead")) is None
     assert made[0] != made[1]
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, update
 
 from shared.accounts import credentials
-from shared.accounts.secrets import digest_of, new_token
+from shared.accounts.secrets import hash_secret, new_token
 from shared.database.tables import ApiToken, User
 from shared.enums import AccessScope
 from tests.support.api.asking import assert_problem
@@ -118,7 +118,7 @@ def altered(token: str) -> dict[str, str]:
         "nothing": "Bearer ",
         "no scheme": token,
         "other scheme": f"Basic {token}",
-        "its digest": f"Bearer {digest_of(token).hex()}",
+        "its digest": f"Bearer {hash_secret(token).hex()}",
         "two": f"Bearer {token}, Bearer {token}",
         "another": f"Bearer {new_token()}",
         "quoted": f'Bearer "{token}"',
@@ -264,7 +264,7 @@ def without(text: str, values: dict[str, str]) -> str:
 
 async def _kill(world: World, kind: str, user: str) -> None:
     async with world.database.transaction() as session:
-        found = await credentials.find(session, user)
+        found = await credentials.find_user(session, user)
         assert found is not None
         own = ApiToken.user_id == found.id
         match kind:
@@ -276,4 +276,4 @@ async def _kill(world: World, kind: str, user: str) -> None:
             case "disabled":
                 await credentials.set_disabled(session, found.id, disabled=True)
             case "removed":
-                await credentials.remove(session, found.id)
+                await credentials.delete_user(session, found.id)

@@ -14,9 +14,9 @@ from sqlalchemy import func, select, update
 from structlog.testing import capture_logs
 
 from services.api.app import build
-from services.api.auth.sign_in_links import MOST_OF_ADDRESS, MOST_OF_STRANGERS
+from services.api.auth.sign_in_links import MAX_LINKS_FROM_UNKNOWN, MAX_LINKS_PER_ADDRESS
 from shared.accounts import credentials
-from shared.accounts.credentials import IDLE_LIFETIME, MOST_LINKS
+from shared.accounts.credentials import IDLE_SESSION_LIFETIME, MAX_LINKS
 from shared.agents import agents
 from shared.database.engine import Database
 from shared.database.tables import BrowserSession, SignInLink, User
@@ -122,7 +122,7 @@ async def test_a_dead_link_lets_nobody_in(
 ) -> None:
     secret = await link_for(browser)
     async with database.transaction() as session:
-        anna = await credentials.find(session, "anna")
+        anna = await credentials.find_user(session, "anna")
         assert anna is not None
         if why == "expired":
             passed = SignInLink.created_at - timedelta(seconds=1)
@@ -131,7 +131,7 @@ async def test_a_dead_link_lets_nobody_in(
             # By another hand than the api's, which takes the links away as well.
             await session.execute(update(User).values(disabled_at=func.clock_timestamp()))
         else:
-            await credentials.remove(session, anna.id)
+            await credentials.delete_user(session, anna.id)
     assert (await entered(browser, secret)).status_code == 410
     assert await count(database, BrowserSession) == 0
 
@@ -233,13 +233,13 @@ async def test_who_asks_in_anothers_name_keeps_nobody_out(
 ) -> None:
     app = browser._transport.app  # type: ignore[attr-defined]  # the same application
     first = await link_for(browser)
-    await strangers_ask(app, MOST_OF_STRANGERS // 2)
+    await strangers_ask(app, MAX_LINKS_FROM_UNKNOWN // 2)
     assert (await entered(browser, await link_for(browser))).status_code == 303
     assert (await browser.get("/me")).status_code == 200
     # From here on the browser's address is one that the user has come in from.
-    await strangers_ask(app, 2 * MOST_OF_STRANGERS)
+    await strangers_ask(app, 2 * MAX_LINKS_FROM_UNKNOWN)
     links = await count(database, SignInLink)
-    assert MOST_OF_STRANGERS - 5 < links < MOST_LINKS
+    assert MAX_LINKS_FROM_UNKNOWN - 5 < links < MAX_LINKS
     assert (await entered(browser, first)).status_code == 303
     assert (await entered(browser, await link_for(browser))).status_code == 303
 
@@ -256,7 +256,7 @@ async def test_strangers_do_not_keep_a_signed_in_user_from_a_link(
 ) -> None:
     app = browser._transport.app  # type: ignore[attr-defined]  # the same application
     token = await token_of(settings, "anna", [AccessScope.READ, AccessScope.WRITE])
-    await strangers_ask(app, 2 * MOST_OF_STRANGERS)
+    await strangers_ask(app, 2 * MAX_LINKS_FROM_UNKNOWN)
     async with from_anywhere(app, headers={"authorization": f"Bearer {token}"}) as anna:
         links = [(await anna.post("/me/sign-in-links")).json()["url"] for _ in range(20)]
     secret = parse_qs(urlsplit(links[-1]).query)["secret"][0]
@@ -271,9 +271,9 @@ async def test_one_address_is_sent_few_links_by_whatever_name_it_asks(
             session, name="bert", email="b@example.org", operator=False
         )
     for name in ("bert", "b@example.org", "B@EXAMPLE.ORG", str(made.id), str(made.id).upper()):
-        for _ in range(MOST_OF_ADDRESS):
+        for _ in range(MAX_LINKS_PER_ADDRESS):
             await browser.post("/sign-in", json={"user": name})
-    assert await count(database, SignInLink) == MOST_OF_ADDRESS
+    assert await count(database, SignInLink) == MAX_LINKS_PER_ADDRESS
 
 
 async def test_requests_for_others_do_not_use_up_a_users_own(browser: httpx.AsyncClient) -> None:
@@ -288,10 +288,10 @@ async def test_the_newest_links_of_a_user_are_kept(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
     made = []
-    for _ in range(MOST_LINKS + 5):
+    for _ in range(MAX_LINKS + 5):
         async with database.transaction() as session:
             made.append((await credentials.create_link(session, anna))[1])
-    assert await count(database, SignInLink) == MOST_LINKS
+    assert await count(database, SignInLink) == MAX_LINKS
     async with database.transaction() as session:
         assert await credentials.open_session(session, made[4], "a browser") is None
         assert await credentials.open_session(session, made[5], "a browser") is not None
@@ -345,7 +345,7 @@ async def _end(database: Database, why: str) -> None:
         if why == "disabled":
             await session.execute(update(User).values(disabled_at=func.clock_timestamp()))
         elif why == "idle":
-            unused = func.clock_timestamp() - IDLE_LIFETIME - timedelta(minutes=1)
+            unused = func.clock_timestamp() - IDLE_SESSION_LIFETIME - timedelta(minutes=1)
             await session.execute(update(BrowserSession).values(last_used_at=unused))
         else:
             await session.execute(update(BrowserSession).values(ends_at=func.clock_timestamp()))

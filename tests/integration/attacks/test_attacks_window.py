@@ -7,7 +7,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from services.api.web import app as window
-from services.api.web.rendering import OF_PAGES
+from services.api.web.rendering import PAGE_HEADERS
 from tests.support.attacks.pages import FOREIGN
 from tests.support.attacks.world import Person, World, from_anywhere
 
@@ -88,8 +88,8 @@ async def test_every_page_says_what_a_browser_may_run(world: World, path: str) -
     assert answer.status_code in (200, 303, 403), answer.text
     if answer.status_code != 303:
         # A page that is long is sent compressed to who takes that.
-        longer = {"Vary": f"{OF_PAGES['Vary']}, Accept-Encoding"}
-        for name, value in OF_PAGES.items():
+        longer = {"Vary": f"{PAGE_HEADERS['Vary']}, Accept-Encoding"}
+        for name, value in PAGE_HEADERS.items():
             assert answer.headers[name] in (value, longer.get(name, value))
         assert " style=" not in answer.text
         assert "<script>" not in answer.text

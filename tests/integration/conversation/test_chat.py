@@ -42,7 +42,7 @@ async def vigil(talk: Talk, *arguments: str, typed: str = "", exits: int = 0) ->
 async def test_one_message_is_said_and_its_answer_shown_with_what_it_cites(talk: Talk) -> None:
     said, beside = await vigil(talk, "chat", talk.agent, "What of Halden and lithium?")
     assert "Halden" in said
-    assert "looks into the graph: Halden" in beside
+    assert "queries the graph: Halden" in beside
     assert "Thing Halden Cells" in beside
 
 
@@ -58,7 +58,7 @@ async def test_stdin_is_said_and_programs_get_the_message(talk: Talk) -> None:
 
 async def test_nothing_to_say_and_no_answer_are_errors(talk: Talk, levers: Sandbox) -> None:
     _, beside = await vigil(talk, "chat", talk.agent, "-", exits=2)
-    assert "nothing to say" in beside
+    assert "message is empty" in beside
     levers.faults({"kind": "status", "phase": PHASE, "status": 401})
     _, beside = await vigil(talk, "chat", talk.agent, "Hello there", exits=1)
     assert "Check OPENAI_API_KEY" in beside
@@ -76,7 +76,7 @@ async def test_ctrl_c_leaves_the_answer_running_and_says_how_to_read_on(
     process.send_signal(signal.SIGINT)
     _, beside = await asyncio.wait_for(process.communicate(), 30)
     assert process.returncode not in (0, None)
-    follow = beside.decode().split("read on: vigil ")[1].split("\n")[0].split()
+    follow = beside.decode().split("to read it: vigil ")[1].split("\n")[0].split()
     said, _ = await vigil(talk, "chat", talk.agent, *follow[-2:])
     assert said.strip() == LONG_ANSWER
     await completed(talk, [follow[-1]])

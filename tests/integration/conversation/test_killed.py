@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from shared.database.engine import Database
 from shared.database.tables import Agent, Conversation, Memory
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.actors import running
@@ -40,7 +40,7 @@ def hasty(sandbox_settings: Settings) -> Settings:
 
 
 async def killed_at(
-    settings: Settings, directory: Path, talk: Talk, question: str, point: CrashPoint, skip: int = 0
+    settings: Settings, directory: Path, talk: Talk, question: str, point: Failpoint, skip: int = 0
 ) -> str:
     """Says it to an assistant that dies there; gives the answer's id."""
     for number in range(skip):
@@ -55,18 +55,18 @@ async def killed_at(
 @pytest.mark.parametrize(
     ("point", "skip", "repeated"),
     [
-        (CrashPoint.MESSAGE_RECEIVED, 0, 0),
-        (CrashPoint.LEASE_TAKEN, 0, 0),
-        (CrashPoint.CALL_UNSENT, 2, 0),
-        (CrashPoint.CALL_ANSWERED, 0, 1),
-        (CrashPoint.CALL_ANSWERED, 2, 1),
-        (CrashPoint.CALL_RECORDED, 0, 0),
-        (CrashPoint.CALL_RECORDED, 2, 0),
-        (CrashPoint.TOOL_APPLIED, 0, 0),
-        (CrashPoint.TOOL_APPLIED, 1, 0),
-        (CrashPoint.STATE_WRITTEN, 0, 0),
-        (CrashPoint.STATE_COMMITTED, 0, 0),
-        (CrashPoint.EVENTS_PUBLISHED, 0, 0),
+        (Failpoint.MESSAGE_RECEIVED, 0, 0),
+        (Failpoint.LEASE_TAKEN, 0, 0),
+        (Failpoint.CALL_UNSENT, 2, 0),
+        (Failpoint.CALL_ANSWERED, 0, 1),
+        (Failpoint.CALL_ANSWERED, 2, 1),
+        (Failpoint.CALL_RECORDED, 0, 0),
+        (Failpoint.CALL_RECORDED, 2, 0),
+        (Failpoint.TOOL_APPLIED, 0, 0),
+        (Failpoint.TOOL_APPLIED, 1, 0),
+        (Failpoint.STATE_WRITTEN, 0, 0),
+        (Failpoint.STATE_COMMITTED, 0, 0),
+        (Failpoint.EVENTS_PUBLISHED, 0, 0),
     ],
 )
 async def test_an_answer_survives(
@@ -76,7 +76,7 @@ async def test_an_answer_survives(
     database: Database,
     levers: Sandbox,
     tmp_path: Path,
-    point: CrashPoint,
+    point: Failpoint,
     skip: int,
     repeated: int,
 ) -> None:
@@ -136,7 +136,7 @@ async def test_a_summary_that_was_paid_for_is_not_made_again(
         question = "What are you doing?"
         # The answer is the first call, the summary the second.
         answer_id = await killed_at(
-            terse, tmp_path, talk, question, CrashPoint.CALL_RECORDED, skip=1
+            terse, tmp_path, talk, question, Failpoint.CALL_RECORDED, skip=1
         )
         assert (await talk.message(answer_id))["status"] == "complete", "before the summary"
         async with database.transaction() as session:

@@ -19,7 +19,7 @@ async def test_a_part_of_address_or_title_is_enough_and_no_sign_is_a_pattern(
     async with database.transaction() as session:
 
         async def found(part: str, *, retracted: bool | None = None) -> list[str]:
-            told = await provenance.holding(session, world.scope, part, retracted=retracted)
+            told = await provenance.search_sources(session, world.scope, part, retracted=retracted)
             return [each.url for each in told]
 
         assert await found("ATLAS") == [PAGE["url"]]
@@ -39,11 +39,11 @@ async def test_what_rests_on_a_page_is_told_in_the_order_of_its_text(database: D
     aland, borland = await world.node("Aland"), await world.node("Borland")
     edge = await world.edge(aland, borland)
     async with database.transaction() as session:
-        [page] = await provenance.holding(session, world.scope, "atlas")
-        told = await provenance.of_source(session, world.scope, page.id)
-        counts = await provenance.quotes_of(session, world.scope, [page.id])
-        assert (await provenance.of_source(session, other.scope, page.id)).items == []
-        assert await provenance.quotes_of(session, other.scope, [page.id]) == {}
+        [page] = await provenance.search_sources(session, world.scope, "atlas")
+        told = await provenance.list_marks(session, world.scope, page.id)
+        counts = await provenance.count_quotes(session, world.scope, [page.id])
+        assert (await provenance.list_marks(session, other.scope, page.id)).items == []
+        assert await provenance.count_quotes(session, other.scope, [page.id]) == {}
     assert {(mark.kind, mark.thing_id) for mark in told.items} == {
         ("node", aland),
         ("node", borland),

@@ -20,7 +20,7 @@ from shared.database.tables import (
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import edges
 from shared.graph.conclusions import conclusions
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.committing import COMMITTED, SURE
@@ -31,7 +31,7 @@ LATER = datetime(2031, 1, 31, tzinfo=UTC)
 Row = GraphNode | GraphEdge | GraphNodeType | GraphEdgeType | Evidence | Source
 
 
-async def hash_of(world: World, scope: Scope | None = None) -> str:
+async def hash_of(world: World, scope: GraphScope | None = None) -> str:
     async with world.database.transaction() as session:
         return await canonical_hash(session, scope or world.scope)
 
@@ -43,7 +43,7 @@ async def learn(world: World, *, backwards: bool = False) -> None:
     for facts in ({"capital": "Accra"}, {"population": 33})[:: -1 if backwards else 1]:
         await world.node("Ghana", **facts)
     async with world.database.transaction() as session:
-        added = await edges.add(
+        added = await edges.add_edge(
             session,
             world.scope,
             world.validators,
@@ -235,6 +235,6 @@ async def test_what_is_cited_counts_and_not_only_that_something_is(
 
 
 async def test_the_graph_of_another_owner_is_not_read(world: World, stranger: World) -> None:
-    empty = await hash_of(world, Scope(world.scope.owner_id, uuid4()))
+    empty = await hash_of(world, GraphScope(world.scope.owner_id, uuid4()))
     await learn(stranger)
-    assert await hash_of(world, Scope(world.scope.owner_id, stranger.scope.agent_id)) == empty
+    assert await hash_of(world, GraphScope(world.scope.owner_id, stranger.scope.agent_id)) == empty

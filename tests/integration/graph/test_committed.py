@@ -10,7 +10,7 @@ from shared.database.tables import GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE
 from shared.graph import system_types
 from shared.graph.conclusions import conclusions, queries
-from shared.graph.types import node_type
+from shared.graph.types import get_node_type
 from shared.schemas.base import Wanted
 from shared.tools import ToolRefusalError
 from tests.support.committing import COMMITTED, SURE
@@ -55,9 +55,11 @@ async def _set(world: World, **properties: object) -> None:
 async def _read(world: World) -> tuple[dict[str, object], dict[str, object]]:
     """As it is told of the conclusion, and of the inbox item."""
     async with world.database.transaction() as session:
-        (advice,) = (await queries.page(session, world.scope, ADVICE_TYPE, Wanted())).items
+        (advice,) = (
+            await queries.list_conclusions(session, world.scope, ADVICE_TYPE, Wanted())
+        ).items
         (item,) = (
-            await notifications.inbox_of_owner(session, world.scope.owner_id, Wanted())
+            await notifications.list_inbox_items(session, world.scope.owner_id, Wanted())
         ).items
     return advice.model_dump(), item.model_dump()
 
@@ -85,7 +87,7 @@ async def test_advice_of_before_still_reads(advised: World) -> None:
 
 async def test_a_horizon_that_has_passed_is_refused_by_the_database_s_day(world: World) -> None:
     async with world.database.transaction() as session:
-        with pytest.raises(ToolRefusalError, match="2020-01-01 does not lie ahead"):
+        with pytest.raises(ToolRefusalError, match="2020-01-01 is not in the future"):
             await conclusions.add_advice(
                 session,
                 world.scope,
@@ -104,6 +106,6 @@ async def test_types_of_an_older_version_are_brought_up_to_date(world: World) ->
             .where(GraphNodeType.name == ADVICE_TYPE)
             .values(properties_schema={"type": "object"})
         )
-        await system_types.ensure(session, world.scope.agent_id)
-        brought = await node_type(session, world.scope, ADVICE_TYPE)
+        await system_types.ensure_system_types(session, world.scope.agent_id)
+        brought = await get_node_type(session, world.scope, ADVICE_TYPE)
     assert "invalidation" in brought.properties_schema["properties"]

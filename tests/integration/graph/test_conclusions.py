@@ -11,7 +11,7 @@ from shared.database import ids
 from shared.database.tables import Conversation, GraphNode, InboxItem, Message
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.conclusions import conclusions, queries
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.schemas.base import ConclusionView, Wanted
 from shared.tools import ToolRefusalError
 from tests.support.committing import COMMITTED
@@ -44,8 +44,8 @@ async def _advice(world: World, content: str, name: str = "Wait") -> UUID:
         )
 
 
-async def _analyses(session: AsyncSession, scope: Scope) -> list[ConclusionView]:
-    return (await queries.page(session, scope, ANALYSIS_TYPE, Wanted())).items
+async def _analyses(session: AsyncSession, scope: GraphScope) -> list[ConclusionView]:
+    return (await queries.list_conclusions(session, scope, ANALYSIS_TYPE, Wanted())).items
 
 
 async def _rows(world: World, table: type) -> int:
@@ -93,7 +93,7 @@ async def test_an_analysis_without_ground_is_refused_and_not_written(
 async def test_a_name_is_given_once(world: World) -> None:
     ghana = await world.node("Ghana")
     first = await _analysis(world, f"[node:{ghana}]")
-    with pytest.raises(ToolRefusalError, match=rf"exists: \[node:{first}\]; name what is new"):
+    with pytest.raises(ToolRefusalError, match=rf"exists: \[node:{first}\]; add only what is new"):
         await _analysis(world, f"another [node:{ghana}]", name=" Big ")
     async with world.database.transaction() as session:
         (analysis,) = await _analyses(session, world.scope)

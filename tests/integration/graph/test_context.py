@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from shared.graph import context
 from shared.graph.conclusions import conclusions
-from shared.graph.prompt_format import CHARACTERS_PER_TOKEN
+from shared.graph.prompt_format import CHARS_PER_TOKEN
 from tests.support.committing import COMMITTED
 from tests.support.graph.world import World
 from tests.support.sent import listened
@@ -17,7 +17,7 @@ LONG_AGO = datetime.now(UTC) - timedelta(days=22)
 
 async def _build(world: World, token_budget: int = 6_000) -> str:
     async with world.database.transaction() as session:
-        return await context.build(session, world.scope, token_budget=token_budget)
+        return await context.build_survey(session, world.scope, token_budget=token_budget)
 
 
 async def _analysis(world: World, name: str, cited: UUID) -> UUID:
@@ -114,7 +114,7 @@ async def test_the_budget_holds_and_analyses_outlive_nodes(world: World) -> None
     for number in range(8):
         await _analysis(world, f"Pattern {number}", nodes[number])
     text = await _build(world, token_budget=1_000)
-    assert len(text) <= 1_000 * CHARACTERS_PER_TOKEN
+    assert len(text) <= 1_000 * CHARS_PER_TOKEN
     assert len(_section(text, "Analyses")) == 8
     assert 0 < len(_section(text, "Newest nodes")) < 40
     roomy = await _build(world, token_budget=100_000)
@@ -188,7 +188,7 @@ async def test_references_are_resolved_or_dropped(world: World, stranger: World)
     theirs = await stranger.node("Mali")
     unknown = str(uuid4())
     async with world.database.transaction() as session:
-        resolved, dropped = await context.resolve(
+        resolved, dropped = await context.resolve_references(
             session,
             world.scope,
             [
@@ -203,7 +203,7 @@ async def test_references_are_resolved_or_dropped(world: World, stranger: World)
                 "nul\x00",
             ],
         )
-        assert await context.resolve(session, world.scope, []) == ([], [])
+        assert await context.resolve_references(session, world.scope, []) == ([], [])
     assert resolved == [ghana, cote, volta_too, volta]
     assert dropped == [str(theirs), unknown, "Mali", "", "nul\x00"]
 
@@ -216,7 +216,7 @@ async def test_references_are_looked_up_as_far_as_there_is_anything_to_look_up(
     async with world.database.transaction() as session:
         for references in ([], [str(ghana)], ["Ghana"], [str(ghana), "Ghana"]):
             with listened() as sent:
-                await context.resolve(session, world.scope, references)
+                await context.resolve_references(session, world.scope, references)
             taken.append(len(sent))
     assert taken == [0, 1, 1, 2]
 

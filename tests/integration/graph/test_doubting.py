@@ -14,7 +14,7 @@ from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import Doubt, Source
 from shared.enums import ANALYSIS_TYPE
-from shared.graph.projection import NODES, claimed_of
+from shared.graph.projection import NODES, load_claims
 from shared.graph.retraction import doubts
 from tests.support.graph.library import Library
 from tests.support.graph.world import World
@@ -100,11 +100,11 @@ async def _open(database: Database) -> int:
 
 
 async def _clear(thing: UUID, source: UUID, session: AsyncSession) -> None:
-    await doubts.clear(session, [source])
+    await doubts.close_doubts(session, [source])
 
 
 async def _lift(thing: UUID, source: UUID, session: AsyncSession) -> None:
-    await doubts.lift(session, await claimed_of(session, NODES, [thing]))
+    await doubts.resolve_doubts(session, await load_claims(session, NODES, [thing]))
 
 
 @pytest.mark.parametrize("change", [_clear, _lift])

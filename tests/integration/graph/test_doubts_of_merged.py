@@ -40,7 +40,7 @@ async def test_what_is_merged_while_its_doubts_are_weighed_stays_in_doubt(
     await library.retract(OLD)
     await library.says(OTHER, {"population": 3}, node_id=gone)
     async with world.database.transaction() as session:
-        await entity_resolution.merge(
+        await entity_resolution.merge_nodes(
             session,
             world.scope,
             kept_id=kept,

@@ -5,7 +5,7 @@ from itertools import pairwise
 from uuid import UUID, uuid4
 
 from services.api.queries import graph
-from services.api.queries.graph import Drawn
+from services.api.queries.graph import DrawingFilter
 from shared.database.engine import Database
 from shared.schemas.graph import DrawingView
 from tests.support.graph.world import World, make_world
@@ -30,11 +30,11 @@ async def test_the_newest_are_drawn_with_the_edges_among_them_alone(database: Da
     world = await make_world(database)
     ids = await chain(world, "Aland", "Borland", "Corland")
     async with database.transaction() as session:
-        two = await graph.newest(session, world.scope, Drawn(), 2)
-        every = await graph.newest(session, world.scope, Drawn(), 3)
-        since = Drawn(("Country",), datetime(2026, 1, 3, tzinfo=UTC))
-        late = await graph.newest(session, world.scope, since, 3)
-        others = await graph.newest(session, world.scope, Drawn(("Nothing",)), 3)
+        two = await graph.draw_newest(session, world.scope, DrawingFilter(), 2)
+        every = await graph.draw_newest(session, world.scope, DrawingFilter(), 3)
+        since = DrawingFilter(("Country",), datetime(2026, 1, 3, tzinfo=UTC))
+        late = await graph.draw_newest(session, world.scope, since, 3)
+        others = await graph.draw_newest(session, world.scope, DrawingFilter(("Nothing",)), 3)
     assert (names(two), two.cut) == (["Corland", "Borland"], True)
     assert [(edge.source_id, edge.target_id) for edge in two.edges] == [(ids[1], ids[2])]
     assert (len(every.edges), every.cut) == (2, False)
@@ -51,8 +51,8 @@ async def test_of_a_hub_with_many_edges_those_to_what_is_drawn_are_found(
     for leaf in leaves:
         await world.edge(hub, leaf)
     async with database.transaction() as session:
-        drawn = await graph.newest(session, world.scope, Drawn(), 10)
-        best = await graph.best_connected(session, world.scope, Drawn(), 10)
+        drawn = await graph.draw_newest(session, world.scope, DrawingFilter(), 10)
+        best = await graph.draw_best_connected(session, world.scope, DrawingFilter(), 10)
     assert {edge.target_id for edge in drawn.edges} == set(leaves)
     assert {node.id for node in best.nodes} == {hub, *leaves}
     assert len(best.edges) == len(leaves)
@@ -62,9 +62,9 @@ async def test_a_search_and_a_node_lead_in(database: Database) -> None:
     world = await make_world(database)
     aland, borland, _ = await chain(world, "Aland", "Borland", "Corland")
     async with database.transaction() as session:
-        found = await graph.found(session, world.scope, "aland", Drawn())
-        at = await graph.at(session, world.scope, aland, depth=1, limit=10)
-        none = await graph.at(session, world.scope, uuid4(), depth=1, limit=10)
+        found = await graph.draw_search(session, world.scope, "aland", DrawingFilter())
+        at = await graph.draw_neighbourhood(session, world.scope, aland, depth=1, limit=10)
+        none = await graph.draw_neighbourhood(session, world.scope, uuid4(), depth=1, limit=10)
     assert (names(found), found.edges) == (["Aland"], [])
     assert at is not None
     assert {node.id for node in at.nodes} == {aland, borland}
@@ -75,6 +75,10 @@ async def test_nothing_of_another_s_graph_is_drawn(database: Database) -> None:
     world, other = await make_world(database), await make_world(database, "other")
     aland, _ = await chain(world, "Aland", "Borland")
     async with database.transaction() as session:
-        assert (await graph.newest(session, other.scope, Drawn(), 10)).nodes == []
-        assert (await graph.best_connected(session, other.scope, Drawn(), 10)).nodes == []
-        assert await graph.at(session, other.scope, aland, depth=1, limit=10) is None
+        assert (await graph.draw_newest(session, other.scope, DrawingFilter(), 10)).nodes == []
+        assert (
+            await graph.draw_best_connected(session, other.scope, DrawingFilter(), 10)
+        ).nodes == []
+        assert (
+            await graph.draw_neighbourhood(session, other.scope, aland, depth=1, limit=10) is None
+        )

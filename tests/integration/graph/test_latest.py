@@ -36,7 +36,7 @@ async def test_they_are_told_together_and_the_newest_first(world: World) -> None
         )
     third = await _analysis(world, "Third", ghana)
     async with world.database.transaction() as session:
-        found = await latest.conclusions(session, world.scope, 3)
+        found = await latest.newest_conclusions(session, world.scope, 3)
     assert [each.id for each in found] == [third, advice, second]
     assert [each.word for each in found] == ["pattern", "HOLD", "pattern"]
     assert (found[0].name, found[0].summary) == ("Third", "Third grows.")
@@ -45,4 +45,4 @@ async def test_they_are_told_together_and_the_newest_first(world: World) -> None
 
 async def test_none_are_told_of_an_agent_that_has_none(world: World) -> None:
     async with world.database.transaction() as session:
-        assert await latest.conclusions(session, world.scope, 3) == []
+        assert await latest.newest_conclusions(session, world.scope, 3) == []

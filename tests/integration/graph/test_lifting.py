@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from shared.database.engine import Database
 from shared.database.tables import Doubt
-from shared.graph.retraction.propagation import lift
+from shared.graph.retraction.propagation import resolve_doubts
 from tests.support.graph.library import Library
 from tests.support.graph.world import World
 
@@ -184,6 +184,6 @@ async def test_of_two_replicas_one_tells(library: Library, another: Database) ->
     await library.retract(OLD)
     for node in nodes:
         await library.says(NEW, ACCRA, node_id=node)
-    await asyncio.gather(library.lift(at_once=2), lift(another, at_once=2))
+    await asyncio.gather(library.lift(at_once=2), resolve_doubts(another, at_once=2))
     assert await library.doubted() == set()
     assert len(await library.notices()) == 2

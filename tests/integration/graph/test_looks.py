@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import update
 
 from shared.database.tables import GraphEdge, Source
-from shared.graph.prompt_format import utc
+from shared.graph.prompt_format import format_utc
 from shared.graph.retrieval import query
-from shared.graph.retrieval.traversal import FEWEST_A_NODE
+from shared.graph.retrieval.traversal import MIN_EDGES_PER_NODE
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.doubled import Doubled, merge_nodes
 from tests.support.graph.evidence_rows import EPOCH, make_evidence, make_source
@@ -22,7 +22,7 @@ NOW = datetime.now(UTC)
 
 async def _query(world: World, **conditions: Any) -> Json:
     async with world.database.transaction() as session:
-        return await query.query(session, world.scope, **conditions)
+        return await query.query_graph(session, world.scope, **conditions)
 
 
 def _names(answer: Json) -> list[str]:
@@ -57,7 +57,7 @@ async def test_the_nearer_are_shown_before_the_farther_however_new_those_are(wor
     near = [await world.node(f"Near {number}") for number in range(30)]
     for each in near:
         await _touch_edge(world, await world.edge(centre, each), updated_at=NOW - timedelta(days=9))
-    for number in range(3 * FEWEST_A_NODE):
+    for number in range(3 * MIN_EDGES_PER_NODE):
         await world.edge(near[0], await world.node(f"Far {number}"))
         await world.edge(near[1], await world.node(f"Far too {number}"))
     answer = await _query(world, ids=[centre], neighbours=2)
@@ -67,7 +67,7 @@ async def test_the_nearer_are_shown_before_the_farther_however_new_those_are(wor
     assert set(names[31:]) == {
         f"{far} {number}"
         for far in ("Far", "Far too")
-        for number in range(2 * FEWEST_A_NODE, 3 * FEWEST_A_NODE)
+        for number in range(2 * MIN_EDGES_PER_NODE, 3 * MIN_EDGES_PER_NODE)
     }, "the newest of each"
 
 
@@ -153,5 +153,5 @@ async def test_it_was_true_when_the_latest_page_that_stands_says(world: World) -
             update(Source).where(Source.url == "https://3").values(retracted_at=NOW)
         )
     (shown,) = (await _query(world, ids=[node]))["nodes"]
-    assert shown["asOf"] == utc(EPOCH + timedelta(days=2))
+    assert shown["asOf"] == format_utc(EPOCH + timedelta(days=2))
     assert "until" not in shown

@@ -14,8 +14,8 @@ from shared.database.tables import Evidence, GraphName, GraphNode
 from shared.graph import nodes
 from shared.graph.entity_resolution import aliases
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import work_off
-from shared.graph.upsert import Added
+from shared.graph.retraction.propagation import propagate_retractions
+from shared.graph.upsert import UpsertResult
 from tests.support.graph.world import COUNTRY, GROUNDS, PAGE, World
 from tests.support.waiting import until
 
@@ -26,8 +26,8 @@ async def companies(world: World) -> World:
     return world
 
 
-async def _add(world: World, session: AsyncSession, name: str, **asked: Any) -> Added:
-    return await nodes.add(
+async def _add(world: World, session: AsyncSession, name: str, **asked: Any) -> UpsertResult:
+    return await nodes.add_node(
         session,
         world.scope,
         world.validators,
@@ -39,14 +39,14 @@ async def _add(world: World, session: AsyncSession, name: str, **asked: Any) -> 
     )
 
 
-async def _added(world: World, name: str, **asked: Any) -> Added:
+async def _added(world: World, name: str, **asked: Any) -> UpsertResult:
     async with world.database.transaction() as session:
         return await _add(world, session, name, **asked)
 
 
 async def _called(world: World, node_id: UUID) -> list[str]:
     async with world.database.transaction() as session:
-        return await aliases.of_node(session, world.scope, node_id)
+        return await aliases.list_names(session, world.scope, node_id)
 
 
 async def _count(world: World, table: type[GraphNode | GraphName | Evidence]) -> int:
@@ -66,10 +66,12 @@ async def _waiting(world: World) -> int:
 @asynccontextmanager
 async def _behind(
     world: World, first: str, *, name: str, **asked: Any
-) -> AsyncIterator[tuple[AsyncSession, "asyncio.Task[Added]"]]:
+) -> AsyncIterator[tuple[AsyncSession, "asyncio.Task[UpsertResult]"]]:
     """Who takes the name `first` and has not committed it, and who adds `name`, has looked for it, and waits."""
     async with world.database.transaction() as session:
-        await aliases.settle(session, world.scope, [aliases.Called("Company", first)])
+        await aliases.resolve_and_reserve(
+            session, world.scope, [aliases.NameRequest("Company", first)]
+        )
         adding = asyncio.create_task(_added(world, name, **asked))
         await until(lambda: _waiting(world), what="the second to wait for the first's name")
         yield session, adding
@@ -122,8 +124,8 @@ async def test_a_page_that_is_retracted_while_its_evidence_is_being_written_is_s
     """The statement that writes has begun, and sees the page as it was; whoever follows the retraction up waits for it."""
     async with _behind(companies, "Nvidia", name="NVIDIA Corp.") as (session, adding):
         async with companies.database.transaction() as other:
-            await retractions.retract(other, companies.scope, PAGE["url"], "made up")
-        work = asyncio.create_task(work_off(companies.database))
+            await retractions.retract_source(other, companies.scope, PAGE["url"], "made up")
+        work = asyncio.create_task(propagate_retractions(companies.database))
         await until(lambda: _two_wait_or_done(companies, work), what="the worker to wait")
         await session.rollback()
     added = await adding

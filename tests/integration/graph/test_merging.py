@@ -72,7 +72,7 @@ async def test_what_is_cited_under_a_gone_id_is_found(world: World, doubled: Dou
             session, world.scope, [doubled.gone, doubled.to_ghana, doubled.ghana]
         )
         assert moved == {doubled.gone: doubled.kept, doubled.to_ghana: edge_to_ghana}
-        named = await citation_index.named(session, world.scope, wanted)
+        named = await citation_index.load_cited_labels(session, world.scope, wanted)
         assert [named[each].name for each in wanted] == ["Ivory Coast", "Ivory Coast → Ghana"]
         analysis = await conclusions.add_analysis(
             session,
@@ -83,17 +83,17 @@ async def test_what_is_cited_under_a_gone_id_is_found(world: World, doubled: Dou
             content=f"It borders on Ghana {wanted[0]} {wanted[1]}.",
             **SURE,
         )
-        assert await context.resolve(session, world.scope, [str(doubled.gone)]) == (
+        assert await context.resolve_references(session, world.scope, [str(doubled.gone)]) == (
             [doubled.kept],
             [],
         )
-        found = await query.query(session, world.scope, ids=[doubled.gone])
+        found = await query.query_graph(session, world.scope, ids=[doubled.gone])
         assert [each["id"] for each in found["nodes"]] == [str(doubled.kept)]
         assert "Ivory Coast" in await context.describe_nodes(session, world.scope, [doubled.gone])
     assert await world.edge(doubled.gone, doubled.ghana) == edge_to_ghana
     await undo_merge(world, made.id)
     async with world.database.transaction() as session:
-        named = await citation_index.named(session, world.scope, wanted)
+        named = await citation_index.load_cited_labels(session, world.scope, wanted)
         assert [named[each].name for each in wanted] == ["Côte d’Ivoire", "Côte d’Ivoire → Ghana"]
         assert (await session.scalar(select(NODES.c.id).where(NODES.c.id == analysis))) == analysis
 
@@ -113,16 +113,16 @@ async def test_what_cannot_be_one_is_refused(world: World, stranger: World) -> N
             **SURE,
         )
     for kept, gone, why in (
-        (ghana, ghana, "'Ghana' is one node already"),
+        (ghana, ghana, "both ids refer to 'Ghana'"),
         (ghana, volta, "'Ghana' is a Country and 'Volta' a River"),
-        (ghana, analysis, "never merged"),
-        (analysis, ghana, "never merged"),
+        (ghana, analysis, "cannot be merged"),
+        (analysis, ghana, "cannot be merged"),
     ):
         with pytest.raises(MergeRefusedError, match=why):
             await merge_nodes(world, kept, gone)
     async with world.database.transaction() as session:
         for kept, gone in ((ghana, theirs), (theirs, ghana)):
-            made = await entity_resolution.merge(
+            made = await entity_resolution.merge_nodes(
                 session,
                 world.scope,
                 kept_id=kept,
@@ -155,7 +155,7 @@ async def test_a_merge_beside_writers_loses_nothing_and_holds_up_nobody(
     await merge_nodes(world, doubled.kept, doubled.gone)
     await assert_sealed(world)
     async with world.database.transaction() as session:
-        told = await aliases.of_node(session, world.scope, doubled.kept)
+        told = await aliases.list_names(session, world.scope, doubled.kept)
     assert told == ["Ivory Coast", "Côte d’Ivoire"]
 
 
@@ -177,5 +177,7 @@ async def test_what_a_running_step_has_made_is_merged_while_it_writes_on(world: 
     ):
         made = await merge_nodes(world, kept, gone)
         await undo_merge(world, made.id)
-        await aliases.settle(session, made_by.scope, [aliases.Called("Country", "Togo")])
+        await aliases.resolve_and_reserve(
+            session, made_by.scope, [aliases.NameRequest("Country", "Togo")]
+        )
         await session.rollback()

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import delete, select, update
 
 from shared.database.tables import Evidence, Source
-from shared.graph.verification.verifier import verification, walk
+from shared.graph.verification.verifier import verify_conclusion, walk_chain
 from tests.support.graph.chance import Chance
 from tests.support.graph.doubled import merge_nodes
 from tests.support.graph.library import Library
@@ -28,7 +28,7 @@ ROUNDS: Final = 12
 async def links_of(proven: Proven, conclusion: str) -> set[UUID]:
     """All that a conclusion rests on, directly or not, and itself."""
     async with proven.world.database.snapshot() as session:
-        walked = await walk(session, proven.scope, proven.nodes[conclusion])
+        walked = await walk_chain(session, proven.scope, proven.nodes[conclusion])
     rests_on = walked.rests_on()
     return set(rests_on).union(*rests_on.values())
 
@@ -43,7 +43,7 @@ async def is_found(
         session.expunge_all()
         found = await breaks(session, proven.scope)
         if changed in chain:
-            told = await verification(session, proven.scope.owner_id, advice)
+            told = await verify_conclusion(session, proven.scope.owner_id, advice)
             assert told is None or not told.holds, f"{name_of(mutation)}: the advice still holds"
         await undone.rollback()
         return bool(found)

@@ -7,12 +7,10 @@ from uuid import UUID
 import pytest
 from sqlalchemy import delete, func, select
 
-from services.api.queries import entity_resolution
 from shared.database.tables import GraphName, GraphNode
-from shared.graph import backfill, nodes, tools
+from shared.graph import nodes, tools
 from shared.graph.entity_resolution import aliases, candidates
-from shared.graph.entity_resolution.candidates import LIKENESS
-from shared.schemas.base import Wanted
+from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.world import COUNTRY, GROUNDS, PAGE, World
 
@@ -21,7 +19,7 @@ EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
 async def _add(world: World, name: str, **asked: Any) -> UUID:
     async with world.database.transaction() as session:
-        added = await nodes.add(
+        added = await nodes.add_node(
             session,
             world.scope,
             world.validators,
@@ -36,7 +34,7 @@ async def _add(world: World, name: str, **asked: Any) -> UUID:
 
 async def _called(world: World, node_id: UUID) -> list[str]:
     async with world.database.transaction() as session:
-        return await aliases.of_node(session, world.scope, node_id)
+        return await aliases.list_names(session, world.scope, node_id)
 
 
 async def _count(world: World, table: type[GraphName] | type[GraphNode]) -> int:
@@ -90,7 +88,7 @@ async def test_aliases_are_names_too_and_those_of_others_are_refused(companies: 
 async def test_what_its_schema_refuses_takes_no_name(companies: World) -> None:
     async with companies.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match="required"):
-            await nodes.add(
+            await nodes.add_node(
                 session,
                 companies.scope,
                 companies.validators,
@@ -108,24 +106,6 @@ async def test_a_node_from_before_names_were_kept_takes_its_own(companies: World
         await session.execute(delete(GraphName))
     assert await _add(companies, "Nvidia Corp.") == first
     assert await _add(companies, "NVIDIA") == first
-
-
-async def test_names_of_older_nodes_are_taken_once_and_doubles_among_them_told(
-    companies: World,
-) -> None:
-    first, other = await _add(companies, "Nvidia Corp."), await _add(companies, "Nvidea")
-    async with companies.database.transaction() as session:
-        await session.execute(delete(GraphName))
-        node = await session.get_one(GraphNode, other)
-        node.name = "NVIDIA Corporation"
-    assert await backfill.take_names(companies.database) == 1
-    assert await backfill.take_names(companies.database) == 0
-    assert await _add(companies, "Nvidia") == min(first, other)
-    async with companies.database.transaction() as session:
-        page = await entity_resolution.pairs_page(session, companies.scope, Wanted())
-    assert [({pair.node.id, pair.other.id}, pair.likeness) for pair in page.items] == [
-        ({first, other}, 1.0)
-    ]
 
 
 async def _tool(world: World, **given: Any) -> Json:
@@ -192,11 +172,11 @@ async def test_at_most_five_are_told_the_likest_first(companies: World) -> None:
     for end in ("ing", "er", "e", "es", "ery", "i"):
         await _add(companies, f"Halden Batteri{end}")
     async with companies.database.transaction() as session:
-        found = await candidates.likely(
-            session, companies.scope, "Company", "halden batterien", LIKENESS - 0.1
+        found = await candidates.find_candidates(
+            session, companies.scope, "Company", "halden batterien", DUPLICATE_THRESHOLD - 0.1
         )
-    told = [each.likeness for each in found]
-    assert len(told) == candidates.MOST
+    told = [each.similarity for each in found]
+    assert len(told) == candidates.MAX_CANDIDATES
     assert told == sorted(told, reverse=True)
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from bench.graph.filling import Filled, fill
-from bench.graph.measuring import Measured, measure
+from bench.graph.filling import FilledGraph, fill
+from bench.graph.measuring import Timing, measure
 from services.api.queries import graph
 from shared.database.engine import Database
 from shared.graph import context
-from shared.graph.context import resolve
+from shared.graph.context import resolve_references
 from shared.graph.retrieval import query
 from tests.conftest import cloned
 from tests.support.engines import Postgres
@@ -24,14 +24,14 @@ SMALL_BY_NATURE = ("agents", "graph_node_types", "graph_edge_types", "iterations
 
 
 @pytest.fixture(scope="module")
-def full(postgres: Postgres) -> Iterator[tuple[str, Filled]]:
+def full(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
     """A database with such a graph, and what of it is looked for."""
     with cloned(postgres) as url:
         yield url, fill(url, NODES)
 
 
 @pytest.fixture(scope="module")
-def few(postgres: Postgres) -> Iterator[tuple[str, Filled]]:
+def few(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
     """Likewise, with as many nodes as a graph has after some days: where to go through all of them seems cheap."""
     with cloned(postgres) as url:
         yield url, fill(url, FEW_NODES)
@@ -56,13 +56,13 @@ def _lasting_plan(url: str, statement: str) -> str:
         return "\n".join(row[0] for row in rows)
 
 
-async def _sent(full: tuple[str, Filled], **conditions: Any) -> Sent:
+async def _sent(full: tuple[str, FilledGraph], **conditions: Any) -> Sent:
     url, filled = full
     database = Database(url, name="test")
     await database.ping()  # what it takes to connect is no look
     with listened() as sent:
         async with database.transaction() as session:
-            await query.query(session, filled.scope, **conditions)
+            await query.query_graph(session, filled.scope, **conditions)
     await database.close()
     return _looks(sent)
 
@@ -72,7 +72,7 @@ def _looks(sent: Sent) -> Sent:
     return [each for each in sent if not each[0].startswith("explain")]
 
 
-async def _plans(full: tuple[str, Filled], **conditions: Any) -> str:
+async def _plans(full: tuple[str, FilledGraph], **conditions: Any) -> str:
     return "\n".join(_plan(full[0], *each) for each in await _sent(full, **conditions))
 
 
@@ -94,7 +94,7 @@ def _assert_nothing_is_gone_through(plans: str) -> None:
     ],
 )
 async def test_each_way_to_look_has_its_index(
-    full: tuple[str, Filled], asked: str, indexes: set[str]
+    full: tuple[str, FilledGraph], asked: str, indexes: set[str]
 ) -> None:
     filled = full[1]
     conditions: dict[str, dict[str, Any]] = {
@@ -116,7 +116,7 @@ async def test_each_way_to_look_has_its_index(
     "asked", ["words", "words of types", "neighbours", "paths", "types", "given"]
 )
 async def test_what_is_planned_once_for_all_goes_through_nothing_either(
-    few: tuple[str, Filled], asked: str
+    few: tuple[str, FilledGraph], asked: str
 ) -> None:
     """An agent's edges in the order of time would be all that it has, until enough of those wanted are met."""
     filled = few[1]
@@ -134,15 +134,15 @@ async def test_what_is_planned_once_for_all_goes_through_nothing_either(
     assert "graph_edges_agent" not in plans, plans
 
 
-async def test_the_context_goes_through_no_table(full: tuple[str, Filled]) -> None:
+async def test_the_context_goes_through_no_table(full: tuple[str, FilledGraph]) -> None:
     url, filled = full
     database = Database(url, name="test")
     await database.ping()  # what it takes to connect is no look
     with listened() as sent:
         async with database.transaction() as session:
-            text = await context.build(session, filled.scope)
-            await graph.by_type(session, filled.scope)
-            await resolve(session, filled.scope, filled.names[:3])
+            text = await context.build_survey(session, filled.scope)
+            await graph.count_by_type(session, filled.scope)
+            await resolve_references(session, filled.scope, filled.names[:3])
             await context.describe_nodes(session, filled.scope, [filled.hub])
     await database.close()
     assert f"{len(filled.ids)}" != "0"
@@ -150,10 +150,10 @@ async def test_the_context_goes_through_no_table(full: tuple[str, Filled]) -> No
     _assert_nothing_is_gone_through("\n".join(_plan(url, *each) for each in _looks(sent)))
 
 
-async def test_the_measurement_measures_all_that_it_says(full: tuple[str, Filled]) -> None:
+async def test_the_measurement_measures_all_that_it_says(full: tuple[str, FilledGraph]) -> None:
     """Its short form: what it does, without its figures."""
     found = await measure(*full, times=2)
     assert [each.name for each in found][:2] == ["context", "by name"]
     assert [each.name for each in found][-2:] == ["add a node", "add an edge"]
     assert len({each.name for each in found}) == len(found) == 14
-    assert all(isinstance(each, Measured) and each.p50_seconds > 0 for each in found)
+    assert all(isinstance(each, Timing) and each.p50_seconds > 0 for each in found)

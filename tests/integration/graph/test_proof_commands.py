@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from cli.main import build_app
 from shared.database.tables import Source
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import work_off
+from shared.graph.retraction.propagation import propagate_retractions
 from shared.runtime.settings import Settings
 from tests.support.api.serving import served
 from tests.support.api.signed_in import token_of
@@ -62,7 +62,7 @@ async def test_a_chain_is_a_tree_down_to_the_page(api: dict[str, str], proven: P
     at = lines.index("✓ capital: “Its capital is Accra.”")
     page = "✓ About https://a.example/ghana, https://a.example/ghana, fetched 2026-03-01"
     assert lines[at + 1] == page
-    assert lines[-1].startswith("✓ everything holds. 3 pages, 7 quotes, 5 nodes, 2 edges")
+    assert lines[-1].startswith("✓ everything is intact. 3 pages, 7 quotes, 5 nodes, 2 edges")
     whole = await vigil(api, "verify", "--all", "--json")
     (agent,) = json.loads(whole.stdout)
     assert (whole.exit_code, agent["holds"], agent["breaks"]) == (0, True, [])
@@ -76,7 +76,7 @@ async def test_what_is_broken_is_said_and_nothing_in_it_is_obeyed(
     told = await vigil(api, "verify", proven.nodes["Growth"])
     assert told.exit_code == 1
     assert "✗ analysis “Growth”" in told.stdout
-    assert "seal: its URL, title, dates or text were changed since it was kept" in told.stdout
+    assert "seal: its URL, title, dates or text were changed since it was stored" in told.stdout
     assert "\\x1b[2J[red]fine[/]" in told.stdout
     assert "\x1b" not in told.stdout
     whole = await vigil(api, "verify", "--all", "--agent", "watcher")
@@ -92,15 +92,15 @@ async def test_what_is_in_doubt_is_told_and_breaks_nothing(
     page, why = "https://a.example/ghana", "made up [red]here[/]"
     await proven.says("https://b.example/census", "Ghana now counts", "border", {})
     async with proven.world.database.transaction() as session:
-        await retractions.retract(session, proven.scope, page, why)
-    await work_off(proven.world.database)
+        await retractions.retract_source(session, proven.scope, page, why)
+    await propagate_retractions(proven.world.database)
     told = await vigil(api, "verify", proven.nodes["Growth"])
     assert told.exit_code == 0, told.output
     lines = [line.lstrip("│├└─ ") for line in told.stdout.splitlines()]
     (why_told,) = {line for line in lines if line.startswith("in doubt since ")}
     assert why_told.endswith(f": {page} was retracted ({why})")
     assert lines.index(why_told) == 1
-    assert lines[-2].startswith("✓ everything holds.")
+    assert lines[-2].startswith("✓ everything is intact.")
     assert lines[-1] == why_told
     shown = json.loads((await vigil(api, "verify", proven.nodes["Wait"], "--json")).stdout)
     assert shown["holds"]
@@ -169,7 +169,7 @@ async def test_what_cannot_be_exported_or_imported_leaves_no_file_and_no_agent(
     cut.write_bytes(file.read_bytes()[:-50])
     direct = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
     told = await vigil(direct, "import", cut)
-    assert "cut short, export it again. Nothing of it was kept." in str(told.exception)
+    assert "cut short, export it again. Nothing was imported." in str(told.exception)
     nobody = await vigil(direct, "import", file, "--user", "nobody")
     assert getattr(nobody.exception, "exit_code", None) == 2
     listed = await vigil(api, "agent", "list", "--json")

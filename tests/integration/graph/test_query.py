@@ -12,7 +12,7 @@ from tests.support.graph.world import World
 
 async def _query(world: World, **conditions: object) -> Json:
     async with world.database.transaction() as session:
-        return await query.query(session, world.scope, **conditions)  # type: ignore[arg-type]  # any of its own
+        return await query.query_graph(session, world.scope, **conditions)  # type: ignore[arg-type]  # any of its own
 
 
 def _names(answer: Json) -> list[str]:

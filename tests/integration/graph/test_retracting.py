@@ -25,7 +25,7 @@ def library(world: World) -> Library:
 
 async def _query(library: Library) -> Json:
     async with library.world.database.transaction() as session:
-        return await query.query(session, library.world.scope)
+        return await query.query_graph(session, library.world.scope)
 
 
 async def test_what_rests_on_it_alone_is_flagged_and_left_out(library: Library) -> None:
@@ -41,7 +41,7 @@ async def test_what_rests_on_it_alone_is_flagged_and_left_out(library: Library) 
     assert [node["id"] for node in found["nodes"]] == [str(togo)]
     assert found["edges"] == []
     async with library.world.database.transaction() as session:
-        told = await context.build(session, library.world.scope)
+        told = await context.build_survey(session, library.world.scope)
         described = await context.describe_nodes(session, library.world.scope, [ghana, togo])
     assert "Ghana" not in told + described
     assert "Togo" in told
@@ -223,7 +223,7 @@ async def test_what_was_never_read_cannot_be_retracted(library: Library, strange
             (stranger.scope, str(source)),
         ):
             with pytest.raises(retractions.NoSuchSourceError):
-                await retractions.retract(session, scope, reference, "because")
+                await retractions.retract_source(session, scope, reference, "because")
         assert (await session.scalars(select(Retraction))).all() == []
 
 
@@ -231,4 +231,4 @@ async def test_another_owner_restores_nothing(library: Library, stranger: World)
     await _versions(library)
     made = await library.retract(OLD)
     async with library.world.database.transaction() as session:
-        assert not await retractions.restore(session, stranger.scope, made)
+        assert not await retractions.restore_source(session, stranger.scope, made)

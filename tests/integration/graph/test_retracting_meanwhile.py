@@ -12,7 +12,7 @@ from sqlalchemy import func, select, text
 from services.api.queries import provenance
 from shared.database.engine import Database
 from shared.database.tables import RetractedSource, Retraction
-from shared.graph.retraction.propagation import work_off
+from shared.graph.retraction.propagation import propagate_retractions
 from tests.support.graph.library import Library
 from tests.support.graph.world import make_world
 from tests.support.waiting import until
@@ -56,7 +56,7 @@ async def _is_done(library: Library) -> bool:
 async def _left(library: Library, made: UUID) -> int:
     scope = library.world.scope
     async with library.world.database.transaction() as session:
-        found = await provenance.find(session, scope.owner_id, scope.agent_id, made)
+        found = await provenance.find_retraction(session, scope.owner_id, scope.agent_id, made)
         assert found is not None
         return found.left
 
@@ -121,11 +121,11 @@ async def test_two_workers_and_two_retractions_at_once(library: Library, another
     nodes = await _nodes(library)
     before = await library.state()
     made = [await library.ask_retract(url) for url in (FALSE, TRUE)]
-    await asyncio.gather(library.work_off(at_once=3), work_off(another, at_once=3))
+    await asyncio.gather(library.work_off(at_once=3), propagate_retractions(another, at_once=3))
     await library.work_off()
     assert (await library.state()).unsupported == frozenset(nodes)
     await asyncio.gather(*map(library.ask_restore, made))
-    await asyncio.gather(library.work_off(at_once=3), work_off(another, at_once=3))
+    await asyncio.gather(library.work_off(at_once=3), propagate_retractions(another, at_once=3))
     await library.work_off()
     assert await library.state() == before
     assert await _deadlocks(library) == 0
@@ -144,7 +144,9 @@ async def test_researchers_write_meanwhile(library: Library, another: Database, 
     async def retract_and_restore() -> UUID:
         for _ in range(ROUNDS):
             made = await library.ask_retract(FALSE)
-            await asyncio.gather(library.work_off(at_once=7), work_off(another, at_once=7))
+            await asyncio.gather(
+                library.work_off(at_once=7), propagate_retractions(another, at_once=7)
+            )
             await library.restore(made)
         return await library.retract(FALSE)
 

@@ -13,8 +13,8 @@ from sqlalchemy import select
 
 from shared.database.engine import Database
 from shared.database.tables import Citation, Evidence, GraphEdge, GraphNode, Source
-from shared.graph.provenance.claims import Claim, folded
-from shared.graph.retraction.doubts import shaken_by
+from shared.graph.provenance.claims import Claim, project_properties
+from shared.graph.retraction.doubts import invalidated_by
 from tests.support.graph.library import Library
 from tests.support.graph.world import make_world
 
@@ -77,7 +77,9 @@ def _said(chance: Random) -> dict[str, dict[str, Any]]:
 async def _assert_follows(library: Library) -> None:
     """From nothing but pages, evidence and citations: properties, flags and doubts."""
     claims, source_of, retracted_at = await _evidence(library)
-    shaken = {thing: shaken_by(known, source_of, retracted_at) for thing, known in claims.items()}
+    shaken = {
+        thing: invalidated_by(known, source_of, retracted_at) for thing, known in claims.items()
+    }
     state = await library.state()
     assert state.doubted == {
         (conclusion, thing, source)
@@ -92,7 +94,7 @@ async def _assert_follows(library: Library) -> None:
     for thing in things:
         known = claims.get(thing.id, [])
         if known:
-            assert thing.properties == folded({}, known)
+            assert thing.properties == project_properties({}, known)
         alone = bool(known) and all(claim.is_retracted for claim in known)
         assert (thing.unsupported_since is not None) == alone
 

@@ -21,7 +21,7 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 async def _query(world: World, **conditions: Any) -> Json:
     async with world.database.transaction() as session:
-        return await query.query(session, world.scope, **conditions)
+        return await query.query_graph(session, world.scope, **conditions)
 
 
 def _names(answer: Json) -> list[str]:

@@ -15,7 +15,7 @@ from shared.database.engine import Database
 from shared.database.tables import GraphName, GraphNode
 from shared.graph import nodes
 from shared.graph.entity_resolution import aliases
-from shared.graph.entity_resolution.aliases import Called
+from shared.graph.entity_resolution.aliases import NameRequest
 from tests.support.graph.world import COUNTRY, GROUNDS, World
 
 WRITERS = 16
@@ -56,10 +56,10 @@ def _shares(things: int, chance: random.Random) -> list[list[int]]:
     return shares
 
 
-def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[list[Called]]:
+def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[list[NameRequest]]:
     """Here and there with the thing's ticker."""
     called = [
-        Called(
+        NameRequest(
             "Company", _spelled(number, chance), [f"MW{number}"] if chance.random() < 0.3 else []
         )
         for number in share
@@ -72,14 +72,14 @@ def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[
     return batches
 
 
-async def _write(world: World, database: Database, batch: Sequence[Called]) -> int:
+async def _write(world: World, database: Database, batch: Sequence[NameRequest]) -> int:
     """How many of them were new."""
     async with database.transaction() as session:
-        known = await aliases.settle(session, world.scope, batch)
+        known = await aliases.resolve_and_reserve(session, world.scope, batch)
         by_id = {each.node_id: each for each in known}
         created = 0
         for node_id in sorted(by_id):
-            added = await nodes.add(
+            added = await nodes.add_node(
                 session,
                 world.scope,
                 world.validators,
@@ -93,7 +93,7 @@ async def _write(world: World, database: Database, batch: Sequence[Called]) -> i
     return created
 
 
-async def _write_all(world: World, url: str, batches: Sequence[Sequence[Called]]) -> int:
+async def _write_all(world: World, url: str, batches: Sequence[Sequence[NameRequest]]) -> int:
     database = Database(url, name="writer", pool_size=1)
     try:
         return sum([await _write(world, database, batch) for batch in batches])

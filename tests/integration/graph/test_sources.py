@@ -9,8 +9,8 @@ from sqlalchemy import select, update
 
 from shared.database.tables import Source
 from shared.graph.provenance import integrity
-from shared.graph.provenance.sources import keep_pages, pages_at, recent_urls
-from shared.graph.scope import Scope
+from shared.graph.provenance.sources import find_pages, list_recent_urls, store_pages
+from shared.graph.scope import GraphScope
 from shared.tools import Json
 from tests.support.graph.world import PAGE, World
 from tests.support.sent import listened
@@ -37,7 +37,7 @@ async def test_a_page_is_kept_as_it_came_and_sealed(world: World) -> None:
     (source,) = await kept(world)
     assert (source.text, source.title, source.published) == (text, "Lithium today", MAY)
     assert source.sha256 == integrity.sha256(text)
-    assert source.seal == integrity.of_source(
+    assert source.seal == integrity.source_seal(
         source_id=source.id,
         agent_id=world.scope.agent_id,
         url=URL,
@@ -105,7 +105,7 @@ async def test_many_that_bring_the_same_pages_in_any_order_keep_each_once(world:
 async def test_an_address_is_found_however_it_is_spelt(world: World, spelt: str) -> None:
     await world.read(page())
     async with world.database.transaction() as session:
-        found = await pages_at(session, world.scope, [spelt, f"{URL}?page=2", f"{URL}s"])
+        found = await find_pages(session, world.scope, [spelt, f"{URL}?page=2", f"{URL}s"])
     assert [each.url for each in found[spelt]] == [URL]
     assert found.keys() == {spelt}
 
@@ -114,7 +114,7 @@ async def test_the_very_address_is_preferred_and_the_newest_version_first(world:
     for result in (page("Old."), page("New."), page("With a slash.", url=f"{URL}/")):
         await world.read(result)
     async with world.database.transaction() as session:
-        found = await pages_at(session, world.scope, [URL])
+        found = await find_pages(session, world.scope, [URL])
         ids = {each.text: each.id for each in await kept(world)}
     assert [each.id for each in found[URL]] == [ids["New."], ids["Old."]]
 
@@ -122,29 +122,29 @@ async def test_the_very_address_is_preferred_and_the_newest_version_first(world:
 async def test_an_address_kept_in_another_spelling_is_found(world: World) -> None:
     await world.read(page(url="https://Press.Example/Rivers/#1"))
     async with world.database.transaction() as session:
-        found = await pages_at(session, world.scope, ["https://press.example/Rivers"])
-        other_case = await pages_at(session, world.scope, ["https://press.example/rivers"])
+        found = await find_pages(session, world.scope, ["https://press.example/Rivers"])
+        other_case = await find_pages(session, world.scope, ["https://press.example/rivers"])
     assert found
     assert not other_case
 
 
 async def test_pages_of_others_are_not_found(world: World, stranger: World) -> None:
     await stranger.read(page())
-    intruder = Scope(world.scope.owner_id, stranger.scope.agent_id)
+    intruder = GraphScope(world.scope.owner_id, stranger.scope.agent_id)
     async with world.database.transaction() as session:
         for scope in (world.scope, intruder):
-            assert await pages_at(session, scope, [URL]) == {}
-        assert await recent_urls(session, intruder, 10) == []
-        assert await recent_urls(session, world.scope, 10) == [PAGE["url"]]
+            assert await find_pages(session, scope, [URL]) == {}
+        assert await list_recent_urls(session, intruder, 10) == []
+        assert await list_recent_urls(session, world.scope, 10) == [PAGE["url"]]
 
 
 async def test_a_page_of_an_agent_that_is_not_ones_own_is_not_kept(
     world: World, stranger: World
 ) -> None:
-    intruder = Scope(world.scope.owner_id, stranger.scope.agent_id)
+    intruder = GraphScope(world.scope.owner_id, stranger.scope.agent_id)
     with pytest.raises(Exception, match="null value"):
         async with world.database.transaction() as session:
-            await keep_pages(session, intruder, page())
+            await store_pages(session, intruder, page())
     assert await kept(world) == []
 
 
@@ -154,7 +154,7 @@ async def test_retracted_pages_are_not_offered(world: World) -> None:
         await session.execute(
             update(Source).where(Source.url == URL).values(retracted_at=datetime.now(UTC))
         )
-        assert await recent_urls(session, world.scope, 10) == [PAGE["url"]]
+        assert await list_recent_urls(session, world.scope, 10) == [PAGE["url"]]
 
 
 async def test_a_transaction_looks_a_page_up_once_and_again_once_it_has_kept_pages(
@@ -162,11 +162,11 @@ async def test_a_transaction_looks_a_page_up_once_and_again_once_it_has_kept_pag
 ) -> None:
     await world.read({"results": [{"url": URL, "content": "As it was."}]})
     async with world.database.transaction() as session:
-        [first] = (await pages_at(session, world.scope, [URL]))[URL]
+        [first] = (await find_pages(session, world.scope, [URL]))[URL]
         with listened() as sent:
-            [again] = (await pages_at(session, world.scope, [URL]))[URL]
+            [again] = (await find_pages(session, world.scope, [URL]))[URL]
         assert not sent
         assert replace(again, looked_up_at=first.looked_up_at) == first
         assert again.looked_up_at > first.looked_up_at
-        await keep_pages(session, world.scope, {"results": [{"url": URL, "content": "As it is."}]})
-        assert len((await pages_at(session, world.scope, [URL]))[URL]) == 2
+        await store_pages(session, world.scope, {"results": [{"url": URL, "content": "As it is."}]})
+        assert len((await find_pages(session, world.scope, [URL]))[URL]) == 2

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from bench.graph import writing
-from bench.graph.filling import Filled, fill
+from bench.graph.filling import FilledGraph, fill
+from bench.graph.measuring import store_page, write_edge, write_node
 from shared.database.engine import Database
 from shared.graph.validation import Validators
 from tests.conftest import cloned
@@ -26,10 +26,10 @@ TIMES: Final = 12
 class Full:
     url: str
     database: Database
-    filled: Filled
+    filled: FilledGraph
 
     async def node(self, session: AsyncSession, name: str) -> None:
-        await writing.add_node(
+        await write_node(
             session,
             self.filled.scope,
             Validators(),
@@ -40,7 +40,7 @@ class Full:
 
     async def edge(self, session: AsyncSession, number: int, type_name: str) -> None:
         source_id, target_id = self.filled.ids[number], self.filled.hub
-        await writing.add_edge(
+        await write_edge(
             session,
             self.filled.scope,
             Validators(),
@@ -51,17 +51,17 @@ class Full:
 
 
 @pytest.fixture(scope="module")
-def made(postgres: Postgres) -> Iterator[tuple[str, Filled]]:
+def made(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
     with cloned(postgres) as url:
         yield url, fill(url, NODES)
 
 
 @pytest.fixture
-async def full(made: tuple[str, Filled]) -> AsyncIterator[Full]:
+async def full(made: tuple[str, FilledGraph]) -> AsyncIterator[Full]:
     url, filled = made
     database = Database(url, name="test", pool_size=1)
     async with database.transaction() as session:
-        await writing.read(session, filled.scope)
+        await store_page(session, filled.scope)
     yield Full(url, database, filled)
     await database.close()
 

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import func, select, update
 
 from shared.database.tables import Evidence, GraphNode, Source
-from shared.graph.nodes import add
-from shared.graph.projection import refold_node
+from shared.graph.nodes import add_node
+from shared.graph.projection import reproject_node
 from shared.graph.provenance import integrity
-from shared.graph.provenance.evidence import Ground
-from shared.graph.upsert import Added
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.upsert import UpsertResult
 from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.world import World, make_world
 
@@ -24,9 +24,9 @@ def url(year: int) -> str:
     return f"https://press.example/{year}"
 
 
-def ground(year: int, valid_from: datetime | None = None) -> Ground:
+def ground(year: int, valid_from: datetime | None = None) -> EvidenceInput:
     quote = f"In {year} there were {year - 2000} million."
-    return Ground(url(year), quote, valid_from=valid_from)
+    return EvidenceInput(url(year), quote, valid_from=valid_from)
 
 
 async def read_all(world: World) -> World:
@@ -44,10 +44,10 @@ async def counting(world: World) -> World:
     return await read_all(world)
 
 
-async def count(world: World, year: int, valid_from: datetime | None = None) -> Added:
+async def count(world: World, year: int, valid_from: datetime | None = None) -> UpsertResult:
     """What the page of `year` says of Ghana's people."""
     async with world.database.transaction() as session:
-        return await add(
+        return await add_node(
             session,
             world.scope,
             world.validators,
@@ -58,17 +58,17 @@ async def count(world: World, year: int, valid_from: datetime | None = None) -> 
         )
 
 
-async def node(world: World, added: Added) -> GraphNode:
+async def node(world: World, added: UpsertResult) -> GraphNode:
     async with world.database.transaction() as session:
         return await session.get_one(GraphNode, added.id)
 
 
 async def test_a_newer_value_supersedes_and_says_what_stood(counting: World) -> None:
     first = await count(counting, 2022)
-    assert first.told == {"created": True}
+    assert first.tool_answer == {"created": True}
     newer = await count(counting, 2024)
     stood = {"population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}}
-    assert newer.told == {"created": False, "superseded": stood}
+    assert newer.tool_answer == {"created": False, "superseded": stood}
     assert (await node(counting, newer)).properties["population"] == 24
 
 
@@ -76,7 +76,7 @@ async def test_an_older_value_is_kept_and_does_not_win(counting: World) -> None:
     await count(counting, 2024)
     older = await count(counting, 2022)
     holds = {"population": {"held": 24, "asOf": "2024-06-30T00:00:00Z"}}
-    assert older.told == {"created": False, "kept": holds}
+    assert older.tool_answer == {"created": False, "kept": holds}
     assert (await node(counting, older)).properties["population"] == 24
 
 
@@ -99,7 +99,7 @@ async def test_the_order_of_arrival_does_not_count(
 async def test_when_it_was_true_counts_before_when_it_was_published(counting: World) -> None:
     await count(counting, 2022, valid_from=datetime(2026, 1, 1, tzinfo=UTC))
     later = await count(counting, 2024)
-    assert later.told["kept"]["population"] == {"held": 22, "asOf": "2026-01-01T00:00:00Z"}
+    assert later.tool_answer["kept"]["population"] == {"held": 22, "asOf": "2026-01-01T00:00:00Z"}
 
 
 async def test_what_is_foretold_does_not_stand_against_what_is_learned_since(
@@ -124,7 +124,9 @@ async def test_what_was_written_before_evidence_was_kept_gives_way_and_is_told(
             )
         )
     newer = await count(counting, 2023)
-    assert newer.told["superseded"] == {"population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}}
+    assert newer.tool_answer["superseded"] == {
+        "population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}
+    }
     after = await node(counting, added)
     assert after.properties == {"summary": "A state.", "population": 23, "capital": "Accra"}
     assert after.seal is not None
@@ -140,7 +142,7 @@ async def test_of_a_retracted_page_the_one_before_it_holds_again(counting: World
                 .where(Source.url == url(year))
                 .values(retracted_at=func.clock_timestamp())
             )
-            properties = await refold_node(session, counting.scope, added.id)
+            properties = await reproject_node(session, counting.scope, added.id)
         assert properties["population"] == holds
 
 
@@ -154,7 +156,7 @@ async def test_of_many_that_write_one_node_at_once_none_is_lost(counting: World)
     async with counting.database.transaction() as session:
         ids = list(await session.scalars(select(Evidence.id)))
     assert len(ids) == len(YEARS)
-    assert after.seal == integrity.of_node(
+    assert after.seal == integrity.node_seal(
         node_id=after.id,
         agent_id=after.agent_id,
         type_name="Country",
@@ -168,5 +170,5 @@ async def test_agents_do_not_count_each_others_evidence(counting: World) -> None
     other = await read_all(await make_world(counting.database, "other"))
     await count(other, 2024)
     added = await count(counting, 2022)
-    assert added.told == {"created": True}
+    assert added.tool_answer == {"created": True}
     assert (await node(counting, added)).properties["population"] == 22

@@ -102,7 +102,7 @@ async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
         node = await session.get_one(GraphNode, UUID(analysis["nodeId"]))
         assert await session.scalar(select(func.count()).where(Evidence.edge_id == edge.id)) == 0
     assert edge.properties == {"share": 1, "why": "both grow"}
-    assert edge.seal == integrity.of_edge(
+    assert edge.seal == integrity.edge_seal(
         edge_id=edge.id,
         agent_id=edge.agent_id,
         type_name="resembles",
@@ -111,7 +111,7 @@ async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
         properties=edge.properties,
         evidence=(),
     )
-    assert node.seal == integrity.of_node(
+    assert node.seal == integrity.node_seal(
         node_id=node.id,
         agent_id=node.agent_id,
         type_name="AgentAnalysis",

@@ -15,10 +15,10 @@ from shared.database import ids
 from shared.database.tables import Agent, Base, GraphNode
 from shared.enums import ADVICE_TYPE
 from shared.graph.transfer.exporter import KINDS, EdgeLine, Head, NodeLine, SourceLine
-from shared.graph.transfer.exporter import line as line_of
+from shared.graph.transfer.exporter import format_line as line_of
 from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
 from shared.graph.transfer.importer import import_graph
-from shared.graph.verification.verifier import verification
+from shared.graph.verification.verifier import verify_conclusion
 from tests.support.attack_mode import in_full
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.graph.proven import Proven, prove
@@ -57,8 +57,8 @@ async def test_what_comes_back_is_the_same_and_is_proved_as_it_was(
             assert await canonical_hash(session, scope) == old
             assert await breaks(session, scope) == []
             advice = ids.node_id(scope.agent_id, ADVICE_TYPE, "Wait")
-            told = await verification(session, scope.owner_id, advice)
-            before = await verification(session, scope.owner_id, proven.nodes["Wait"])
+            told = await verify_conclusion(session, scope.owner_id, advice)
+            before = await verify_conclusion(session, scope.owner_id, proven.nodes["Wait"])
             agent = await session.get_one(Agent, scope.agent_id)
         assert told is not None
         assert before is not None
@@ -74,7 +74,7 @@ async def test_it_can_be_exported_again_as_it_was(proven: Proven) -> None:
     again = Proven(World(proven.world.database, scope, proven.world.validators))
     second = await exported(again)
     assert told_without_ids(first) == told_without_ids(second)
-    with pytest.raises(BadFileError, match="'second' already"):
+    with pytest.raises(BadFileError, match="'second' exists already"):
         await imported(proven, first, "second")
 
 
@@ -99,13 +99,16 @@ def _plain(value: Any) -> Any:
         (lambda lines: b"".join(lines[:-1]), "cut short"),
         (lambda lines: b"".join(lines)[:-40], "cut short"),
         (lambda lines: b"", "cut short"),
-        (lambda lines: b"{}\n", "no graph that"),
-        (lambda lines: b"".join(lines).replace(b"Accra", b"Accrb"), "changed behind"),
+        (lambda lines: b"{}\n", "was not written by"),
+        (lambda lines: b"".join(lines).replace(b"Accra", b"Accrb"), "changed outside Vigil"),
         (lambda lines: b"".join(lines).replace(b"A Country of", b"A country of"), "SHA-256"),
-        (lambda lines: b"".join(each for each in lines if b"/unused" not in each), "counts other"),
-        (lambda lines: b"".join([*lines, b"{}\n"]), "behind the last line"),
-        (lambda lines: b"".join([lines[0], b"[]\n", *lines[1:]]), "of no kind"),
-        (lambda lines: b"".join([lines[0], *lines[5:7], *lines[1:]]), "should stand before"),
+        (
+            lambda lines: b"".join(each for each in lines if b"/unused" not in each),
+            "counts in the last line do not match",
+        ),
+        (lambda lines: b"".join([*lines, b"{}\n"]), "more data after line"),
+        (lambda lines: b"".join([lines[0], b"[]\n", *lines[1:]]), "has an unknown kind"),
+        (lambda lines: b"".join([lines[0], *lines[5:7], *lines[1:]]), "must come before"),
     ],
 )
 async def test_a_file_that_is_not_as_it_was_written_leaves_nothing_behind(
@@ -137,11 +140,11 @@ async def test_what_speaks_of_what_is_not_there_is_refused(proven: Proven) -> No
     lines = (await exported(proven)).splitlines(keepends=True)
     for word in (b'{"source":', b'{"node":'):
         dropped = [line for line in lines if not line.startswith(word)]
-        with pytest.raises(BadFileError, match="not there"):
+        with pytest.raises(BadFileError, match="does not exist"):
             await imported(proven, resealed(dropped))
     twice = next(line for line in lines if line.startswith(b'{"source":'))
     at = lines.index(twice)
-    with pytest.raises(BadFileError, match="do not go together"):
+    with pytest.raises(BadFileError, match="its rows are inconsistent"):
         await imported(proven, resealed([*lines[:at], twice, *lines[at:]]))
 
 
@@ -151,7 +154,7 @@ TOO_LONG = b"x" * 5_000_000
 @pytest.mark.parametrize(
     ("whole", "spoiled", "told"),
     [
-        (b'"mission":"', b'"mission":"","was":"', r"line 1: |no graph that"),
+        (b'"mission":"', b'"mission":"","was":"', r"line 1: |was not written by"),
         (b'"mission":"%s"', b'"mission":""', "line 1: agent.mission: a mission has 10 to 4000"),
         (
             b'"mission":"%s"',

@@ -12,7 +12,7 @@ from shared.database.tables import GraphEdge, GraphNode, Retraction
 from shared.graph.conclusions import citation_index
 from shared.graph.entity_resolution import aliases
 from shared.graph.retraction import doubts
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.transfer.file_reader import BadFileError
 from tests.support.canonical_graph import canonical
 from tests.support.graph.doubled import Doubled, merge_nodes
@@ -60,12 +60,12 @@ async def test_a_graph_goes_out_as_it_will_be_while_a_retraction_is_gone_through
 
 async def test_a_node_that_was_renamed_keeps_its_proof(proven: Proven) -> None:
     """Its id was made of the earlier spelling, and stays another than that of its name."""
-    from shared.graph.projection import refold_node
+    from shared.graph.projection import reproject_node
 
     async with proven.world.database.transaction() as session:
         togo = proven.nodes["Togo"]
         await session.execute(update(GraphNode).where(GraphNode.id == togo).values(name="TOGO"))
-        await refold_node(session, proven.scope, togo)
+        await reproject_node(session, proven.scope, togo)
     scope = await imported(proven, await exported(proven))
     async with proven.world.database.snapshot() as session:
         assert await breaks(session, scope) == []
@@ -86,9 +86,10 @@ async def test_what_was_retracted_is_in_doubt_there_too_and_can_be_restored(
     assert await in_doubt(again.world, scope) == doubted
     async with again.world.database.transaction() as session:
         ghana = ids.node_id(scope.agent_id, "Country", "Ghana")
-        assert [each.name for each in await citation_index.citing(session, scope, ghana)] == [
-            "Growth"
-        ]
+        assert [
+            each.name
+            for each in await citation_index.list_citing_conclusions(session, scope, ghana)
+        ] == ["Growth"]
         of_it = Retraction.agent_id == scope.agent_id
         made = (await session.scalars(select(Retraction).where(of_it))).one()
         assert (made.url, made.because) == ("https://b.example/census", "made up")
@@ -98,7 +99,7 @@ async def test_what_was_retracted_is_in_doubt_there_too_and_can_be_restored(
     assert restored.properties["population"] == 35_000_000
 
 
-async def in_doubt(world: World, scope: Scope) -> set[str]:
+async def in_doubt(world: World, scope: GraphScope) -> set[str]:
     """By name."""
     async with world.database.transaction() as session:
         mine = GraphNode.agent_id == scope.agent_id
@@ -112,7 +113,7 @@ async def test_what_a_node_is_called_comes_along(world: World, doubled: Doubled)
     again = World(world.database, scope, world.validators)
     kept = ids.node_id(scope.agent_id, "Country", "Ivory Coast")
     async with world.database.transaction() as session:
-        told = await aliases.of_node(session, scope, kept)
+        told = await aliases.list_names(session, scope, kept)
     assert told == ["Ivory Coast", "Côte d’Ivoire"]
     assert await again.node("Côte d'Ivoire") == await again.node("IVORY COAST") == kept
 
@@ -139,5 +140,5 @@ async def test_an_export_of_before_comes_back_without_what_stands_beside_it(prov
 
 async def test_a_name_that_two_nodes_have_is_refused(proven: Proven) -> None:
     file = with_nodes(await exported(proven), lambda node: node["names"].update(same="Same"))
-    with pytest.raises(BadFileError, match="do not go together"):
+    with pytest.raises(BadFileError, match="its rows are inconsistent"):
         await imported(proven, file)

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from shared.database import ids
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph.transfer import exporter, graphml, prov
-from shared.graph.transfer.exporter import Content
+from shared.graph.transfer.exporter import GraphContent
 from tests.support.graph.proven import FETCHED, Proven, prove
 from tests.support.graph.transferring import exported, imported
 from tests.support.graph.world import World
@@ -27,7 +27,7 @@ async def test_graphml_has_types_for_what_the_types_declare(proven: Proven) -> N
     await proven.says(
         "https://a.example/ghana", "Ghana", "Ghana", {"summary": "Gold & <other> \x0b things"}
     )
-    graph = ET.fromstring(await exported(proven, graphml.written))
+    graph = ET.fromstring(await exported(proven, graphml.export_graphml))
     kinds = {key.get("id"): key.get("attr.type") for key in graph.iter(f"{GRAPHML}key")}
     assert (kinds["node.population"], kinds["node.capital"]) == ("long", "string")
     told = {
@@ -48,7 +48,7 @@ async def test_graphml_has_types_for_what_the_types_declare(proven: Proven) -> N
 
 
 async def test_prov_leads_from_advice_to_the_page(proven: Proven) -> None:
-    document = json.loads(await exported(proven, prov.written))
+    document = json.loads(await exported(proven, prov.export_prov))
     assert document["@context"]["wasQuotedFrom"] == {"@id": "prov:wasQuotedFrom", "@type": "@id"}
     by_id = {each["@id"]: each for each in document["@graph"]}
     assert len(by_id) == len(document["@graph"]) == 1 + 5 + 7 + 5 + 2
@@ -76,7 +76,7 @@ def _listed(value: str | None) -> list[str]:
 async def test_an_export_is_of_one_moment_whoever_writes_meanwhile(proven: Proven) -> None:
     pieces: list[bytes] = []
     async with proven.world.database.snapshot() as session:
-        async for piece in exporter.written(Content(session, proven.scope)):
+        async for piece in exporter.export_json_lines(GraphContent(session, proven.scope)):
             if len(pieces) == 1:
                 later = FETCHED + timedelta(days=900)
                 claims = {"population": 1}

@@ -31,12 +31,12 @@ async def test_the_systems_types_are_there_once_however_often_they_are_ensured(
     world: World,
 ) -> None:
     async with world.database.transaction() as session:
-        await system_types.ensure(session, world.scope.agent_id)
-        node_types = await types.node_types(session, world.scope)
-        edge_types = await types.edge_types(session, world.scope)
-    by_system = [each.name for each in node_types if each.created_by == types.SYSTEM]
+        await system_types.ensure_system_types(session, world.scope.agent_id)
+        node_types = await types.list_node_types(session, world.scope)
+        edge_types = await types.list_edge_types(session, world.scope)
+    by_system = [each.name for each in node_types if each.created_by == types.SYSTEM_CREATOR]
     assert by_system == ["AgentAdvice", "AgentAnalysis"]
-    about = next(each for each in edge_types if each.name == system_types.ABOUT)
+    about = next(each for each in edge_types if each.name == system_types.ABOUT_TYPE)
     assert (about.source_types, about.target_types) == (("AgentAnalysis",), ())
 
 
@@ -48,9 +48,9 @@ async def test_the_systems_types_are_ensured_by_one_statement_and_others_are_lef
         own = {"created_by": "graph_construction", "properties_schema": {"type": "object"}}
         await session.execute(update(GraphNodeType).where(advice).values(own))
         with listened() as sent:
-            await system_types.ensure(session, world.scope.agent_id)
+            await system_types.ensure_system_types(session, world.scope.agent_id)
         assert len(sent) == 1
-        left = await types.node_type(session, world.scope, "AgentAdvice")
+        left = await types.get_node_type(session, world.scope, "AgentAdvice")
     assert left.properties_schema == {"type": "object"}
 
 

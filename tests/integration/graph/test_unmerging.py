@@ -76,7 +76,9 @@ async def test_merges_that_build_on_each_other_are_undone_in_reverse(
     async with world.database.transaction() as session:
         moved = await current_ids(session, world.scope, [doubled.gone])
     assert moved == {doubled.gone: doubled.ghana}
-    with pytest.raises(MergeRefusedError, match=f"merge {second.id}, by which 'Ivory Coast' went"):
+    with pytest.raises(
+        MergeRefusedError, match=f"merge {second.id} of 'Ivory Coast' was made later"
+    ):
         await undo_merge(world, first.id)
     await undo_merge(world, second.id)
     await undo_merge(world, first.id)

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import delete, update
 
 from shared.database.tables import Evidence, GraphNode, Source
-from shared.graph.verification.verifier import sweep, verification
+from shared.graph.verification.verifier import check_page, verify_conclusion
 from shared.schemas.provenance import CheckedView, FoundBreak, VerificationView
 from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.library import Library
@@ -21,7 +21,7 @@ async def proven(world: World) -> Proven:
 
 async def verified(proven: Proven, name: str) -> VerificationView:
     async with proven.world.database.snapshot() as session:
-        found = await verification(session, proven.scope.owner_id, proven.nodes[name])
+        found = await verify_conclusion(session, proven.scope.owner_id, proven.nodes[name])
     assert found is not None
     return found
 
@@ -33,7 +33,7 @@ async def swept(proven: Proven, rows: int = 500) -> tuple[CheckedView, list[Foun
     cursor: str | None = None
     while True:
         async with proven.world.database.snapshot() as session:
-            page = await sweep(session, proven.scope, cursor=cursor, rows=rows)
+            page = await check_page(session, proven.scope, cursor=cursor, rows=rows)
         breaks += page.breaks
         for name, count in page.checked.model_dump().items():
             counts[name] = counts.get(name, 0) + count
@@ -125,7 +125,7 @@ async def test_what_was_written_before_evidence_was_kept_is_unproven(proven: Pro
     _, breaks = await swept(proven)
     assert {(each.name, each.broken) for each in breaks} == {("Benin", "unproven")}
     told = {each.told for each in breaks}
-    assert {"no page speaks of it", "no page speaks of its summary"} < told
+    assert {"no page supports it", "no page supports its summary"} < told
 
 
 async def test_evidence_that_is_gone_is_missed(proven: Proven) -> None:
@@ -145,7 +145,7 @@ async def test_citations_must_hold(proven: Proven) -> None:
     await change(proven, GraphNode, proven.nodes["Growth"], properties=told)
     _, breaks = await swept(proven)
     about_growth = [each.told for each in breaks if each.broken == "citation"]
-    assert about_growth == ["it cites '[node:what]', which cannot be read", "it cites nothing"]
+    assert about_growth == ["it cites '[node:what]', which is malformed", "it cites nothing"]
     wrong = f"As [edge:{proven.edges['border']}] [node:{proven.nodes['Togo']}]."
     told = {"summary": "So.", "content": wrong, "action": "HOLD"}
     await change(proven, GraphNode, proven.nodes["Wait"], properties=told)
@@ -160,7 +160,7 @@ async def test_the_conclusions_of_others_are_not_there(proven: Proven, stranger:
             owner_id = (
                 stranger.scope.owner_id if wanted == proven.nodes["Wait"] else proven.scope.owner_id
             )
-            assert await verification(session, owner_id, wanted) is None
+            assert await verify_conclusion(session, owner_id, wanted) is None
 
 
 async def test_nothing_can_be_written_into_a_snapshot(proven: Proven) -> None:

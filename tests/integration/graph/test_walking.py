@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from tests.support.canonical_graph import canonical_hash
 from tests.support.graph.proven import Proven
 from tests.support.graph.transferring import exported, imported
@@ -36,7 +36,7 @@ async def test_every_step_leaves_an_intact_graph(world: World, seed: int, number
                     assert await canonical_hash(session, scope) == before, done
 
 
-async def assert_intact(world: World, scope: Scope, done: list[str]) -> None:
+async def assert_intact(world: World, scope: GraphScope, done: list[str]) -> None:
     """What rests on retracted pages alone is told, and is no damage."""
     async with world.database.snapshot() as session:
         found = [each for each in await breaks(session, scope) if each.broken != "retracted"]

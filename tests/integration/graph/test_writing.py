@@ -17,7 +17,7 @@ WRITERS = 16
 
 async def _add(world: World, name: str, **properties: object) -> tuple[object, bool]:
     async with world.database.transaction() as session:
-        added = await nodes.add(
+        added = await nodes.add_node(
             session,
             world.scope,
             world.validators,
@@ -70,7 +70,7 @@ async def test_a_refused_merge_leaves_the_node_and_the_transaction_as_they_were(
     await _add(world, "Ghana", summary="A state.")
     async with world.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match=r"population: 'many' is not of type 'integer'"):
-            await nodes.add(
+            await nodes.add_node(
                 session,
                 world.scope,
                 world.validators,
@@ -79,7 +79,7 @@ async def test_a_refused_merge_leaves_the_node_and_the_transaction_as_they_were(
                 properties={"population": "many"},
                 grounds=GROUNDS,
             )
-        await nodes.add(
+        await nodes.add_node(
             session,
             world.scope,
             world.validators,
@@ -101,7 +101,7 @@ async def test_a_refused_merge_leaves_the_node_and_the_transaction_as_they_were(
         ("Country", "x" * 201, {"summary": "a"}, "201 characters"),
         ("Country", "Gh\x00ana", {"summary": "a"}, r"name: holds U\+0000"),
         ("Country", "Ghana", {"summary": "\ud800"}, r"properties.summary: holds U\+D800"),
-        ("Country", "Ghana", {"summary": "a" * 20_000}, "bytes are more than the 20000"),
+        ("Country", "Ghana", {"summary": "a" * 20_000}, "bytes, more than the limit of 20000"),
         ("country", "Ghana", {"summary": "a"}, r"no node type 'country'.* mean Country\?"),
         ("AgentAnalysis", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
         ("AgentAdvice", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
@@ -112,7 +112,7 @@ async def test_what_a_node_must_not_be_is_refused_in_words(
 ) -> None:
     async with world.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match=reason):
-            await nodes.add(
+            await nodes.add_node(
                 session,
                 world.scope,
                 world.validators,
@@ -142,7 +142,7 @@ async def test_many_writers_of_overlapping_nodes_make_each_once(world: World) ->
 async def test_a_merge_loses_none_of_what_many_write_at_once(world: World) -> None:
     async def write(writer: int) -> None:
         async with world.database.transaction() as session:
-            await nodes.add(
+            await nodes.add_node(
                 session,
                 world.scope,
                 world.validators,
@@ -181,7 +181,7 @@ async def test_an_edge_takes_new_properties_on_top(world: World) -> None:
 
     async def add(**properties: object) -> tuple[object, bool]:
         async with world.database.transaction() as session:
-            added = await edges.add(
+            added = await edges.add_edge(
                 session,
                 world.scope,
                 world.validators,
@@ -223,9 +223,9 @@ async def test_the_node_of_another_agent_is_no_such_node(world: World, stranger:
         await world.edge(theirs, ghana)
 
 
-@pytest.mark.parametrize("statement", [upsert.NODE, upsert.EDGE])
+@pytest.mark.parametrize("statement", [upsert.UPDATE_NODE_SQL, upsert.UPDATE_EDGE_SQL])
 async def test_what_is_not_there_is_not_brought_up_in_silence(world: World, statement: str) -> None:
     thing = {"id": uuid4(), "properties": {}, "seal": b""}
     async with world.database.transaction() as session:
         with pytest.raises(RuntimeError, match=f"{thing['id']} is locked"):
-            await upsert.bring_up(session, statement, {**world.scope.bound, **thing}, [])
+            await upsert.update_element(session, statement, {**world.scope.bound, **thing}, [])

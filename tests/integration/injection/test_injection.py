@@ -9,18 +9,18 @@ from sqlalchemy import select
 
 from services.adviser.handler import Advise
 from services.analyzer.handler import Analyze
-from services.assistant.answer import Converse
+from services.assistant.answer import AnswerHandler
 from services.researcher.handler import Research
 from shared.agents import conversations
 from shared.database.engine import Database
 from shared.database.tables import Evidence, GraphNode, Step
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
-from shared.graph.conclusions.citations import parse
-from shared.graph.types import RESERVED_TYPES, node_types
+from shared.graph.conclusions.citations import parse_citations
+from shared.graph.types import RESERVED_TYPES, list_node_types
 from shared.graph.validation import Validators
 from shared.llm.phase_run import Model
-from shared.llm.prompt_leak_guard import Secret
-from shared.runtime.providers import model_of, search_of
+from shared.llm.prompt_leak_guard import PromptLeakGuard
+from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
 from shared.workflow import leases
@@ -30,7 +30,7 @@ from tests.support.injection.victim import Victim, make_victim, prompt_of
 from tests.support.injection.web import Web
 from tests.support.levers import Sandbox
 from tests.support.making import PROMPTS
-from tests.support.sandbox.serving import serving_app
+from tests.support.sandbox.serving import running_app
 
 CONTEXT_TOKENS: Final = 1_000
 QUERY: Final = {"objective": "Lithium", "reasoning": "Unknown.", "search_hints": []}
@@ -76,9 +76,9 @@ async def scene(
     sandbox_settings: Settings, database: Database, sandbox: str
 ) -> AsyncIterator[Scene]:
     web = Web()
-    async with serving_app(web.app()) as url:
+    async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = model_of(settings, database), search_of(settings)
+        model, search = create_model(settings, database), create_search_client(settings)
         yield Scene(await make_victim(database), web, Sandbox(sandbox), model, search)
         await model.provider.close()
         await search.close()
@@ -148,11 +148,13 @@ async def test_a_conversation_reads_and_remembers_nothing_of_it(
     before, nodes = await scene.victim.fixed(), len(await scene.victim.nodes())
     scene.obeys(Phase.CONVERSATION, page, last_words="That is all.")
     async with scene.victim.database.transaction() as session:
-        step = await conversations.ask(session, scene.victim.agent.id, "What is new?")
+        step = await conversations.add_question(session, scene.victim.agent.id, "What is new?")
         assert isinstance(step, Step)
         claim = await leases.claim(session, step.id, "test", seconds=600)
     assert isinstance(claim, Claimed)
-    await Converse(scene.model, scene.search, CONTEXT_TOKENS, CONTEXT_TOKENS)(claim.lease, step)
+    await AnswerHandler(scene.model, scene.search, CONTEXT_TOKENS, CONTEXT_TOKENS)(
+        claim.lease, step
+    )
     _assert_only(await scene.victim.results(step), OF_PHASE[Phase.CONVERSATION])
     assert await scene.victim.fixed() == before
     assert len(await scene.victim.nodes()) == nodes
@@ -176,8 +178,8 @@ def _assert_only(results: Iterable[tuple[str, Any]], tools: set[str]) -> None:
 
 def _assert_told_nowhere(texts: Sequence[str]) -> None:
     for phase in PROMPTS:
-        secret = Secret(prompt_of(phase), "")
-        told = [text for text in texts if secret.stands_in(text)]
+        secret = PromptLeakGuard(prompt_of(phase), "")
+        told = [text for text in texts if secret.leaks(text)]
         assert told == [], f"the prompt of {phase}"
 
 
@@ -193,13 +195,14 @@ async def _assert_graph_is_sound(victim: Victim) -> None:
     known = {*by_id, *(edge.id for edge in edges)}
     async with victim.database.transaction() as session:
         schemas = {
-            each.name: each.properties_schema for each in await node_types(session, victim.scope)
+            each.name: each.properties_schema
+            for each in await list_node_types(session, victim.scope)
         }
         proved = set(await session.scalars(select(Evidence.node_id)))
     for node in nodes:
         Validators().check(schemas[node.type], node.properties, node.type)
         if node.type in RESERVED_TYPES:
-            cited = parse(node.properties["content"]).ids()
+            cited = parse_citations(node.properties["content"]).ids()
             assert cited, node.name
             assert set(cited) <= known
         elif node.seal is not None:

@@ -4,8 +4,8 @@ import asyncio
 
 import psycopg
 
-from cli.doctor import installation, outside
-from cli.doctor.finding import Verdict
+from cli import doctor
+from cli.doctor import Verdict
 from shared.runtime.settings import Settings
 from tests.support.graph.proven import prove
 from tests.support.graph.transferring import exported, imported
@@ -43,19 +43,19 @@ async def test_steps_that_see_to_the_same_nodes_do_not_stand_in_each_others_way(
 
 
 def test_doctor_says_whether_it_is_on(database_url: str) -> None:
-    off = installation.meaning(database_url, None)
+    off = doctor.check_embedding_search(database_url, None)
     assert (off.verdict, off.told) == (Verdict.NOTE, "is off")
-    assert installation.meaning(database_url, "any-model").verdict == Verdict.GOOD
+    assert doctor.check_embedding_search(database_url, "any-model").verdict == Verdict.GOOD
     named = Settings(embedding_model="text-embedding-3-small")
-    assert list(outside.embedding_price(named, named.embedding_model)) == []
-    assert list(outside.embedding_price(named, None)) == []
-    [unlisted] = outside.embedding_price(named, "any-model")
+    assert list(doctor.check_embedding_price(named, named.embedding_model)) == []
+    assert list(doctor.check_embedding_price(named, None)) == []
+    [unlisted] = doctor.check_embedding_price(named, "any-model")
     assert (unlisted.verdict, unlisted.name) == (Verdict.NOTE, "price of any-model")
     assert "$5.00" in unlisted.told
     assert "VIGIL_PRICES" in unlisted.mend
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("drop extension vector cascade")
-    lacking = installation.meaning(database_url, "any-model")
+    lacking = doctor.check_embedding_search(database_url, "any-model")
     assert lacking.verdict == Verdict.BAD
-    assert "no pgvector of 0.8 or later" in lacking.told
+    assert "no pgvector 0.8 or later" in lacking.told
     assert "vigil migrate" in lacking.mend

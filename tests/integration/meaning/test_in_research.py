@@ -4,7 +4,7 @@ import pytest
 
 from services.researcher.handler import Research
 from shared.database.tables import Step
-from shared.runtime.providers import meaning_of, search_of
+from shared.runtime.providers import create_search_client, embedding_search_settings
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import QUESTION, Seeker, fill
 
@@ -29,7 +29,10 @@ async def test_a_server_that_is_away_is_asked_once_in_a_phase(
         step = await session.get_one(Step, seeker.lease.step_id)
         step.input, step.index = query, 0
     research = Research(
-        seeker.model, search_of(seeker.settings), 8_000, meaning=meaning_of(seeker.settings)
+        seeker.model,
+        create_search_client(seeker.settings),
+        8_000,
+        meaning=embedding_search_settings(seeker.settings),
     )
     await research(seeker.lease, step)
     assert len(told) == 1

@@ -12,7 +12,7 @@ import pytest
 from shared import derived_events
 from shared.database.tables import Iteration, Step
 from shared.enums import StepKind, StepStatus
-from shared.failpoints import DIRECTORY, CrashPoint
+from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.actors import running
@@ -33,10 +33,10 @@ SAID = [
 @pytest.mark.parametrize(
     ("point", "heeded", "billed"),
     [
-        (CrashPoint.CALL_UNSENT, False, 1),
-        (CrashPoint.CALL_ANSWERED, False, 2),
-        (CrashPoint.CALL_ANSWERED, True, 1),
-        (CrashPoint.CALL_RECORDED, False, 1),
+        pytest.param(Failpoint.CALL_UNSENT, False, 1, marks=pytest.mark.slow),
+        pytest.param(Failpoint.CALL_ANSWERED, False, 2, marks=pytest.mark.slow),
+        (Failpoint.CALL_ANSWERED, True, 1),
+        (Failpoint.CALL_RECORDED, False, 1),
     ],
 )
 async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
@@ -44,7 +44,7 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
     levers: Sandbox,
     bus: Bus,
     tmp_path: Path,
-    point: CrashPoint,
+    point: Failpoint,
     *,
     heeded: bool,
     billed: int,
@@ -86,7 +86,7 @@ async def _asked(seeker: Seeker, bus: Bus) -> UUID:
         session.add(step)
         await session.flush()
         await session.refresh(step)
-        asked = derived_events.request(iteration, step)
+        asked = derived_events.iteration_step_event(iteration, step)
     await bus.publish(asked)
     return step_id
 

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from shared.database.engine import Database
 from shared.database.tables.graph import DIMENSIONS
-from shared.graph.retrieval import Near, node_search
+from shared.graph.retrieval import VectorQuery, node_search
 from tests.support.graph.world import World, make_world
 
 MANY = 600
@@ -65,10 +65,10 @@ async def test_the_index_finds_almost_all_and_nobody_elses(
                 ),
                 {"a": world.scope.agent_id},
             )
-        question = Near(_beside(chance, of_one), MODEL, 0.0)
+        question = VectorQuery(_beside(chance, of_one), MODEL, 0.0)
         exact = await _nearest(world, question)
         with monkeypatch.context() as many:
-            many.setattr(node_search, "COMPARED", 10)
+            many.setattr(node_search, "MAX_EXACT_VECTORS", 10)
             by_index = await _nearest(world, question, "enable_sort")
         assert await _owners(world, by_index) == {world.scope.agent_id}
         assert [each for each in by_index if each in exact] == [
@@ -85,7 +85,7 @@ async def test_it_is_the_index_that_is_asked_for_many(crowd: list[World]) -> Non
         await session.execute(text("set local enable_seqscan = off"))
         await session.execute(text("set local enable_sort = off"))
         plan = await session.scalars(
-            text(f"explain {node_search.OF_MANY}"),
+            text(f"explain {node_search.NEAREST_BY_INDEX_SQL}"),
             {
                 **world.scope.bound,
                 "vector": [0.1] * DIMENSIONS,
@@ -100,11 +100,11 @@ def _beside(chance: random.Random, centre: list[float]) -> list[float]:
     return [each + chance.gauss(0, 0.3) for each in centre]
 
 
-async def _nearest(world: World, near: Near, *off: str) -> list[UUID]:
+async def _nearest(world: World, near: VectorQuery, *off: str) -> list[UUID]:
     async with world.database.transaction() as session:
         for each in off:
             await session.execute(text(f"set local {each} = off"))
-        return await node_search.nearest(session, world.scope, near)
+        return await node_search.nearest_nodes(session, world.scope, near)
 
 
 async def _owners(world: World, ids: list[UUID]) -> set[UUID]:

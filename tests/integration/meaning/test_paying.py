@@ -7,14 +7,14 @@ import pytest
 from sqlalchemy import select, text
 
 from shared.billing.embedding_cache import EmbeddingRequest
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.database import migrate
 from shared.database.tables import Agent, EmbeddingSweep, InboxItem, NodeEmbedding
 from shared.database.tables.graph import DIMENSIONS
 from shared.enums import ANALYSIS_TYPE
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from shared.graph.retrieval import embedding_backlog
-from shared.graph.retrieval.embedding_backlog import SWEPT, TOGETHER
+from shared.graph.retrieval.embedding_backlog import MAX_BATCH_TEXTS, MAX_SWEEP_NODES
 from shared.llm.provider import Embedded, Embedder
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import QUESTION, Seeker, fill
@@ -52,7 +52,7 @@ async def test_a_step_sees_to_its_own_nodes_and_only_one_that_sweeps_to_others(
 async def test_a_great_many_nodes_are_seen_to_step_by_step_and_none_is_missed(
     seeker: Seeker, levers: Sandbox
 ) -> None:
-    many = SWEPT + 10
+    many = MAX_SWEEP_NODES + 10
     async with seeker.world.database.transaction() as session:
         await session.execute(
             text(
@@ -63,11 +63,14 @@ async def test_a_great_many_nodes_are_seen_to_step_by_step_and_none_is_missed(
             {"agent": seeker.agent.id, "many": many},
         )
     await seeker.embed()
-    assert (await seeker.vectors(), levers.billed()["embedding"]) == (SWEPT, SWEPT // TOGETHER)
+    assert (await seeker.vectors(), levers.billed()["embedding"]) == (
+        MAX_SWEEP_NODES,
+        MAX_SWEEP_NODES // MAX_BATCH_TEXTS,
+    )
     await (await seeker.next_step()).embed()
     assert await seeker.vectors() == many
     in_calls = [call.request["embeds"] for call in await seeker.calls()]
-    assert in_calls == [*[TOGETHER] * (SWEPT // TOGETHER), 10]
+    assert in_calls == [*[MAX_BATCH_TEXTS] * (MAX_SWEEP_NODES // MAX_BATCH_TEXTS), 10]
 
 
 async def test_another_model_begins_anew(seeker: Seeker, levers: Sandbox) -> None:
@@ -105,7 +108,9 @@ async def test_no_answer_is_left_behind_by_another_that_breaks(
 ) -> None:
     answering, embed = asyncio.Event(), Embedder.embed
 
-    async def break_one(self: Embedder, request: EmbeddingRequest, in_flight: InFlight) -> Embedded:
+    async def break_one(
+        self: Embedder, request: EmbeddingRequest, in_flight: ResumableCall
+    ) -> Embedded:
         answer = await embed(self, request, in_flight)
         if request.texts == ("broken",):
             asyncio.get_running_loop().call_later(0.2, answering.set)
@@ -130,7 +135,7 @@ async def test_a_vector_of_another_length_is_refused_in_words(
     await fill(seeker.world)
     await seeker.embed()
     assert await seeker.embedded() == set()
-    assert "name another model by VIGIL_EMBEDDING_MODEL" in str(told[0])
+    assert "Set VIGIL_EMBEDDING_MODEL to a model" in str(told[0])
 
 
 @pytest.mark.parametrize("heeded", [True, False])
@@ -141,7 +146,7 @@ async def test_a_worker_lost_between_answer_and_commit_costs_what_a_call_in_flig
         levers.heed_keys()
     await fill(seeker.world)
     with monkeypatch.context() as dying:
-        dying.setattr("shared.llm.phase_run.reach", _dies)
+        dying.setattr("shared.llm.phase_run.failpoint", _dies)
         with pytest.raises(_KilledError):
             await seeker.embed()
     assert (await seeker.vectors(), levers.billed()["embedding"]) == (0, 1)
@@ -155,7 +160,7 @@ async def test_what_is_committed_is_committed_with_its_vectors_and_never_asked_a
 ) -> None:
     await fill(seeker.world)
     with monkeypatch.context() as dying:
-        dying.setattr(embedding_backlog.Sweep, "_note", _fails)
+        dying.setattr(embedding_backlog.Sweep, "_store_position", _fails)
         with pytest.raises(_KilledError):
             await seeker.embed()
     [call] = await seeker.calls()
@@ -226,8 +231,8 @@ class _KilledError(Exception):
     """As if the process had ended."""
 
 
-def _dies(point: CrashPoint) -> None:
-    if point is CrashPoint.CALL_ANSWERED:
+def _dies(point: Failpoint) -> None:
+    if point is Failpoint.CALL_ANSWERED:
         raise _KilledError
 
 

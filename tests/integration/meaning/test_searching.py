@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.graph.entity_resolution import merge
-from shared.graph.entity_resolution.unmerge import undo
+from shared.graph.entity_resolution import merge_nodes
+from shared.graph.entity_resolution.unmerge import undo_merge
 from tests.support.levers import Sandbox
 from tests.support.making import make_owner
 from tests.support.meaning.seeker import MAKER, QUESTION, Seeker, fill
@@ -84,13 +84,13 @@ async def test_a_node_that_is_merged_away_goes_and_comes_back_with_a_vector(
     await seeker.embed()
     made_by = await make_owner(world.database)
     async with world.database.transaction() as session:
-        made = await merge(
+        made = await merge_nodes(
             session, world.scope, kept_id=kept, gone_id=gone, reason="One.", made_by=made_by
         )
     assert made is not None
     assert gone not in await seeker.embedded()
     async with world.database.transaction() as session:
-        await undo(session, world.scope, made.id)
+        await undo_merge(session, world.scope, made.id)
     assert gone not in await seeker.embedded()
     await (await seeker.next_step()).embed()
     assert gone in await seeker.embedded()

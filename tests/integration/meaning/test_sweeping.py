@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select, text, update
 
 from shared.billing.embedding_cache import EmbeddingRequest
-from shared.billing.resumable_call import InFlight
+from shared.billing.resumable_call import ResumableCall
 from shared.database.tables import EmbeddingSweep
-from shared.graph.retrieval.embedding_backlog import sweep_again
+from shared.graph.retrieval.embedding_backlog import rewind_sweep
 from shared.llm.provider import Embedded, Embedder
 from tests.support.levers import Sandbox
 from tests.support.meaning.seeker import Seeker
@@ -100,7 +100,7 @@ async def test_whoever_sweeps_while_nodes_come_back_does_not_pass_over_them(
 
     async def come_back() -> None:
         async with seeker.world.database.transaction() as session:
-            await sweep_again(session, seeker.world.scope, [first])
+            await rewind_sweep(session, seeker.world.scope, [first])
 
     _during_a_call(monkeypatch, come_back)
     await (await seeker.next_step()).embed()
@@ -133,7 +133,9 @@ def _during_a_call(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[
     """Has `act` done when nodes were looked up and nothing of them is kept yet."""
     embed = Embedder.embed
 
-    async def acting(self: Embedder, request: EmbeddingRequest, in_flight: InFlight) -> Embedded:
+    async def acting(
+        self: Embedder, request: EmbeddingRequest, in_flight: ResumableCall
+    ) -> Embedded:
         await act()
         return await embed(self, request, in_flight)
 

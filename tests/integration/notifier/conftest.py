@@ -26,8 +26,8 @@ async def agent(database: Database) -> Agent:
 @pytest.fixture
 def notifier(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """What it runs with; its receivers are on loopback."""
-    monkeypatch.setattr(dispatcher, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(retry_schedule, "RESTS_SECONDS", (0.05,))
+    monkeypatch.setattr(dispatcher, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(retry_schedule, "BACKOFF_SECONDS", (0.05,))
     return settings.model_copy(
         update={"webhook_private": True, "public_url": "https://vigil.example.org/"}
     )

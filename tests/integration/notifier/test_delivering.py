@@ -122,7 +122,7 @@ async def test_what_is_anothers_or_older_or_comes_while_it_is_stopped_is_not_del
     stopped = await make_webhook(database, agent, receiver.url("/stopped"))
     strangers = await make_webhook(database, agent, receiver.url("/stranger"))
     async with database.transaction() as session:
-        await destinations.activate(session, stopped, active=False)
+        await destinations.set_active(session, stopped, active=False)
         stranger = User(id=late, name="stranger")
         session.add(stranger)
         await session.flush()
@@ -133,7 +133,7 @@ async def test_what_is_anothers_or_older_or_comes_while_it_is_stopped_is_not_del
     async with running(notifier, NOTIFIER):
         await delivered(database)
         async with database.transaction() as session:
-            await destinations.activate(session, stopped, active=True)
+            await destinations.set_active(session, stopped, active=True)
         await make_items(database, agent)
         await delivered(database, 3)
     assert receiver.of("/stranger") == []
@@ -159,7 +159,7 @@ async def test_a_test_says_that_it_is_one_and_is_tried_once(
     secret = new_secret()
     webhook = await make_webhook(database, agent, receiver.url(), secret=secret)
     async with database.transaction() as session:
-        await deliveries.make_test(session, webhook)
+        await deliveries.create_test(session, webhook)
     async with running(notifier, NOTIFIER):
         await delivered(database)
     (hit,) = receiver.hits
@@ -177,10 +177,10 @@ async def test_the_event_is_a_hint_that_wakes_it(
     bus: Bus,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dispatcher, "LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(dispatcher, "POLL_SECONDS", 3600.0)
     webhook = await make_webhook(database, agent, receiver.url())
     async with database.transaction() as session:
-        await deliveries.make_test(session, webhook)
+        await deliveries.create_test(session, webhook)
     async with running(notifier, NOTIFIER):
         await delivered(database)  # its first look is over
         await make_items(database, agent)
@@ -196,7 +196,7 @@ async def test_while_a_secret_is_replaced_both_sign(
     webhook = await make_webhook(database, agent, receiver.url(), secret=first)
     for secret, overlap, count in ((second, timedelta(days=1), 1), (third, timedelta(0), 2)):
         async with database.transaction() as session:
-            await destinations.give_secret(session, webhook, secret, overlap=overlap)
+            await destinations.rotate_secret(session, webhook, secret, overlap=overlap)
         await make_items(database, agent)
         async with running(notifier, NOTIFIER):
             await delivered(database, count)

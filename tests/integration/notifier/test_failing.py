@@ -56,7 +56,7 @@ async def test_what_is_not_taken_comes_again_with_the_same_id(
     words: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(retry_schedule, "RESTS_SECONDS", (3600,))
+    monkeypatch.setattr(retry_schedule, "BACKOFF_SECONDS", (3600,))
     receiver.says(said, said, answer(204))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
@@ -134,7 +134,7 @@ async def test_the_last_attempt_is_made_when_patience_ends(
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deliveries, "PATIENCE", timedelta(hours=1))
+    monkeypatch.setattr(deliveries, "RETRY_PERIOD", timedelta(hours=1))
     receiver.says(answer(503, "retry-after: 86400"))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
@@ -160,7 +160,7 @@ async def test_who_is_gone_is_not_sent_to_any_more(
         await ask_for_retry(database, failed.id)
         await until(lambda: _says(database, "not active"), what="the retry to be refused")
         async with database.transaction() as session:
-            await destinations.activate(session, webhook, active=True)
+            await destinations.set_active(session, webhook, active=True)
         await ask_for_retry(database, failed.id)
         await until(lambda: _delivered(database), what="the retry to succeed")
     assert len(receiver.hits) == 3
@@ -216,7 +216,7 @@ async def test_an_owner_cannot_tell_closed_ports_from_open_ones_or_hosts_from_no
     for url in urls:
         webhook = await make_webhook(database, agent, url)
         async with database.transaction() as session:
-            await deliveries.make_test(session, webhook)
+            await deliveries.create_test(session, webhook)
     with capture_logs() as lines:
         async with running(notifier, NOTIFIER):
             failed = await ended(database, len(urls))
@@ -243,7 +243,7 @@ async def test_a_test_that_fails_is_not_repeated(
     receiver.says(answer(500))
     webhook = await make_webhook(database, agent, receiver.url())
     async with database.transaction() as session:
-        await deliveries.make_test(session, webhook)
+        await deliveries.create_test(session, webhook)
     async with running(notifier, NOTIFIER):
         (failed,) = await ended(database)
     assert (failed.status, failed.attempts) == (DeliveryStatus.FAILED, 1)

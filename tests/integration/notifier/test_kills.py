@@ -19,7 +19,7 @@ import pytest
 from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.enums import DeliveryStatus
-from shared.failpoints import DIRECTORY, CrashPoint
+from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.settings import Settings
 from tests.support.notifier.rows import (
     delivered,
@@ -66,13 +66,13 @@ async def died(process: Process) -> None:
 @pytest.mark.parametrize(
     ("point", "skip", "twice"),
     [
-        (CrashPoint.STATE_WRITTEN, 0, 0),
-        (CrashPoint.STATE_COMMITTED, 0, 0),
-        (CrashPoint.LEASE_TAKEN, 0, 0),
-        (CrashPoint.DELIVERY_ANSWERED, 0, 1),
-        (CrashPoint.DELIVERY_ANSWERED, 2, 1),
-        (CrashPoint.DELIVERY_RECORDED, 0, 0),
-        (CrashPoint.DELIVERY_RECORDED, 1, 0),
+        (Failpoint.STATE_WRITTEN, 0, 0),
+        (Failpoint.STATE_COMMITTED, 0, 0),
+        (Failpoint.LEASE_TAKEN, 0, 0),
+        (Failpoint.DELIVERY_ANSWERED, 0, 1),
+        (Failpoint.DELIVERY_ANSWERED, 2, 1),
+        (Failpoint.DELIVERY_RECORDED, 0, 0),
+        (Failpoint.DELIVERY_RECORDED, 1, 0),
     ],
 )
 async def test_killed_anywhere_it_loses_nothing_and_repeats_only_what_is_not_recorded(
@@ -81,7 +81,7 @@ async def test_killed_anywhere_it_loses_nothing_and_repeats_only_what_is_not_rec
     agent: Agent,
     receiver: Receiver,
     tmp_path: Path,
-    point: CrashPoint,
+    point: Failpoint,
     skip: int,
     twice: int,
 ) -> None:

@@ -111,7 +111,7 @@ async def test_where_nobody_listens_that_is_told() -> None:
 
 
 async def test_a_name_that_nobody_knows_is_told() -> None:
-    with pytest.raises(httpx.ConnectError, match="cannot be looked up"):
+    with pytest.raises(httpx.ConnectError, match="cannot be resolved"):
         await post("http://nobody.invalid/", resolver(1), private=True)
 
 

@@ -76,7 +76,7 @@ async def test_a_slow_receiver_holds_up_nobody_else(
         assert {each.status for each in waiting} == {DeliveryStatus.PENDING}
         receiver.released.set()
         await delivered(database, 60)
-    assert receiver.most_hanging == dispatcher.SLOTS_OF_ONE
+    assert receiver.most_hanging == dispatcher.SLOTS_PER_DESTINATION
     assert len(receiver.of("/slow")) == len(ids(receiver.of("/slow"))) == 30
     assert {each.attempts for each in await deliveries_of(database, quick)} == {1}
 
@@ -94,16 +94,18 @@ async def test_who_was_overtaken_writes_nothing(
     second = await _claimed(database, "second")
     assert (first.epoch, second.epoch) == (1, 2)
     for write in (
-        lambda session: deliveries.delivered(session, first, 200),
-        lambda session: deliveries.failed(session, first, "late", None),
-        lambda session: deliveries.failed_once(session, first, "late", None, rest_seconds=1),
+        lambda session: deliveries.record_delivered(session, first, 200),
+        lambda session: deliveries.record_failed(session, first, "late", None),
+        lambda session: deliveries.record_failed_attempt(
+            session, first, "late", None, delay_seconds=1
+        ),
     ):
         with pytest.raises(DeliveryLostError):
             async with database.transaction() as session:
                 await write(session)
     async with database.transaction() as session:
-        assert not await deliveries.give_back(session, first)
-        await deliveries.delivered(session, second, 200)
+        assert not await deliveries.release(session, first)
+        await deliveries.record_delivered(session, second, 200)
     await due_now(database)
     assert await _claim(database, "third") == []
     (done,) = await deliveries_of(database)
@@ -112,7 +114,9 @@ async def test_who_was_overtaken_writes_nothing(
 
 async def _claim(database: Database, worker: str) -> list[deliveries.DeliveryLease]:
     async with database.transaction() as session:
-        claimed = await deliveries.claim(session, worker, seconds=60, limit=10, of_one=2, held={})
+        claimed = await deliveries.claim(
+            session, worker, seconds=60, limit=10, per_destination=2, running_by_destination={}
+        )
     return list(claimed)
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from shared.database.engine import Database
-from shared.runtime.connections import database_of
+from shared.runtime.connections import create_database
 from shared.runtime.provision import provision
 from tests.support.guarded import Guarded, guarded
 
@@ -22,6 +22,6 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 @pytest.fixture
 async def ours(closed: Guarded) -> AsyncIterator[Database]:
     """The tables, as their owner sees them."""
-    opened = database_of(closed.migrator(), "migrate")
+    opened = create_database(closed.migrator(), "migrate")
     yield opened
     await opened.close()

@@ -6,10 +6,10 @@ from sqlalchemy import text
 
 from shared.database.engine import Database
 from shared.graph import entity_resolution
-from shared.graph.retraction.propagation import lift, work_off
-from shared.graph.scope import Scope
+from shared.graph.retraction.propagation import propagate_retractions, resolve_doubts
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
-from shared.runtime.connections import database_of
+from shared.runtime.connections import create_database
 from tests.support.api.asking import MISSION, client_of
 from tests.support.api.full import AGENT, full_agent
 from tests.support.api.rows import advise, forget_pages, merged, row_of
@@ -70,23 +70,23 @@ async def test_what_rests_on_a_retracted_page_is_gone_through(
     full = await full_agent(ours)
     agent, page = await row_of(ours, AGENT), "https://false.example"
     await forget_pages(ours, agent)
-    library = Library(World(ours, Scope(agent.owner_id, agent.id), Validators()))
+    library = Library(World(ours, GraphScope(agent.owner_id, agent.id), Validators()))
     await library.says(page, {"summary": "It buys."}, node_id=full.node_id)
     await library.says(page, {}, edge_id=full.edge_id)
     before = await library.state()
     settings = closed.settings("api")
-    works = database_of(settings, "api", pool_size=2)
+    works = create_database(settings, "api", pool_size=2)
     async with client_of(settings) as api:
         retractions = f"/agents/{AGENT}/retractions"
         made = await api.post(retractions, json={"source": page, "because": "made up"})
         assert made.status_code == 201, made.text
-        await work_off(works)
+        await propagate_retractions(works)
         assert (await library.state()).unsupported == {full.node_id, full.edge_id}
         assert full.advice_id in await library.doubted()
         assert len(await library.notices()) == 1
         restored = await api.post(f"{retractions}/{made.json()['id']}/restore")
         assert restored.status_code == 200, restored.text
-        await work_off(works)
+        await propagate_retractions(works)
     await works.close()
     assert await library.state() == before
 
@@ -97,13 +97,13 @@ async def test_doubts_are_lifted_with_the_rights_of_the_api(
     full = await full_agent(ours, "Doubtful")
     agent, page = await row_of(ours, "Doubtful"), "https://false.example"
     await forget_pages(ours, agent)
-    library = Library(World(ours, Scope(agent.owner_id, agent.id), Validators()))
+    library = Library(World(ours, GraphScope(agent.owner_id, agent.id), Validators()))
     await library.says(page, {"summary": "It buys."}, node_id=full.node_id)
     await library.retract(page)
     assert full.advice_id in await library.doubted()
     await library.says("https://true.example", {"summary": "It buys."}, node_id=full.node_id)
-    works = database_of(closed.settings("api"), "api", pool_size=2)
-    await lift(works)
+    works = create_database(closed.settings("api"), "api", pool_size=2)
+    await resolve_doubts(works)
     await works.close()
     assert full.advice_id not in await library.doubted()
     told = [each for each in await library.notices() if each.agent_id == agent.id]
@@ -116,7 +116,7 @@ async def test_nodes_are_made_one_and_two_again(closed: Guarded, ours: Database)
     async with ours.transaction() as session:
         merge_id = await merged(session, agent)
     async with ours.transaction() as session:
-        await entity_resolution.undo(session, Scope(agent.owner_id, agent.id), merge_id)
+        await entity_resolution.undo_merge(session, GraphScope(agent.owner_id, agent.id), merge_id)
     async with client_of(closed.settings("api")) as api:
         found = (await api.get(f"/agents/{agent.id}/nodes?type=Thing")).raise_for_status().json()
         maker, metal, *pair = sorted(found["items"], key=lambda each: each["created_at"])

@@ -7,8 +7,8 @@ import pytest
 
 from shared.database.engine import Database
 from shared.graph.conclusions import conclusions
-from shared.graph.scope import Scope
-from shared.runtime.connections import database_of
+from shared.graph.scope import GraphScope
+from shared.runtime.connections import create_database
 from tests.support.actors import running
 from tests.support.api.asking import client_of
 from tests.support.committing import COMMITTED
@@ -114,11 +114,11 @@ async def _advised(closed: Guarded, ours: Database, destination_id: str) -> None
             " values (%s, %s, 'AgentAnalysis', 'x', '{}')",
             (analysis, agent.id),
         )
-    database = database_of(closed.settings("adviser"), "adviser")
+    database = create_database(closed.settings("adviser"), "adviser")
     async with database.transaction() as session:
         await conclusions.add_advice(
             session,
-            Scope(UUID(str(owner_id)), agent.id),
+            GraphScope(UUID(str(owner_id)), agent.id),
             name="Hold",
             action="HOLD",
             summary="Hold.",

@@ -2,17 +2,17 @@
 
 from uuid import uuid4
 
-from shared.runtime.connections import bus_of, database_of
+from shared.runtime.connections import create_bus, create_database
 from tests.support.guarded import Guarded
 from tests.support.making import make_agent
 from tests.support.streams import listening, publish, serving
 
 
 async def test_the_api_follows_and_reads_back_under_its_own_user(closed: Guarded) -> None:
-    database = database_of(closed.settings("api"), "api")
+    database = create_database(closed.settings("api"), "api")
     agent = await make_agent(database, name=f"Watch {uuid4()}")
     await database.close()
-    bus = bus_of(closed.settings("researcher"), "researcher")
+    bus = create_bus(closed.settings("researcher"), "researcher")
     await bus.connect()
     await publish(bus, agent.id, 1, 2, 3)
     async with (

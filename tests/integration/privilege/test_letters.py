@@ -9,7 +9,7 @@ import pytest
 
 from services.scheduler import scheduler as clock
 from shared.enums import IterationStatus
-from shared.runtime.connections import bus_of, database_of
+from shared.runtime.connections import create_bus, create_database
 from shared.runtime.settings import Settings
 from tests.support.actors import BUILDERS, ended_iteration, running
 from tests.support.api.asking import client_of
@@ -45,7 +45,7 @@ def settings_of_each(closed: Guarded, sandbox: str) -> dict[str, Settings]:
 async def test_poison_is_published_again_and_comes_back(
     closed: Guarded, api: httpx.AsyncClient, sandbox: str, sayer: str, subject: str, hearer: str
 ) -> None:
-    bus = bus_of(closed.settings(sayer), sayer)
+    bus = create_bus(closed.settings(sayer), sayer)
     await bus.connect()
     async with running(settings_of_each(closed, sandbox)):
         await say(bus, UNREADABLE, subject)
@@ -67,7 +67,7 @@ async def test_a_failed_step_is_retried_and_ends_well(
 ) -> None:
     levers = Sandbox(sandbox)
     levers.faults({"kind": "status", "status": 401, "phase": "knowledge_acquisition", "nth": 1})
-    database = database_of(closed.settings("api"), "api")
+    database = create_database(closed.settings("api"), "api")
     agent = await make_agent(database, name=f"Watch {uuid4()}")
     async with running(settings_of_each(closed, sandbox)):
         ended = await ended_iteration(database, agent, 1)

@@ -10,8 +10,8 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, GraphNode, InboxItem, NodeEmbedding
 from shared.enums import ANALYSIS_TYPE, IterationStatus
 from shared.graph.conclusions import conclusions
-from shared.graph.scope import Scope
-from shared.runtime.connections import bus_of, database_of
+from shared.graph.scope import GraphScope
+from shared.runtime.connections import create_bus, create_database
 from shared.workflow import iterations
 from tests.support.actors import BUILDERS, ended_iteration, running
 from tests.support.committing import COMMITTED
@@ -26,8 +26,8 @@ async def test_the_whole_loop_runs_under_its_own_users_and_roles(
 ) -> None:
     outside = {"sandbox_url": sandbox, "embedding_model": "any"}
     each = {name: closed.settings(name, **outside) for name in ACTORS}
-    api = database_of(closed.settings("api"), "api")
-    bus = bus_of(closed.settings("api"), "api")
+    api = create_database(closed.settings("api"), "api")
+    bus = create_bus(closed.settings("api"), "api")
     await bus.connect()
     agent, asked = await order_agent(api, name=f"Watch {uuid4()}")
     with capture_logs() as lines:
@@ -42,7 +42,7 @@ async def test_the_whole_loop_runs_under_its_own_users_and_roles(
     assert [line for line in wrong if not line["event"].startswith("waiting for")] == []
     analysis_id = await _an_analysis(ours, agent.id)
     assert await _embedded_types(ours, agent.id) - {ANALYSIS_TYPE}
-    await _advise(closed, Scope(agent.owner_id, agent.id), f"Facts [node:{analysis_id}].")
+    await _advise(closed, GraphScope(agent.owner_id, agent.id), f"Facts [node:{analysis_id}].")
     async with api.transaction() as session:
         assert (await session.scalars(select(InboxItem.agent_id))).all() == [agent.id]
         await session.delete(await session.merge(agent))
@@ -53,7 +53,7 @@ async def test_the_whole_loop_runs_under_its_own_users_and_roles(
 async def _ask_to_run(api: Database, agent: Agent) -> None:
     async with api.transaction() as session:
         asked = await session.get_one(Agent, agent.id)
-        asked.run_requested_at = await iterations.clock(session)
+        asked.run_requested_at = await iterations.database_time(session)
 
 
 async def _embedded_types(ours: Database, agent_id: Any) -> set[str]:
@@ -74,9 +74,9 @@ async def _an_analysis(ours: Database, agent_id: Any) -> Any:
         ).first()
 
 
-async def _advise(closed: Guarded, scope: Scope, content: str) -> None:
+async def _advise(closed: Guarded, scope: GraphScope, content: str) -> None:
     """What the Adviser's tool does; the sandbox's reader advises too rarely to wait for it."""
-    database = database_of(closed.settings("adviser"), "adviser")
+    database = create_database(closed.settings("adviser"), "adviser")
     try:
         async with database.transaction() as session:
             await conclusions.add_advice(

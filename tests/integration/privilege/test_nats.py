@@ -13,10 +13,10 @@ from nats.aio.client import Client
 
 from shared.events.models import QueryFailed
 from shared.events.permissions import PERMISSIONS
-from shared.events.stream_reader import follow, listening, stored
+from shared.events.stream_reader import connect_reader, follow, stream_state
 from shared.events.topology import CONSUMERS, STREAM
-from shared.runtime.connections import bus_of
-from shared.runtime.credentials import credentials_of
+from shared.runtime.connections import create_bus
+from shared.runtime.credentials import build_nats_credentials
 from tests.support.guarded import Guarded
 from tests.support.waiting import until
 
@@ -106,7 +106,7 @@ async def connected(closed: Guarded, user: str) -> AsyncIterator[tuple[Client, l
     async def hear(error: Exception) -> None:
         complaints.append(str(error))
 
-    options = credentials_of(closed.settings(user), user).options()
+    options = build_nats_credentials(closed.settings(user), user).options()
     client = await nats.connect(closed.nats_url, error_cb=hear, **options)
     yield client, complaints
     await client.close()
@@ -114,7 +114,7 @@ async def connected(closed: Guarded, user: str) -> AsyncIterator[tuple[Client, l
 
 @pytest.mark.parametrize("user", ["api", "operator"])
 async def test_readers_follow_the_stream(closed: Guarded, user: str) -> None:
-    bus = bus_of(closed.settings("researcher"), "researcher")
+    bus = create_bus(closed.settings("researcher"), "researcher")
     await bus.connect()
     event = QueryFailed.of(
         agent_id=uuid4(),
@@ -125,8 +125,10 @@ async def test_readers_follow_the_stream(closed: Guarded, user: str) -> None:
     )
     await bus.publish(event)
     await bus.close()
-    async with listening(closed.nats_url, credentials_of(closed.settings(user), user)) as client:
-        kept = await stored(client)
+    async with connect_reader(
+        closed.nats_url, build_nats_credentials(closed.settings(user), user)
+    ) as client:
+        kept = await stream_state(client)
         assert kept is not None
         async with asyncio.timeout(10):
             async for told in follow(client, "query.*", from_sequence=1):
@@ -144,7 +146,7 @@ async def test_any_client_hears_events_with_the_operators_user(closed: Guarded) 
     )
     heard = await client.subscribe("query.*")
     await client.flush()
-    bus = bus_of(closed.settings("researcher"), "researcher")
+    bus = create_bus(closed.settings("researcher"), "researcher")
     await bus.connect()
     await bus.publish(
         QueryFailed.of(

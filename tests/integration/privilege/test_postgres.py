@@ -8,7 +8,7 @@ import pytest
 from shared.database import roles
 from shared.database.engine import Database
 from shared.database.grants import GRANTS
-from shared.runtime.credentials import database_url_of
+from shared.runtime.credentials import build_database_url
 from tests.support.guarded import Guarded
 from tests.support.making import make_agent
 
@@ -167,7 +167,7 @@ def test_a_table_that_is_added_later_is_denied_to_all(closed: Guarded, actor: st
     with closed.connect("migrate") as owner:
         owner.execute("create table if not exists added_later (word text)")
     roles.apply(
-        database_url_of(closed.migrator(), "migrate"),
+        build_database_url(closed.migrator(), "migrate"),
         {name: closed.settings(name).database_password.get_secret_value() for name in ROLES},  # type: ignore[union-attr]  # there is one for each
     )
     with closed.connect(actor) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -216,7 +216,7 @@ async def test_steps_and_conclusions_of_others_cannot_be_touched(
 def test_postgres_asks_for_the_actors_own_password(closed: Guarded, actor: str) -> None:
     wrong = closed.settings(actor, database_password="wrong")
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        psycopg.connect(database_url_of(wrong, actor))
+        psycopg.connect(build_database_url(wrong, actor))
 
 
 def test_passwords_stand_in_no_log_of_postgres(closed: Guarded) -> None:

@@ -10,10 +10,10 @@ from structlog.testing import capture_logs
 from shared.errors import PermanentError, TransientError
 from shared.events.credentials import Credentials
 from shared.events.models import AnalysisProduced
-from shared.events.stream_reader import listening
+from shared.events.stream_reader import connect_reader
 from shared.runtime import bus as bus_module
-from shared.runtime.connections import bus_of
-from shared.runtime.credentials import credentials_of
+from shared.runtime.connections import create_bus
+from shared.runtime.credentials import build_nats_credentials
 from shared.runtime.provision import provision
 from tests.support.guarded import Guarded
 
@@ -22,7 +22,7 @@ async def test_what_is_forbidden_is_said_in_the_log(
     closed: Guarded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus_module, "PUBLISH_TIMEOUT_SECONDS", 0.5)
-    bus = bus_of(closed.settings("researcher"), "researcher")
+    bus = create_bus(closed.settings("researcher"), "researcher")
     await bus.connect()
     event = AnalysisProduced.of(
         agent_id=uuid4(),
@@ -33,30 +33,30 @@ async def test_what_is_forbidden_is_said_in_the_log(
     )
     with (
         capture_logs() as lines,
-        pytest.raises(TransientError, match=r"analysis\.produced: it forbids it to researcher"),
+        pytest.raises(TransientError, match=r"analysis\.produced: researcher may not publish it"),
     ):
         await bus.publish(event)
     await bus.close()
-    said = [line for line in lines if line["event"].startswith("NATS forbids this to researcher")]
+    said = [line for line in lines if line["event"].startswith("NATS denies this to researcher")]
     assert [(line["verb"], line["subject"]) for line in said] == [("publish", "analysis.produced")]
 
 
 async def test_who_shows_a_wrong_password_is_not_let_in_and_says_so(closed: Guarded) -> None:
     wrong = closed.settings("researcher", nats_password="wrong")
-    bus = bus_of(wrong, "researcher")
+    bus = create_bus(wrong, "researcher")
     with (
         capture_logs() as lines,
-        pytest.raises(PermanentError, match="does not let researcher in"),
+        pytest.raises(PermanentError, match="NATS rejects the user researcher"),
     ):
         await bus.connect()
     await bus.close()
-    assert [line["event"] for line in lines] == ["NATS does not let researcher in"]
+    assert [line["event"] for line in lines] == ["NATS rejects the user researcher"]
     assert "wrong" not in str(lines)
-    with pytest.raises(TransientError, match="does not let 'researcher' in"):
-        async with listening(closed.nats_url, credentials_of(wrong, "researcher")):
+    with pytest.raises(TransientError, match="rejects the user 'researcher'"):
+        async with connect_reader(closed.nats_url, build_nats_credentials(wrong, "researcher")):
             pass
-    with pytest.raises(TransientError, match="does not let"):
-        async with listening(closed.nats_url, Credentials("nobody")):
+    with pytest.raises(TransientError, match="rejects the user"):
+        async with connect_reader(closed.nats_url, Credentials("nobody")):
             pass
 
 

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from shared.database.engine import Database
 from shared.database.tables import Conversation
-from shared.runtime.connections import database_of
+from shared.runtime.connections import create_database
 from tests.support.actors import running
 from tests.support.conversation.conversing import PHASE
 from tests.support.conversation.talking import Talk, completed
@@ -25,7 +25,7 @@ async def test_a_conversation_runs_under_its_own_users_and_roles(
         name: closed.settings(name, sandbox_url=sandbox, conversation_tokens=TERSE)
         for name in ("scheduler", "assistant")
     }
-    database = database_of(closed.settings("api"), "api")
+    database = create_database(closed.settings("api"), "api")
     agent = await make_agent(database, name="Talkative", active=False)
     with capture_logs() as lines:
         async with serving(closed.settings("api")) as api, running(each, tuple(each)):

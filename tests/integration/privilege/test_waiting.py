@@ -8,7 +8,7 @@ from services.aggregator.handler import Aggregate
 from shared.billing import call_ledger
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Iteration, Step
-from shared.runtime.connections import database_of
+from shared.runtime.connections import create_database
 from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Claimed
 from shared.workflow.steps import Pauses
@@ -21,8 +21,8 @@ async def test_the_actors_that_wait_and_look_for_progress_have_the_rights(
 ) -> None:
     spender = await Spender.of(ours, name="Waiting")
     sending = await spender.reserved("1")
-    observer = database_of(closed.settings("observer"), "observer", pool_size=1)
-    aggregator = database_of(closed.settings("aggregator"), "aggregator", pool_size=1)
+    observer = create_database(closed.settings("observer"), "observer", pool_size=1)
+    aggregator = create_database(closed.settings("aggregator"), "aggregator", pool_size=1)
     try:
         await call_ledger.report_progress(observer, sending.call_id, 7)
         async with observer.transaction() as session:
@@ -37,10 +37,10 @@ async def test_the_actors_that_wait_and_look_for_progress_have_the_rights(
             of_agent = Iteration.agent_id == spender.agent.id
             await session.execute(update(Iteration).where(of_agent).values(deadline_at=day_ago))
         async with aggregator.transaction() as session:
-            assert await iterations.stalled(session, 600, look_again_seconds=60) == []
+            assert await iterations.list_stalled(session, 600, look_again_seconds=60) == []
             put_off = await session.scalar(select(Iteration.deadline_at).where(of_agent))
             assert put_off is not None
-            assert put_off > await iterations.clock(session)
+            assert put_off > await iterations.database_time(session)
         assert spender.lease.iteration_id is not None
         [end] = await Aggregate(aggregator).pass_deadline(spender.lease.iteration_id, 600)
         assert end.subject == "iteration.failed"

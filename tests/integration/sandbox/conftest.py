@@ -8,7 +8,7 @@ from openai import AsyncOpenAI
 from tavily import AsyncTavilyClient
 
 from sandbox.settings import SandboxSettings
-from tests.support.sandbox.serving import serving
+from tests.support.sandbox.serving import running_sandbox
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]
         "---\ndate: 2019-01-01\n---\n# Old gold\n\nGold was dear in 2019."
     )
     settings = SandboxSettings(port=0, corpus=str(folder), control=True)
-    async with serving(settings) as url:
+    async with running_sandbox(settings) as url:
         yield url
 
 

@@ -1,4 +1,4 @@
-"""The sandbox over HTTP, asked with the real clients of OpenAI and Tavily."""
+"""The sandbox over HTTP, with the real clients of OpenAI and Tavily."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tavily import AsyncTavilyClient
 from tavily.errors import BadRequestError, InvalidAPIKeyError
 
 from sandbox.settings import SandboxSettings
-from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, serving
+from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, running_sandbox
 
 
 async def test_says_what_it_is(url: str) -> None:
@@ -22,13 +22,19 @@ async def test_says_what_it_is(url: str) -> None:
 
 
 async def test_a_plan_by_schema(model: AsyncOpenAI) -> None:
-    made = await model.chat.completions.create(model=MODEL, messages=SAID, response_format=SCHEMA)
-    choice = made.choices[0]
+    completion = await model.chat.completions.create(
+        model=MODEL, messages=SAID, response_format=SCHEMA
+    )
+    choice = completion.choices[0]
     assert choice.finish_reason == "stop"
     assert choice.message.content is not None
     assert '"queries"' in choice.message.content
-    assert made.usage is not None
-    assert made.usage.total_tokens == made.usage.prompt_tokens + made.usage.completion_tokens > 0
+    assert completion.usage is not None
+    assert (
+        completion.usage.total_tokens
+        == completion.usage.prompt_tokens + completion.usage.completion_tokens
+        > 0
+    )
 
 
 async def test_the_same_request_gets_the_same_bytes(url: str) -> None:
@@ -42,8 +48,8 @@ async def test_the_same_request_gets_the_same_bytes(url: str) -> None:
 
 
 async def test_tools_are_called(model: AsyncOpenAI) -> None:
-    made = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
-    choice = made.choices[0]
+    completion = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+    choice = completion.choices[0]
     assert choice.finish_reason == "tool_calls"
     assert choice.message.tool_calls
     call = choice.message.tool_calls[0]
@@ -52,21 +58,21 @@ async def test_tools_are_called(model: AsyncOpenAI) -> None:
 
 
 async def test_a_stream_adds_up_to_the_whole(model: AsyncOpenAI) -> None:
-    whole = await model.chat.completions.create(model=MODEL, messages=SAID)
+    completion = await model.chat.completions.create(model=MODEL, messages=SAID)
     stream = await model.chat.completions.create(
         model=MODEL, messages=SAID, stream=True, stream_options={"include_usage": True}
     )
     chunks = [chunk async for chunk in stream]
     text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
-    assert text == whole.choices[0].message.content
+    assert text == completion.choices[0].message.content
     assert len(chunks) > 3
-    assert chunks[-1].usage == whole.usage
+    assert chunks[-1].usage == completion.usage
     assert [choice.finish_reason for chunk in chunks for choice in chunk.choices][-1] == "stop"
 
 
 async def test_a_streamed_tool_call_adds_up_too(model: AsyncOpenAI) -> None:
-    whole = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
-    expected = (whole.choices[0].message.tool_calls or [])[0]
+    completion = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+    expected = (completion.choices[0].message.tool_calls or [])[0]
     assert expected.type == "function"
     stream = await model.chat.completions.create(
         model=MODEL, messages=SAID, tools=SEARCH, stream=True
@@ -109,8 +115,8 @@ async def test_what_openai_would_refuse_is_refused(model: AsyncOpenAI) -> None:
 
 
 async def test_search_as_tavily_answers_it(tavily: AsyncTavilyClient) -> None:
-    found = await tavily.search("Who exports gold?", max_results=2, include_raw_content=True)
-    best = found["results"][0]
+    response = await tavily.search("Who exports gold?", max_results=2, include_raw_content=True)
+    best = response["results"][0]
     assert (best["title"], best["url"], best["published_date"]) == (
         "Gold",
         "https://press.example/gold",
@@ -132,16 +138,16 @@ async def test_extract_and_research_as_tavily_answers_them(tavily: AsyncTavilyCl
     assert pages["failed_results"][0]["url"] == "https://press.example/none"
     task = await tavily.research("Who exports gold?")
     assert task["status"] == "pending"
-    done = await tavily.get_research(task["request_id"])
-    assert done["status"] == "completed"
-    assert "Ghana exports gold." in done["content"]
-    assert {"title": "Gold", "url": "https://press.example/gold"} in done["sources"]
+    result = await tavily.get_research(task["request_id"])
+    assert result["status"] == "completed"
+    assert "Ghana exports gold." in result["content"]
+    assert {"title": "Gold", "url": "https://press.example/gold"} in result["sources"]
 
 
 async def test_a_key_of_its_own_closes_it_to_others(tmp_path: Path) -> None:
     (tmp_path / "private.md").write_text("# Private\n\nNobody else may read this.")
     async with (
-        serving(SandboxSettings(port=0, corpus=str(tmp_path), key="its own")) as url,
+        running_sandbox(SandboxSettings(port=0, corpus=str(tmp_path), key="its own")) as url,
         httpx.AsyncClient(base_url=url) as client,
     ):
         refused: list[dict[str, str]] = [

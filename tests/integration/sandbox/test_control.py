@@ -1,4 +1,4 @@
-"""The sandbox's levers: its meter, scripts and faults, and how it is started."""
+"""The sandbox's controls: meter, scripts and faults; and its command line."""
 
 import subprocess
 import sys
@@ -13,7 +13,15 @@ from tavily import AsyncTavilyClient
 from tavily.errors import UsageLimitExceededError
 
 from sandbox.settings import SandboxSettings
-from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, meter, order, serving
+from tests.support.sandbox.serving import (
+    MODEL,
+    SAID,
+    SCHEMA,
+    SEARCH,
+    post_control,
+    read_meter,
+    running_sandbox,
+)
 from tests.support.waiting import until
 
 
@@ -23,19 +31,19 @@ async def test_the_meter_counts_what_was_answered(
     for _ in range(2):
         await model.chat.completions.create(model=MODEL, messages=SAID)
     await tavily.search("gold")
-    await order(url, "faults", {"kind": "status", "status": 500})
+    await post_control(url, "faults", {"kind": "status", "status": 500})
     with pytest.raises(openai.InternalServerError):
         await model.chat.completions.create(model=MODEL, messages=SAID)
-    counted = await meter(url)
-    assert counted["billed"] == {"llm": 2, "embedding": 0, "search": 1, "extract": 0, "research": 0}
-    assert counted["repeated"]["llm"] == 1
-    assert counted["total"] == 3
-    assert [call["status"] for call in counted["calls"]] == [200, 200, 200, 500]
-    assert len({call["request_hash"] for call in counted["calls"]}) == 2
+    counts = await read_meter(url)
+    assert counts["billed"] == {"llm": 2, "embedding": 0, "search": 1, "extract": 0, "research": 0}
+    assert counts["repeated"]["llm"] == 1
+    assert counts["total"] == 3
+    assert [call["status"] for call in counts["calls"]] == [200, 200, 200, 500]
+    assert len({call["request_hash"] for call in counts["calls"]}) == 2
 
 
 async def test_scripted_answers_come_before_the_reader(url: str, model: AsyncOpenAI) -> None:
-    await order(
+    await post_control(
         url,
         "script",
         {"phase": "observer", "content": {"queries": []}},
@@ -65,7 +73,7 @@ async def test_faults_strike_as_ordered(url: str, model: AsyncOpenAI) -> None:
         "nth": 2,
         "phase": "conversation",
     }
-    await order(url, "faults", rate)
+    await post_control(url, "faults", rate)
     await model.chat.completions.create(model=MODEL, messages=SAID)
     with pytest.raises(openai.RateLimitError) as limited:
         await model.chat.completions.create(model=MODEL, messages=SAID)
@@ -74,7 +82,9 @@ async def test_faults_strike_as_ordered(url: str, model: AsyncOpenAI) -> None:
 
 
 async def test_a_search_can_be_limited_too(url: str, tavily: AsyncTavilyClient) -> None:
-    await order(url, "faults", {"kind": "status", "status": 429, "path": "/search", "count": 2})
+    await post_control(
+        url, "faults", {"kind": "status", "status": 429, "path": "/search", "count": 2}
+    )
     for _ in range(2):
         with pytest.raises(UsageLimitExceededError):
             await tavily.search("gold")
@@ -85,7 +95,7 @@ async def test_a_search_can_be_limited_too(url: str, tavily: AsyncTavilyClient) 
 async def test_a_cut_answer_is_billed_and_not_delivered(
     url: str, model: AsyncOpenAI, stream: bool
 ) -> None:
-    await order(url, "faults", {"kind": "cut", "always": True})
+    await post_control(url, "faults", {"kind": "cut", "always": True})
 
     async def read() -> None:
         answered = await model.chat.completions.create(model=MODEL, messages=SAID, stream=stream)
@@ -95,24 +105,24 @@ async def test_a_cut_answer_is_billed_and_not_delivered(
 
     with pytest.raises((openai.APIConnectionError, httpx.RemoteProtocolError)):
         await read()
-    (call,) = (await meter(url))["calls"]
+    (call,) = (await read_meter(url))["calls"]
     assert (call["billed"], call["delivered"]) == (True, False)
 
 
 async def test_a_hang_lasts_until_the_client_goes(url: str, model: AsyncOpenAI) -> None:
-    await order(url, "faults", {"kind": "hang"})
+    await post_control(url, "faults", {"kind": "hang"})
     with pytest.raises(openai.APITimeoutError):
         await model.with_options(timeout=0.2).chat.completions.create(model=MODEL, messages=SAID)
 
     async def ended() -> Any:
-        return (await meter(url))["calls"]
+        return (await read_meter(url))["calls"]
 
     (call,) = await until(ended, what="the hanging call to end", seconds=5)
     assert (call["status"], call["billed"]) == (504, False)
 
 
 async def test_latency_is_waited(url: str, model: AsyncOpenAI) -> None:
-    await order(url, "faults", {"kind": "latency", "latency_seconds": 5})
+    await post_control(url, "faults", {"kind": "latency", "latency_seconds": 5})
     with pytest.raises(openai.APITimeoutError):
         await model.with_options(timeout=0.2).chat.completions.create(model=MODEL, messages=SAID)
     await model.chat.completions.create(model=MODEL, messages=SAID)
@@ -120,9 +130,9 @@ async def test_latency_is_waited(url: str, model: AsyncOpenAI) -> None:
 
 async def test_the_model_can_be_made_to_err(url: str, model: AsyncOpenAI) -> None:
     for kind in ("malformed_json", "unknown_tool", "wrong_arguments"):
-        await order(url, "faults", {"kind": kind})
-        made = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
-        (call,) = made.choices[0].message.tool_calls or []
+        await post_control(url, "faults", {"kind": kind})
+        completion = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+        (call,) = completion.choices[0].message.tool_calls or []
         assert call.type == "function"
         assert (call.function.name, call.function.arguments) == {
             "malformed_json": ("tavilySearch", '{"broken'),
@@ -145,7 +155,7 @@ async def test_a_rule_that_makes_no_sense_is_refused(url: str, rule: dict[str, A
 async def test_control_is_off_unless_asked_for(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("Text.")
     async with (
-        serving(SandboxSettings(port=0, corpus=str(tmp_path))) as url,
+        running_sandbox(SandboxSettings(port=0, corpus=str(tmp_path))) as url,
         httpx.AsyncClient() as client,
     ):
         assert (await client.get(f"{url}/control/meter")).status_code == 404

@@ -1,11 +1,11 @@
-"""The sandbox's vectors, asked for with OpenAI's real client."""
+"""The sandbox's embeddings, requested with OpenAI's client."""
 
 import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI
 
-from tests.support.sandbox.serving import meter, order
+from tests.support.sandbox.serving import post_control, read_meter
 
 EMBEDDER = "sandbox-embedder"
 
@@ -16,7 +16,7 @@ async def test_texts_become_vectors_of_the_length_that_is_asked_for(
     made = await model.embeddings.create(model=EMBEDDER, input=["gold", "copper"], dimensions=64)
     assert [(each.index, len(each.embedding)) for each in made.data] == [(0, 64), (1, 64)]
     assert made.usage.prompt_tokens == made.usage.total_tokens == 3
-    counted = await meter(url)
+    counted = await read_meter(url)
     assert (counted["billed"]["embedding"], counted["usd"]) == (1, "0.00000006")
 
 
@@ -47,6 +47,6 @@ async def test_what_no_vector_can_be_made_of_is_refused(
 
 
 async def test_ordered_faults_strike_here_too(url: str, model: AsyncOpenAI) -> None:
-    await order(url, "faults", {"kind": "status", "status": 429, "path": "/embeddings"})
+    await post_control(url, "faults", {"kind": "status", "status": 429, "path": "/embeddings"})
     with pytest.raises(openai.RateLimitError):
         await model.embeddings.create(model=EMBEDDER, input="gold")

@@ -1,4 +1,4 @@
-"""The sandbox's Responses API, and the keys that it heeds where it is told to."""
+"""The sandbox's Responses API, and its idempotency keys."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 
-from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, meter, order
+from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, post_control, read_meter
 from tests.support.waiting import until
 
 TOOLS: Any = [{"type": "function", "strict": False, **tool["function"]} for tool in SEARCH]
@@ -56,10 +56,12 @@ async def test_tools_are_called(model: AsyncOpenAI) -> None:
 
 
 async def test_it_is_not_billed_before_it_is_made(url: str, model: AsyncOpenAI) -> None:
-    await order(url, "faults", {"kind": "latency", "latency_seconds": 3600, "path": "/responses"})
+    await post_control(
+        url, "faults", {"kind": "latency", "latency_seconds": 3600, "path": "/responses"}
+    )
     queued = await ordered(model)
     assert (await model.responses.retrieve(queued.id)).status == "in_progress"
-    assert (await meter(url))["billed"]["llm"] == 0
+    assert (await read_meter(url))["billed"]["llm"] == 0
 
 
 async def test_it_is_billed_once_however_often_it_is_looked_at(
@@ -68,12 +70,12 @@ async def test_it_is_billed_once_however_often_it_is_looked_at(
     queued = await ordered(model, tools=TOOLS)
     for _ in range(2):
         await ended(model, queued)
-    (call,) = (await meter(url))["calls"]
+    (call,) = (await read_meter(url))["calls"]
     assert (call["phase"], call["billed"]) == ("knowledge_acquisition", True)
 
 
 async def test_scripts_and_faults_work_as_they_do_for_chat(url: str, model: AsyncOpenAI) -> None:
-    await order(
+    await post_control(
         url,
         "script",
         {"phase": "observer", "content": "scripted"},
@@ -86,24 +88,24 @@ async def test_scripts_and_faults_work_as_they_do_for_chat(url: str, model: Asyn
         ("server_error", "broken"),
         ("invalid_prompt", "not this"),
     ]
-    await order(url, "faults", {"kind": "status", "status": 429, "retry_after_seconds": 7})
+    await post_control(url, "faults", {"kind": "status", "status": 429, "retry_after_seconds": 7})
     with pytest.raises(openai.RateLimitError) as limited:
         await ordered(model)
     assert limited.value.response.headers["retry-after"] == "7"
-    await order(url, "faults", {"kind": "unknown_tool"})
+    await post_control(url, "faults", {"kind": "unknown_tool"})
     (call,) = (await ended(model, await ordered(model, tools=TOOLS))).output
     assert call.type == "function_call"
     assert call.name == "noSuchTool"
-    assert (await meter(url))["billed"]["llm"] == 2
+    assert (await read_meter(url))["billed"]["llm"] == 2
 
 
 async def test_a_cut_order_is_made_and_billed_all_the_same(url: str, model: AsyncOpenAI) -> None:
-    await order(url, "faults", {"kind": "cut"})
+    await post_control(url, "faults", {"kind": "cut"})
     with pytest.raises(openai.APIConnectionError):
         await ordered(model)
 
     async def billed() -> bool:
-        return bool((await meter(url))["billed"]["llm"] == 1)
+        return bool((await read_meter(url))["billed"]["llm"] == 1)
 
     await until(billed, what="the answer to be made")
 
@@ -136,16 +138,16 @@ async def test_keys_mean_nothing_unless_the_sandbox_is_told_to_heed_them(
         await asked(url, "k")
     first, second = [await ordered(model, "k2") for _ in range(2)]
     assert first.id != second.id
-    counted = await meter(url)
+    counted = await read_meter(url)
     assert (counted["repeated"]["llm"], counted["replayed"]) == (2, 0)
 
 
 async def test_a_key_that_is_heeded_gives_the_same_answer_for_nothing(
     url: str, model: AsyncOpenAI
 ) -> None:
-    await order(url, "keys", {"heeded": True})
-    await order(url, "faults", {"kind": "status", "status": 500})
-    await order(url, "script", {"content": "first"}, {"content": "second"})
+    await post_control(url, "keys", {"heeded": True})
+    await post_control(url, "faults", {"kind": "status", "status": 500})
+    await post_control(url, "script", {"content": "first"}, {"content": "second"})
     answers = [await asked(url, "k") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [500, 200, 200]
     assert answers[1].content == answers[2].content
@@ -153,6 +155,6 @@ async def test_a_key_that_is_heeded_gives_the_same_answer_for_nothing(
     first, again = [await ordered(model, "k2") for _ in range(2)]
     assert first.id == again.id
     await ended(model, first)
-    counted = await meter(url)
+    counted = await read_meter(url)
     assert (counted["billed"]["llm"], counted["replayed"]) == (3, 2)
     assert (await asked(url, "k", "silver")).status_code == 422

@@ -9,9 +9,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.accounts import credentials
-from shared.accounts.secrets import digest_of
+from shared.accounts.secrets import hash_secret
 from shared.agents import agents, configuration, conversations, memories
-from shared.agents.configuration import Wanted
+from shared.agents.configuration import ConfigurationInput
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import Agent, BrowserSession, Interaction, Step
@@ -48,7 +48,7 @@ class Around:
 
 async def around(database: Database, agent_id: UUID) -> Around:
     async with database.transaction() as session:
-        agent = await agents.locked(session, agent_id)
+        agent = await agents.lock_agent(session, agent_id)
         await _configured(session, agent)
         user_id, link_secret = await _visitor(session, agent)
         session_id, session_secret = await _signed_in(session, agent)
@@ -76,7 +76,9 @@ async def around(database: Database, agent_id: UUID) -> Around:
 
 
 async def _configured(session: AsyncSession, agent: Agent) -> None:
-    step = await configuration.order(session, agent, Wanted(mission=agent.mission))
+    step = await configuration.request_configuration(
+        session, agent, ConfigurationInput(mission=agent.mission)
+    )
     asked = {"messages": [{"role": "user", "content": agent.mission}], "tools": []}
     session.add(
         Interaction(
@@ -104,7 +106,7 @@ async def _signed_in(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
     link_secret = await _link(session, agent.owner_id)
     secret = await credentials.open_session(session, link_secret, "a browser")
     assert secret is not None
-    mine = select(BrowserSession.id).where(BrowserSession.digest == digest_of(secret))
+    mine = select(BrowserSession.id).where(BrowserSession.digest == hash_secret(secret))
     return (await session.scalars(mine)).one(), secret
 
 
@@ -123,10 +125,12 @@ async def _sent(session: AsyncSession, agent: Agent) -> tuple[UUID, UUID]:
         agent_id=agent.id,
     )
     assert destination_id is not None
-    await destinations.give_secret(session, destination_id, new_secret(), overlap=timedelta())
-    await deliveries.make_test(session, destination_id)
-    (lease,) = await deliveries.claim(session, "test", seconds=60, limit=1, of_one=1, held={})
-    await deliveries.failed(session, lease, "the receiver answered 500", 500)
+    await destinations.rotate_secret(session, destination_id, new_secret(), overlap=timedelta())
+    await deliveries.create_test(session, destination_id)
+    (lease,) = await deliveries.claim(
+        session, "test", seconds=60, limit=1, per_destination=1, running_by_destination={}
+    )
+    await deliveries.record_failed(session, lease, "the receiver answered 500", 500)
     return destination_id, lease.delivery_id
 
 
@@ -134,8 +138,10 @@ async def _answered(session: AsyncSession, agent: Agent) -> UUID:
     step, answer_id = await _asked(session, agent)
     look = {"key": "1", "tool": "queryGraph", "about": "nodes of type Thing"}
     cited = {"kind": "node", "id": str(uuid4()), "type": None, "name": None}
-    await conversations.write(session, answer_id, draft=1, content="Halden does.", looked=[look])
-    await conversations.complete(session, answer_id, [cited])
+    await conversations.store_partial_answer(
+        session, answer_id, draft=1, content="Halden does.", looked=[look]
+    )
+    await conversations.complete_answer(session, answer_id, [cited])
     await _end(session, step, StepStatus.COMPLETED)
     return answer_id
 
@@ -147,7 +153,7 @@ async def _unanswered(session: AsyncSession, agent: Agent) -> UUID:
 
 
 async def _asked(session: AsyncSession, agent: Agent) -> tuple[Step, UUID]:
-    step = await conversations.ask(session, agent.id, "Who buys lithium?")
+    step = await conversations.add_question(session, agent.id, "Who buys lithium?")
     assert isinstance(step, Step)
     return step, ids.answer_id(agent.id, step.index)
 

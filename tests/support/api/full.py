@@ -29,11 +29,11 @@ from shared.enums import (
     StepStatus,
 )
 from shared.graph.conclusions import conclusions
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.schemas.base import Json
 from shared.workflow import dead_letters, investigations
-from shared.workflow.investigations import Wanted
-from shared.workflow.iterations import Started
+from shared.workflow.investigations import MissingData
+from shared.workflow.iterations import StartedIteration
 from tests.support.api.rows import advise, rest_on_pages, retracted_page, row_of
 from tests.support.committing import COMMITTED, SURE
 from tests.support.making import make_agent, make_iteration
@@ -102,7 +102,7 @@ async def full_agent(database: Database, name: str = AGENT) -> Full:
         )
 
 
-async def end(database: Database, started: Started) -> None:
+async def end(database: Database, started: StartedIteration) -> None:
     async with database.transaction() as session:
         await session.execute(
             update(Iteration)
@@ -121,7 +121,7 @@ async def end(database: Database, started: Started) -> None:
         )
 
 
-async def spoken(database: Database, started: Started) -> UUID:
+async def spoken(database: Database, started: StartedIteration) -> UUID:
     """An interaction in the iteration's first step, with its calls; its id."""
     first, search, last = (uuid4() for _ in range(3))
     result = {"type": "tool_result", "tool_call_id": "t1"}
@@ -155,7 +155,7 @@ async def spoken(database: Database, started: Started) -> UUID:
     return interaction.id
 
 
-def _of(started: Started) -> dict[str, UUID]:
+def _of(started: StartedIteration) -> dict[str, UUID]:
     return {
         "agent_id": started.iteration.agent_id,
         "iteration_id": started.iteration.id,
@@ -183,7 +183,7 @@ def _call(interaction: Interaction, call_id: UUID, kind: CallKind, answer: Json)
 
 
 async def conclude_more(database: Database, agent: Agent) -> None:
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     async with database.transaction() as session:
         maker = await _id(session, GraphNode, agent, GraphNode.name == "Halden Cells")
         analysis = await conclusions.add_analysis(
@@ -208,28 +208,28 @@ async def conclude_more(database: Database, agent: Agent) -> None:
         )
 
 
-async def lack(database: Database, started: Started) -> None:
+async def lack(database: Database, started: StartedIteration) -> None:
     """One investigation request that is open, and one that was answered."""
     step = started.observe
     async with database.transaction() as session:
         made = [
-            await investigations.make(
+            await investigations.create_request(
                 session,
                 step.agent_id,
                 started.iteration.id,
                 step.id,
-                Wanted(objective, "Nobody is known.", ("lithium",)),
+                MissingData(objective, "Nobody is known.", ("lithium",)),
             )
             for objective in ("Who mines lithium?", "Who buys lithium?")
         ]
-        await investigations.answer(session, step.agent_id, made[1:], by=step.id)
+        await investigations.mark_answered(session, step.agent_id, made[1:], by=step.id)
 
 
-async def _keep_letters(database: Database, started: Started, unreadable: bytes) -> None:
+async def _keep_letters(database: Database, started: StartedIteration, unreadable: bytes) -> None:
     async with database.transaction() as session:
         readable = f'{{"iteration_id": "{started.iteration.id}"}}'.encode()
         for payload, step_id in ((unreadable, None), (readable, started.observe.id)):
-            await dead_letters.keep(
+            await dead_letters.store(
                 session,
                 actor="observer",
                 subject=SUBJECT,

@@ -19,11 +19,11 @@ from shared.database.tables import (
 )
 from shared.graph import edges, entity_resolution, nodes, system_types
 from shared.graph.conclusions import conclusions
-from shared.graph.provenance.evidence import Ground
-from shared.graph.provenance.sources import keep_pages
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import work_off
-from shared.graph.scope import Scope
+from shared.graph.retraction.propagation import propagate_retractions
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.evidence_rows import make_source
@@ -49,20 +49,20 @@ class RetractedPage:
 
 async def retracted_page(database: Database, agent: Agent, url: str) -> RetractedPage:
     """A page that was read, and is not believed; nothing rests on it."""
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     async with database.transaction() as session:
         source_id = await make_source(session, scope, url)
-        retraction_id = await retractions.retract(session, scope, url, "made up")
-    await work_off(database)
+        retraction_id = await retractions.retract_source(session, scope, url, "made up")
+    await propagate_retractions(database)
     return RetractedPage(url, source_id, retraction_id)
 
 
 async def advise(database: Database, agent: Agent) -> None:
     """A node, an edge, an analysis that cites both, and advice that stands on it."""
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     maker, metal, edge = (uuid4() for _ in range(3))
     async with database.transaction() as session:
-        await system_types.ensure(session, agent.id)
+        await system_types.ensure_system_types(session, agent.id)
         session.add_all(
             [
                 GraphNodeType(
@@ -109,7 +109,7 @@ async def advise(database: Database, agent: Agent) -> None:
 
 async def rest_on_pages(database: Database, agent: Agent) -> UUID:
     """Two pages, on both of which every thing and what it buys rest; the id of one of them."""
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     of_agent = GraphNode.agent_id == agent.id, GraphNode.type == "Thing"
     pages = [
         {
@@ -119,7 +119,7 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
         for year in (2024, 2025)
     ]
     async with database.transaction() as session:
-        await keep_pages(session, scope, {"results": pages})
+        await store_pages(session, scope, {"results": pages})
         names = list(await session.scalars(select(GraphNode.name).where(*of_agent)))
         edge = (
             await session.scalars(
@@ -129,12 +129,14 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
         for year, page in zip((2024, 2025), pages, strict=True):
             known: dict[str, Any] = {
                 "properties": {"tonnes": year},
-                "grounds": [Ground(page["url"], page["content"][7:])],
+                "grounds": [EvidenceInput(page["url"], page["content"][7:])],
             }
             for name in sorted(names):
-                await nodes.add(session, scope, Validators(), type_name="Thing", name=name, **known)
+                await nodes.add_node(
+                    session, scope, Validators(), type_name="Thing", name=name, **known
+                )
             known |= {"source_id": edge.source_id, "target_id": edge.target_id}
-            await edges.add(session, scope, Validators(), type_name="buys", **known)
+            await edges.add_edge(session, scope, Validators(), type_name="buys", **known)
         found = await session.scalars(select(Source.id).where(Source.agent_id == agent.id))
         return min(found)
 
@@ -142,8 +144,8 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
 async def merged(session: AsyncSession, agent: Agent, name: str = "Battery") -> UUID:
     """A merge of two nodes, whose names are the agent's own; its id. There is the type Thing already."""
     kept, gone = await doubled(session, agent, name, f"{name}s")
-    scope = Scope(agent.owner_id, agent.id)
-    made = await entity_resolution.merge(
+    scope = GraphScope(agent.owner_id, agent.id)
+    made = await entity_resolution.merge_nodes(
         session, scope, kept_id=kept, gone_id=gone, reason="One.", made_by=agent.owner_id
     )
     assert made is not None

@@ -13,7 +13,7 @@ from shared.agents import agents
 from shared.database.engine import Database
 from shared.enums import AccessScope
 from shared.errors import TransientError
-from shared.runtime.connections import database_of
+from shared.runtime.connections import create_database
 from shared.runtime.settings import Settings
 
 
@@ -24,7 +24,7 @@ async def token_of(
     lifetime: timedelta | None = None,
 ) -> str:
     """A token of that user, who is made where there is none; of the installation's owner where none is named."""
-    database = database_of(settings, "api", pool_size=1)
+    database = create_database(settings, "api", pool_size=1)
     try:
         if user is None:
             async with database.transaction() as session:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pydantic.alias_generators import to_camel
 
-from shared.enums import PROMPTED
+from shared.enums import PROMPTED_PHASES
 
 Json = dict[str, Any]
 NODE_TYPES: Final = ("Maker", "Metal", "Mine", "Plant", "Contract", "Country")
@@ -15,7 +15,7 @@ def configuration(name: str = "Lithium Eye", **changed: Any) -> Json:
     """A name and six prompts; `changed` by the fields' names."""
     prompts = {
         to_camel(f"{phase}_system_prompt"): f"What good work of {phase} is, at length. " * 10
-        for phase in PROMPTED
+        for phase in PROMPTED_PHASES
     }
     return {"name": name, **prompts, **changed}
 

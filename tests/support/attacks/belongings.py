@@ -22,10 +22,10 @@ from shared.database.tables import (
     Step,
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, DeliveryStatus, MemoryKind, Phase, StepStatus
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.notifications import deliveries
 from shared.workflow import dead_letters
-from shared.workflow.iterations import Started
+from shared.workflow.iterations import StartedIteration
 from tests.support.api.full import conclude_more, end, lack, spoken
 from tests.support.api.rows import advise, doubled, merged, rest_on_pages, retracted_page
 from tests.support.attacks.routes import READ_PAGE
@@ -68,7 +68,7 @@ async def _make_ready(database: Database, agent: Agent) -> None:
         await make_ready(session, await session.merge(agent))
 
 
-async def _iterations(database: Database, agent: Agent, count: int) -> Started:
+async def _iterations(database: Database, agent: Agent, count: int) -> StartedIteration:
     """The last one, which runs; those before it have ended."""
     for _ in range(count - 1):
         ended = await make_iteration(database, await _again(database, agent))
@@ -95,7 +95,7 @@ async def _types(database: Database, agent: Agent, owner: str) -> dict[str, str]
 async def _retracted(database: Database, agent: Agent, owner: str) -> dict[str, str]:
     """Two pages that are not believed, and one that may be retracted."""
     async with database.transaction() as session:
-        await make_source(session, Scope(agent.owner_id, agent.id), READ_PAGE)
+        await make_source(session, GraphScope(agent.owner_id, agent.id), READ_PAGE)
     for number in (1, 2):
         made = await retracted_page(database, agent, f"https://{owner}.example.org/{number}")
     return {"source_id": str(made.source_id), "retraction_id": str(made.retraction_id)}
@@ -142,7 +142,7 @@ async def _one(session: AsyncSession, row: type[Any], *where: Any) -> str:
 async def _talk(database: Database, agent: Agent, owner: str) -> dict[str, str]:
     """An answer that failed, so that it can be asked for again and its stream ends; and a memory."""
     async with database.transaction() as session:
-        step = await conversations.ask(session, agent.id, f"What is known of {owner}?")
+        step = await conversations.add_question(session, agent.id, f"What is known of {owner}?")
         assert isinstance(step, Step)
         step.status, step.error = StepStatus.FAILED, f"the model does not know {owner}"
         step.ended_at = func.clock_timestamp()
@@ -160,8 +160,8 @@ async def _destination(database: Database, agent: Agent, owner: str, secret: str
     await make_webhook(database, agent, f"{url}/2", secret=secret)
     made = await make_webhook(database, agent, url, secret=secret)
     async with database.transaction() as session:
-        await deliveries.make_test(session, made)
-        delivery = await deliveries.make_test(session, made)
+        await deliveries.create_test(session, made)
+        delivery = await deliveries.create_test(session, made)
         await session.execute(
             update(Delivery)
             .where(Delivery.id == delivery)
@@ -170,13 +170,13 @@ async def _destination(database: Database, agent: Agent, owner: str, secret: str
     return {"destination_id": str(made), "delivery_id": str(delivery)}
 
 
-async def _letter(database: Database, started: Started) -> str:
+async def _letter(database: Database, started: StartedIteration) -> str:
     async with database.transaction() as session:
         for step_id, payload in (
             (None, f"{started.iteration.id}".encode()),
             (started.observe.id, f"of {started.observe.id}".encode()),
         ):
-            await dead_letters.keep(
+            await dead_letters.store(
                 session,
                 actor="researcher",
                 subject="query.requested",

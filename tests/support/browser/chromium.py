@@ -5,13 +5,13 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-from bench.chromium import ARGUMENTS, program
+from bench.support import CHROMIUM_ARGUMENTS, chromium_path
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    found = program()
+    found = chromium_path()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()

@@ -18,11 +18,11 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, GraphEdgeType, GraphNodeType
 from shared.graph import edges, nodes, system_types
 from shared.graph.conclusions import conclusions
-from shared.graph.provenance.evidence import Ground
-from shared.graph.provenance.sources import keep_pages
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import work_off
-from shared.graph.scope import Scope
+from shared.graph.retraction.propagation import propagate_retractions
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from tests.support.making import make_ready
 
@@ -117,25 +117,28 @@ async def furnish(url: str, owned_by: UUID, name: str) -> Desk:
     async with opened(url) as database:
         async with database.transaction() as session:
             desk = await _furnish(session, owned_by, name)
-            await retractions.retract(
-                session, Scope(desk.owner_id, desk.agent_id), _PAGES[2]["url"], "nobody confirms it"
+            await retractions.retract_source(
+                session,
+                GraphScope(desk.owner_id, desk.agent_id),
+                _PAGES[2]["url"],
+                "nobody confirms it",
             )
-        await work_off(database)
+        await propagate_retractions(database)
         return desk
 
 
 async def _furnish(session: AsyncSession, owned_by: UUID, name: str) -> Desk:
     owner_id = (await session.scalars(select(Agent.owner_id).where(Agent.id == owned_by))).one()
-    agent = await agents.create(
+    agent = await agents.create_agent(
         session, owner_id, name=name, mission=MISSION, interval_seconds=86_400
     )
     agent.active = False
     await make_ready(session, agent)
-    scope = Scope(owner_id, agent.id)
+    scope = GraphScope(owner_id, agent.id)
     await _make_types(session, agent.id)
-    await keep_pages(session, scope, {"results": list(_PAGES)})
+    await store_pages(session, scope, {"results": list(_PAGES)})
     things = {each: await _thing(session, scope, each) for each in _GROUNDS}
-    sells = await edges.add(
+    sells = await edges.add_edge(
         session,
         scope,
         Validators(),
@@ -143,7 +146,7 @@ async def _furnish(session: AsyncSession, owned_by: UUID, name: str) -> Desk:
         source_id=things["Orran Mining"],
         target_id=things["Halden Energy"],
         properties={},
-        grounds=[Ground(*_GROUNDS["Orran Mining"][:2])],
+        grounds=[EvidenceInput(*_GROUNDS["Orran Mining"][:2])],
     )
     analysis_id = await _conclude(
         session,
@@ -178,10 +181,12 @@ async def _furnish(session: AsyncSession, owned_by: UUID, name: str) -> Desk:
 
 async def advise(url: str, desk: Desk, name: str) -> UUID:
     async with opened(url) as database, database.transaction() as session:
-        return await _advise(session, Scope(desk.owner_id, desk.agent_id), name, desk.analysis_id)
+        return await _advise(
+            session, GraphScope(desk.owner_id, desk.agent_id), name, desk.analysis_id
+        )
 
 
-async def _advise(session: AsyncSession, scope: Scope, name: str, analysis_id: UUID) -> UUID:
+async def _advise(session: AsyncSession, scope: GraphScope, name: str, analysis_id: UUID) -> UUID:
     return await conclusions.add_advice(
         session,
         scope,
@@ -196,7 +201,7 @@ async def _advise(session: AsyncSession, scope: Scope, name: str, analysis_id: U
 
 
 async def _make_types(session: AsyncSession, agent_id: UUID) -> None:
-    await system_types.ensure(session, agent_id)
+    await system_types.ensure_system_types(session, agent_id)
     session.add(
         GraphNodeType(
             agent_id=agent_id,
@@ -212,23 +217,23 @@ async def _make_types(session: AsyncSession, agent_id: UUID) -> None:
     await session.flush()
 
 
-async def _thing(session: AsyncSession, scope: Scope, name: str) -> UUID:
+async def _thing(session: AsyncSession, scope: GraphScope, name: str) -> UUID:
     url, quote, properties = _GROUNDS[name]
-    added = await nodes.add(
+    added = await nodes.add_node(
         session,
         scope,
         Validators(),
         type_name="Thing",
         name=name,
         properties=properties,
-        grounds=[Ground(url, quote)],
+        grounds=[EvidenceInput(url, quote)],
     )
     return added.id
 
 
 async def _conclude(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     name: str,
     kind: Literal["observation", "pattern"],
     content: str,

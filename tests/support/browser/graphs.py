@@ -14,9 +14,9 @@ from shared.database.engine import Database
 from shared.database.tables import GraphEdgeType, GraphNodeType, Source
 from shared.graph import edges, nodes, system_types, types
 from shared.graph.conclusions import conclusions
-from shared.graph.provenance.evidence import Ground
-from shared.graph.provenance.sources import keep_pages
-from shared.graph.scope import Scope
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.tools import Json
 from tests.browser.conftest import Known
@@ -100,10 +100,10 @@ def _done(known: Known, work: Callable[[Database], Awaitable[T]]) -> T:
 
 async def _told(database: Database, name: str) -> Told:
     agent = await make_agent(database, name=name, active=False)
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     async with database.transaction() as session:
-        await system_types.ensure(session, agent.id)
-        await keep_pages(session, scope, {"results": PAGES})
+        await system_types.ensure_system_types(session, agent.id)
+        await store_pages(session, scope, {"results": PAGES})
         await _types(session, scope)
     async with database.transaction() as session:
         by_url = dict(await _sources(session, scope))
@@ -136,22 +136,22 @@ async def _told(database: Database, name: str) -> Told:
 @dataclass(frozen=True)
 class _Writer:
     session: AsyncSession
-    scope: Scope
+    scope: GraphScope
 
     async def node(self, name: str, url: str, quote: str, **properties: object) -> UUID:
-        added = await nodes.add(
+        added = await nodes.add_node(
             self.session,
             self.scope,
             Validators(),
             type_name="Maker",
             name=name,
             properties=properties,
-            grounds=[Ground(url, quote)],
+            grounds=[EvidenceInput(url, quote)],
         )
         return added.id
 
     async def edge(self, source: UUID, target: UUID, url: str, quote: str) -> UUID:
-        added = await edges.add(
+        added = await edges.add_edge(
             self.session,
             self.scope,
             Validators(),
@@ -159,12 +159,12 @@ class _Writer:
             source_id=source,
             target_id=target,
             properties={},
-            grounds=[Ground(url, quote)],
+            grounds=[EvidenceInput(url, quote)],
         )
         return added.id
 
 
-async def _types(session: AsyncSession, scope: Scope) -> None:
+async def _types(session: AsyncSession, scope: GraphScope) -> None:
     await types.create_node_type(
         session,
         scope,
@@ -187,7 +187,7 @@ async def _types(session: AsyncSession, scope: Scope) -> None:
     )
 
 
-async def _sources(session: AsyncSession, scope: Scope) -> list[tuple[str, UUID]]:
+async def _sources(session: AsyncSession, scope: GraphScope) -> list[tuple[str, UUID]]:
     found = await session.execute(
         select(Source.url, Source.id).where(Source.agent_id == scope.agent_id)
     )

@@ -11,7 +11,7 @@ from shared.agents import conversations
 from shared.database.tables import Step
 from shared.enums import StepStatus
 from shared.schemas.base import CitationView
-from shared.workflow.iterations import clock
+from shared.workflow.iterations import database_time
 from tests.support.browser.desk import HOSTILE, Desk, opened
 
 QUESTIONS: Final = 30
@@ -29,13 +29,15 @@ async def talk(url: str, agent_id: UUID) -> None:
             words = f"Answer {number}." if number < QUESTIONS else f"{HOSTILE} [node:{_MADE_UP.id}]"
             step = await _asked(session, agent_id, f"Question {number}")
             answer_id = UUID(step.input["answer_id"])
-            await conversations.write(session, answer_id, draft=1, content=words, looked=[])
+            await conversations.store_partial_answer(
+                session, answer_id, draft=1, content=words, looked=[]
+            )
             made_up = _MADE_UP.model_dump(mode="json")
-            await conversations.complete(session, answer_id, [made_up])
-            step.status, step.ended_at = StepStatus.COMPLETED, await clock(session)
+            await conversations.complete_answer(session, answer_id, [made_up])
+            step.status, step.ended_at = StepStatus.COMPLETED, await database_time(session)
         failed = await _asked(session, agent_id, "What do you know of Halden Energy?")
         failed.status, failed.error = StepStatus.FAILED, WHY_FAILED
-        failed.ended_at = await clock(session)
+        failed.ended_at = await database_time(session)
 
 
 async def begin_answer(url: str, agent_id: UUID, question: str) -> UUID:
@@ -43,7 +45,7 @@ async def begin_answer(url: str, agent_id: UUID, question: str) -> UUID:
     async with opened(url) as database, database.transaction() as session:
         step = await _asked(session, agent_id, question)
         step.status, step.epoch, step.lease_owner = StepStatus.RUNNING, 1, "a test"
-        step.lease_until = await clock(session) + timedelta(hours=1)
+        step.lease_until = await database_time(session) + timedelta(hours=1)
         return UUID(step.input["answer_id"])
 
 
@@ -56,15 +58,19 @@ async def ask_often(url: str, agent_id: UUID, questions: int) -> None:
 
 async def write_answer(url: str, answer_id: UUID, text: str) -> None:
     async with opened(url) as database, database.transaction() as session:
-        await conversations.write(session, answer_id, draft=1, content=text, looked=[])
+        await conversations.store_partial_answer(
+            session, answer_id, draft=1, content=text, looked=[]
+        )
 
 
 async def end_answer(url: str, desk: Desk, answer_id: UUID, text: str) -> None:
     """Whole, with its one citation."""
     cited = CitationView(kind="node", id=desk.halden_id, type="Thing", name="Halden Energy")
     async with opened(url) as database, database.transaction() as session:
-        await conversations.write(session, answer_id, draft=1, content=text, looked=[])
-        await conversations.complete(session, answer_id, [cited.model_dump(mode="json")])
+        await conversations.store_partial_answer(
+            session, answer_id, draft=1, content=text, looked=[]
+        )
+        await conversations.complete_answer(session, answer_id, [cited.model_dump(mode="json")])
         await session.execute(
             update(Step)
             .where(Step.agent_id == desk.agent_id, Step.status == StepStatus.RUNNING)
@@ -73,6 +79,6 @@ async def end_answer(url: str, desk: Desk, answer_id: UUID, text: str) -> None:
 
 
 async def _asked(session: AsyncSession, agent_id: UUID, question: str) -> Step:
-    step = await conversations.ask(session, agent_id, question)
+    step = await conversations.add_question(session, agent_id, question)
     assert isinstance(step, Step)
     return step

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database.tables import Call, Iteration, Step
 from shared.enums import StepStatus
 from shared.events.envelope import Event
-from shared.failpoints import CrashPoint, reach
+from shared.failpoints import Failpoint, failpoint
 from shared.workflow.leases import Lease
 
 
@@ -21,14 +21,14 @@ def _ledger_off() -> None:
     """Whatever was answered is forgotten, and asked again."""
     from shared.llm.phase_run import PhaseRun
 
-    remembering = PhaseRun.opened
+    remembering = PhaseRun.get_call
 
     async def opened(self: PhaseRun, request: Any) -> Call:
         call = await remembering(self, request)
         call.answer = call.answered_at = None
         return call
 
-    PhaseRun.opened = opened  # type: ignore[method-assign]
+    PhaseRun.get_call = opened  # type: ignore[method-assign]
 
 
 def _epochs_off() -> None:
@@ -50,35 +50,37 @@ def _epochs_off() -> None:
         ended = await release(
             session, lease, status=StepStatus.COMPLETED, result=result, ended_at=ended_at
         )
-        await steps._close_books(session, lease)
+        await steps._settle_reservations(session, lease)
         return ended
 
-    leases.ensure_held = leases.renew = anybody
+    leases.lock_leased_step = leases.renew = anybody
     steps._release, steps.end = release, end
 
 
 def _publish_before_commit() -> None:
     """The aggregator tells what it is about to commit; it may die in between."""
     from services.aggregator import handler
-    from services.aggregator.transitions import Rows
-    from shared.runtime.consumer import Actor
+    from services.aggregator.transitions import IterationRows
+    from shared.runtime.consumer import MessageConsumer
 
-    furnish, follow = Actor.__init__, handler._following
-    built: list[Actor] = []
+    furnish, follow = MessageConsumer.__init__, handler._implied_events
+    built: list[MessageConsumer] = []
 
-    def init(self: Actor, *given: Any, **named: Any) -> None:
+    def init(self: MessageConsumer, *given: Any, **named: Any) -> None:
         furnish(self, *given, **named)
         built.append(self)
 
-    async def following(session: AsyncSession, rows: Rows, event: Event) -> Sequence[Event]:
+    async def following(
+        session: AsyncSession, rows: IterationRows, event: Event
+    ) -> Sequence[Event]:
         events = await follow(session, rows, event)
         await built[0].bus.publish_all(events)
         if events:
-            reach(CrashPoint.TOOL_APPLIED)  # a point that this actor does not come by otherwise
+            failpoint(Failpoint.TOOL_APPLIED)  # a point that this actor does not come by otherwise
         return events
 
-    Actor.__init__ = init  # type: ignore[method-assign]
-    handler._following = following
+    MessageConsumer.__init__ = init  # type: ignore[method-assign]
+    handler._implied_events = following
 
 
 def _join_lock_off() -> None:
@@ -93,7 +95,7 @@ def _join_lock_off() -> None:
         row = found.one_or_none()
         return None if row is None else IterationRow(*row)
 
-    iterations.locked = unlocked
+    iterations.lock_iteration = unlocked
 
 
 def _random_event_ids() -> None:

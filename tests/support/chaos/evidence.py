@@ -23,7 +23,7 @@ from shared.enums import IterationStatus, StepStatus
 from shared.events.codec import decode, encode
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from shared.workflow import steps
 from tests.support.canonical_graph import canonical_hash
@@ -47,7 +47,7 @@ class Result:
     """Kinds of calls in the ledger, and how many."""
 
 
-async def result_of(session: AsyncSession, scope: Scope) -> Result:
+async def result_of(session: AsyncSession, scope: GraphScope) -> Result:
     agent_id = scope.agent_id
     iteration = (
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent_id))
@@ -57,7 +57,7 @@ async def result_of(session: AsyncSession, scope: Scope) -> Result:
         Conversation, Message.conversation_id == Conversation.id
     )
     calls = await session.scalars(select(Call.kind).where(Call.agent_id == agent_id))
-    done = await steps.of_iteration(session, iteration.id)
+    done = await steps.list_steps(session, iteration.id)
     return Result(
         status=iteration.status,
         errors=tuple(iteration.errors),
@@ -90,7 +90,7 @@ async def _of_state(session: AsyncSession, iteration: Iteration) -> list[str]:
     found = []
     if iteration.status == IterationStatus.RUNNING:
         found.append("has not ended")
-    for step in await steps.of_iteration(session, iteration.id):
+    for step in await steps.list_steps(session, iteration.id):
         if step.status not in (StepStatus.COMPLETED, StepStatus.FAILED):
             found.append(f"{step.kind} {step.index} is an orphan: {step.status}")
         if step.lease_owner is not None or step.lease_until is not None:
@@ -139,11 +139,11 @@ async def _of_bus(session: AsyncSession, told: Told, iteration: Iteration) -> li
 
 async def _implied(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
     implied: list[Event] = []
-    for step in await steps.of_iteration(session, iteration.id):
+    for step in await steps.list_steps(session, iteration.id):
         if step.requested_at is not None:
-            implied.append(derived_events.request(iteration, step))
-        implied += await derived_events.ended(session, step)
-    return [*implied, await derived_events.iteration_ended(session, iteration)]
+            implied.append(derived_events.iteration_step_event(iteration, step))
+        implied += await derived_events.events_after_step(session, step)
+    return [*implied, await derived_events.iteration_ended_event(session, iteration)]
 
 
 async def told_since(bus: Bus, since: int) -> Told:

@@ -38,11 +38,11 @@ PROMISES: Final = (
             "chaos/test_random.py::test_an_engine_that_is_away",
         ),
         "{kills at a chosen point} kills at chosen points and {strikes} random strikes; {iterations} iterations, "
-        "all ended once, each as if it had been left alone",
+        "all ended once, each with the result of an undisturbed run",
     ),
     Promise(
         "G2",
-        "A lost message loses nothing.",
+        "A lost message loses no work.",
         ("integration/test_lost_bus.py", "integration/test_reconciler.py"),
         "see the tests: stream and consumers deleted, messages purged",
     ),
@@ -66,7 +66,7 @@ PROMISES: Final = (
             "chaos/test_side_by_side.py::test_a_zombie_that_wakes_is_refused_by_its_epoch",
             "integration/test_leases.py",
         ),
-        "{zombies refused} woken with an answer in its hands and refused; {strikes: freeze} frozen at random",
+        "{zombies refused} woken with an answer to write and refused; {strikes: freeze} frozen at random",
     ),
     Promise(
         "G5",
@@ -76,7 +76,7 @@ PROMISES: Final = (
             "chaos/test_round.py::test_killed_in_a_round",
             "integration/test_delivery.py",
         ),
-        "{iterations} iterations with the same canonical graph, inbox and conversation as one left alone",
+        "{iterations} iterations with the same canonical graph, inbox and conversation as an undisturbed one",
     ),
     Promise(
         "G6",
@@ -90,13 +90,13 @@ PROMISES: Final = (
     ),
     Promise(
         "G7",
-        "A poison message harms nobody.",
+        "A message that cannot be handled blocks nothing else.",
         ("integration/test_dead_letters.py", "integration/test_retry.py"),
-        "see the tests: every kind of letter kept, shown, retried, discarded",
+        "see the tests: every kind of dead letter stored, shown, retried, discarded",
     ),
     Promise(
         "",
-        "A step is in other hands within 15 s of its worker's death, and at once where the worker is told to stop.",
+        "Another worker has a step within 15 s after its worker was killed, and at once if its worker was stopped.",
         ("chaos/test_recovery.py", "chaos/test_handover.py"),
         "see below",
     ),
@@ -108,14 +108,14 @@ PROMISES: Final = (
     ),
     Promise(
         "",
-        "A full disk of PostgreSQL's loses nothing.",
+        "A full disk of PostgreSQL loses nothing.",
         ("chaos/test_disk_full.py",),
         "{iterations over a full disk} iterations; of {calls in flight when the disk was full} calls in flight "
         "{of these paid twice after a full disk} paid twice",
     ),
     Promise(
         "",
-        "A new version is brought in under working actors of the old one.",
+        "Migrations that only add, and a restart of every service in turn, disturb no running iteration.",
         ("chaos/test_upgrade.py", "unit/test_expanding.py", "contracts/test_events.py"),
         "{iterations under a migration} iterations under a migration, {iterations under a rolling restart} under a "
         "rolling restart",
@@ -136,8 +136,8 @@ def page(described: Mapping[str, Any]) -> str:
         [
             "# Guarantees",
             "",
-            "What Vigil promises of its loop, the tests that prove it, and what they measured last. `make test-chaos` runs",
-            "those of `tests/chaos` and makes this page; only what a test has shown is counted.",
+            "What Vigil promises about its loop, the tests that prove it, and what they measured last. `make test-chaos`",
+            "runs those of `tests/chaos` and writes this page.",
             "",
             f"Measured on {described['measured_on']}: {described['machine']}.",
             "",
@@ -151,7 +151,7 @@ def page(described: Mapping[str, Any]) -> str:
             "|---|---|---|",
             *_times(described["seconds"]),
             "",
-            "## Strikes of the random runs",
+            "## Faults injected at random",
             "",
             ", ".join(
                 f"{count} × {name.removeprefix('strikes: ')}"
@@ -159,21 +159,21 @@ def page(described: Mapping[str, Any]) -> str:
             )
             or NOT_MEASURED,
             "",
-            "## The checks can fail",
+            "## Checks of the checks",
             "",
-            "Each of these was broken on purpose, and the same scenario that is passed otherwise was not:",
+            "Each of these was broken on purpose, and the scenario that otherwise passes failed:",
             "",
             *_found_out(counts),
             "",
             "## What is not shown",
             "",
-            "The api has no points at which it is killed, and is not among those who are struck at random. Under random",
-            "strikes the calls in flight are bounded from above; at chosen points they are counted exactly.",
+            "The API has no failpoints and is not killed in the random runs. In the random",
+            "runs, calls in flight are bounded from above; at failpoints they are counted exactly.",
             "",
             "## What a crash can still cost",
             "",
-            "A call that was in flight when its worker died: answered by the other side, and the answer not yet committed.",
-            "How small that window is for each kind of call, and how a crash inside it is made to cost nothing, stands in",
+            "A call that was in flight when its worker died: answered by the provider, and not yet committed.",
+            "For each kind of call, how long that window is, and how to make a crash inside it free:",
             "[decision 0008](decisions/0008-in-flight-calls.md).",
             "",
         ]

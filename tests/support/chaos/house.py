@@ -12,14 +12,14 @@ from typing import Final
 import psycopg
 
 from cli.local import engines
-from cli.local.engines import EngineKeeper
+from cli.local.engines import EngineWatchdog
 from cli.local.members import ACTORS, PRELOAD
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
-from cli.local.process_pool import Died, Fleet
+from cli.local.process_pool import Died, ProcessPool
 from shared.database.engine import Database
-from shared.failpoints import DIRECTORY, CrashPoint
+from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
 from tests.support.chaos import actor
@@ -46,7 +46,7 @@ class House:
     sandbox_url: str
     nats: EmbeddedNats
     postgres: EmbeddedPostgres | ContainedPostgres
-    fleet: Fleet
+    fleet: ProcessPool
     environment: dict[str, str]
     breakages: Mapping[str, str]
     """What is broken in every replica of an actor, by the actor's name."""
@@ -70,7 +70,7 @@ class House:
         own = {**self.environment, DIRECTORY: str(self._crash_directory(name))}
         self.fleet.spawn(name, actor.run, (name.partition("-")[0], breakage), own)
 
-    def arm(self, name: str, point: CrashPoint, *, skip: int = 0, sends: str = "SIGKILL") -> None:
+    def arm(self, name: str, point: Failpoint, *, skip: int = 0, sends: str = "SIGKILL") -> None:
         """The replica sends itself that signal when it is at `point`, after having passed it `skip` times."""
         directory = self._crash_directory(name)
         for number in range(skip):
@@ -123,7 +123,7 @@ class House:
 
     async def look_after(self) -> None:
         """Starts again whoever died, until cancelled."""
-        keepers = {engine.name: EngineKeeper(engine) for engine in (self.nats, self.postgres)}
+        keepers = {engine.name: EngineWatchdog(engine) for engine in (self.nats, self.postgres)}
         while True:
             happened = self.fleet.poll(self.kept_down)
             self.deaths += [each for each in happened if isinstance(each, Died)]
@@ -199,7 +199,13 @@ def _built(
         **settings,
     }
     return House(
-        home, sandbox_url, nats, postgres, Fleet(home / "logs", PRELOAD), environment, breakages
+        home,
+        sandbox_url,
+        nats,
+        postgres,
+        ProcessPool(home / "logs", PRELOAD),
+        environment,
+        breakages,
     )
 
 

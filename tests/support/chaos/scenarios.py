@@ -11,7 +11,7 @@ from shared import derived_events
 from shared.database.tables import Agent, Iteration
 from shared.enums import StepKind
 from shared.events.envelope import Event
-from shared.failpoints import CrashPoint
+from shared.failpoints import Failpoint
 from shared.workflow import steps
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.mission import INSIGHTS, QUERIES, Mission
@@ -57,7 +57,7 @@ def differences(undisturbed: Visit, trial: Trial) -> list[str]:
 async def killed_at(
     visitor: Visitor,
     name: str,
-    point: CrashPoint,
+    point: Failpoint,
     seed: int,
     *,
     skip: int = 0,
@@ -73,7 +73,7 @@ async def killed_at(
 
 async def killed_while_draining(visitor: Visitor, name: str, kind: StepKind, seed: int) -> Trial:
     """Told to stop in the middle of a step, the replica begins to drain, and dies of that."""
-    visitor.house.arm(name, CrashPoint.DRAINING)
+    visitor.house.arm(name, Failpoint.DRAINING)
     since = await visitor.next_sequence()
     agent = await visitor.begin(seed)
     await visitor.working(agent, kind)
@@ -84,7 +84,7 @@ async def killed_while_draining(visitor: Visitor, name: str, kind: StepKind, see
 
 async def frozen_with_a_lease(visitor: Visitor, name: str, other: str, seed: int) -> Trial:
     """The replica freezes with an answer in its hands until its steps have been done by `other`; then it wakes."""
-    visitor.house.arm(name, CrashPoint.CALL_ANSWERED, sends="SIGSTOP")
+    visitor.house.arm(name, Failpoint.CALL_ANSWERED, sends="SIGSTOP")
     since = await visitor.next_sequence()
     agent = await visitor.begin(seed)
     pid = await visitor.frozen(name)
@@ -102,8 +102,8 @@ async def _word_of_the_end(session: AsyncSession, agent: Agent) -> Event:
     iteration = (
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent.id))
     ).one()
-    (advise,) = await steps.of_iteration(session, iteration.id, StepKind.ADVISE)
-    return (await derived_events.ended(session, advise))[-1]
+    (advise,) = await steps.list_steps(session, iteration.id, StepKind.ADVISE)
+    return (await derived_events.events_after_step(session, advise))[-1]
 
 
 async def joined_by_two(visitor: Visitor, seed: int) -> Trial:
@@ -113,8 +113,8 @@ async def joined_by_two(visitor: Visitor, seed: int) -> Trial:
     first tells what it has come to before the second may.
     """
     house = visitor.house
-    house.arm("aggregator", CrashPoint.STATE_WRITTEN, skip=QUERIES + INSIGHTS, sends="SIGSTOP")
-    house.arm("aggregator-2", CrashPoint.STATE_COMMITTED, sends="SIGSTOP")
+    house.arm("aggregator", Failpoint.STATE_WRITTEN, skip=QUERIES + INSIGHTS, sends="SIGSTOP")
+    house.arm("aggregator-2", Failpoint.STATE_COMMITTED, sends="SIGSTOP")
     since = await visitor.next_sequence()
     agent = await visitor.begin(seed)
     await visitor.frozen("aggregator")

@@ -18,7 +18,7 @@ from shared.database.tables import Agent, Call, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.topology import CONSUMERS, STREAM
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from tests.support.chaos.evidence import Result, faults, result_of, told_since
 from tests.support.chaos.house import House
@@ -92,7 +92,7 @@ class Visitor:
         await self.ended(agent)
         found = await self._faults_in_the_end(agent, since)
         async with self.database.transaction() as session:
-            result = await result_of(session, Scope(agent.owner_id, agent.id))
+            result = await result_of(session, GraphScope(agent.owner_id, agent.id))
         return Visit(result, found, self.sandbox.billed(), self.sandbox.repeated())
 
     async def whole(self, seed: int, kind: type[Mission] = Mission) -> Visit:

@@ -10,7 +10,7 @@ from typing import Any
 import nats
 import psycopg
 
-from shared.runtime.credentials import credentials_of, database_url_of
+from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.settings import Settings
 
 ME = "researcher"
@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 20.0
 
 async def in_plain_text(settings: Settings) -> str:
     """What NATS says to a client that leaves TLS out: without it, its greeting would be first."""
-    shown = credentials_of(settings, ME)
+    shown = build_nats_credentials(settings, ME)
     login = {"user": shown.user, "pass": shown.password, "verbose": False}
     reader, writer = await asyncio.open_connection("nats", 4222)
     try:
@@ -56,10 +56,10 @@ def to_postgres(url: str, **options: str) -> str:
 
 async def main() -> None:
     settings = Settings()
-    own = credentials_of(settings, ME).options()
+    own = build_nats_credentials(settings, ME).options()
     strangers = own | {"tls": ssl.create_default_context()}
     nats_address, postgres_address = map(socket.gethostbyname, ("nats", "postgres"))
-    url = database_url_of(settings, ME)
+    url = build_database_url(settings, ME)
     found = {
         "nats as it should be": await to_nats(servers="tls://nats:4222", **own),
         "nats in plain text": await in_plain_text(settings),

@@ -9,7 +9,7 @@ import nats
 import psycopg
 from nats.errors import Error as NatsError
 
-from shared.runtime.credentials import credentials_of, database_url_of
+from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.settings import Settings
 
 ME = "researcher"
@@ -33,7 +33,7 @@ async def on_the_bus(settings: Settings) -> dict[str, str]:
         complaints.append(str(error))
 
     client = await nats.connect(
-        settings.nats_url, error_cb=complain, **credentials_of(settings, ME).options()
+        settings.nats_url, error_cb=complain, **build_nats_credentials(settings, ME).options()
     )
     jetstream = client.jetstream(timeout=1)
     attempts: dict[str, Callable[[], Awaitable[object]]] = {
@@ -57,7 +57,7 @@ async def on_the_bus(settings: Settings) -> dict[str, str]:
 
 def in_the_database(settings: Settings) -> dict[str, str]:
     found = {}
-    with psycopg.connect(database_url_of(settings, ME), autocommit=True) as connection:
+    with psycopg.connect(build_database_url(settings, ME), autocommit=True) as connection:
         for what, statement in STATEMENTS.items():
             try:
                 connection.execute(statement)

@@ -85,8 +85,8 @@ def sums() -> str:
     )
 
 
-def main() -> None:
-    directory = Path(sys.argv[1])
+def write(directory: Path) -> None:
+    """Write the files of a release into `directory`, and the sums of all releases beside it."""
     directory.mkdir(parents=True, exist_ok=True)
     for sample in samples():
         _write(directory / f"{sample.type}.json", json.loads(encode(sample)))
@@ -101,4 +101,4 @@ def _write(file: Path, content: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    write(Path(sys.argv[1]))

@@ -19,7 +19,7 @@ LATER = LEARNED + timedelta(days=30)
 
 async def merge_nodes(world: World, kept: UUID, gone: UUID) -> GraphMerge:
     async with world.database.transaction() as session:
-        made = await entity_resolution.merge(
+        made = await entity_resolution.merge_nodes(
             session,
             world.scope,
             kept_id=kept,
@@ -33,7 +33,7 @@ async def merge_nodes(world: World, kept: UUID, gone: UUID) -> GraphMerge:
 
 async def undo_merge(world: World, merge_id: UUID) -> GraphMerge:
     async with world.database.transaction() as session:
-        undone = await entity_resolution.undo(session, world.scope, merge_id)
+        undone = await entity_resolution.undo_merge(session, world.scope, merge_id)
     assert undone is not None
     return undone
 
@@ -53,7 +53,7 @@ async def assert_sealed(world: World) -> None:
     node_rows, edge_rows, evidence_rows, _ = await rows_of(world)
     for node in node_rows:
         of = [each["id"] for each in evidence_rows if each["node_id"] == node["id"]]
-        assert not of or node["seal"] == integrity.of_node(
+        assert not of or node["seal"] == integrity.node_seal(
             node_id=node["id"],
             agent_id=node["agent_id"],
             type_name=node["type"],
@@ -65,7 +65,7 @@ async def assert_sealed(world: World) -> None:
         ends = (edge["source_id"], edge["target_id"])
         assert edge["id"] == ids.edge_id(edge["agent_id"], edge["type"], *ends)
         of = [each["id"] for each in evidence_rows if each["edge_id"] == edge["id"]]
-        assert not of or edge["seal"] == integrity.of_edge(
+        assert not of or edge["seal"] == integrity.edge_seal(
             edge_id=edge["id"],
             agent_id=edge["agent_id"],
             type_name=edge["type"],
@@ -76,7 +76,7 @@ async def assert_sealed(world: World) -> None:
         )
     for each in evidence_rows:
         thing = each["node_id"] or each["edge_id"]
-        says = integrity.canonical([each["claims"], each["valid_from"], each["valid_to"]])
+        says = integrity.canonical_json([each["claims"], each["valid_from"], each["valid_to"]])
         span = (each["first_byte"], each["end_byte"])
         assert each["id"] == ids.evidence_id(thing, each["source_id"], *span, says)
         told = {
@@ -84,7 +84,9 @@ async def assert_sealed(world: World) -> None:
             for key in each
             if key not in ("id", "seal", "node_id", "edge_id", "step_id")
         }
-        assert each["seal"] == integrity.of_evidence(evidence_id=each["id"], thing_id=thing, **told)
+        assert each["seal"] == integrity.evidence_seal(
+            evidence_id=each["id"], thing_id=thing, **told
+        )
 
 
 class Doubled:

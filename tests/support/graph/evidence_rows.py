@@ -11,18 +11,18 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database import ids
 from shared.database.tables import Evidence, Source
 from shared.graph.provenance import integrity
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def make_source(
-    session: AsyncSession, scope: Scope, url: str, text: str = "A page.", *, day: int = 0
+    session: AsyncSession, scope: GraphScope, url: str, text: str = "A page.", *, day: int = 0
 ) -> UUID:
     """Fetched so many days after EPOCH. The same page again is the same source."""
     sha256, fetched_at = integrity.sha256(text), EPOCH + timedelta(days=day)
     source_id = ids.source_id(scope.agent_id, url, sha256)
-    seal = integrity.of_source(
+    seal = integrity.source_seal(
         source_id=source_id,
         agent_id=scope.agent_id,
         url=url,
@@ -49,7 +49,7 @@ async def make_source(
 
 async def make_evidence(
     session: AsyncSession,
-    scope: Scope,
+    scope: GraphScope,
     source_id: UUID,
     claims: Mapping[str, Any],
     *,
@@ -61,7 +61,7 @@ async def make_evidence(
     as_of = EPOCH + timedelta(days=day)
     thing_id = node_id or edge_id
     assert thing_id is not None
-    says = integrity.canonical([claims, as_of, None])
+    says = integrity.canonical_json([claims, as_of, None])
     evidence_id = ids.evidence_id(thing_id, source_id, 0, 1, says)
     fixed: dict[str, Any] = {
         "agent_id": scope.agent_id,
@@ -75,7 +75,7 @@ async def make_evidence(
         "as_of": as_of,
         "learned_at": as_of,
     }
-    seal = integrity.of_evidence(evidence_id=evidence_id, thing_id=thing_id, **fixed)
+    seal = integrity.evidence_seal(evidence_id=evidence_id, thing_id=thing_id, **fixed)
     await session.execute(
         insert(Evidence)
         .values(id=evidence_id, node_id=node_id, edge_id=edge_id, seal=seal, **fixed)

@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database.tables import Doubt, GraphEdge, GraphNode, InboxItem
 from shared.enums import InboxKind
 from shared.graph.conclusions import conclusions
-from shared.graph.projection import refold_edge, refold_node
+from shared.graph.projection import reproject_edge, reproject_node
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import AT_ONCE, lift, work_off
+from shared.graph.retraction.propagation import BATCH_SIZE, propagate_retractions, resolve_doubts
 from tests.support import canonical_graph
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.evidence_rows import make_evidence, make_source
@@ -83,9 +83,9 @@ class Library:
             session, scope, source_id, claims, node_id=node_id, edge_id=edge_id, day=day
         )
         if node_id is not None:
-            await refold_node(session, scope, node_id)
+            await reproject_node(session, scope, node_id)
         if edge_id is not None:
-            await refold_edge(session, scope, edge_id)
+            await reproject_edge(session, scope, edge_id)
 
     async def analysis(self, name: str, *citations: str) -> UUID:
         """`citations` as they stand in a text."""
@@ -115,11 +115,11 @@ class Library:
     async def ask_retract(self, reference: str, because: str = "made up") -> UUID:
         """Without what follows from it."""
         async with self.world.database.transaction() as session:
-            return await retractions.retract(session, self.world.scope, reference, because)
+            return await retractions.retract_source(session, self.world.scope, reference, because)
 
     async def ask_restore(self, retraction_id: UUID) -> None:
         async with self.world.database.transaction() as session:
-            assert await retractions.restore(session, self.world.scope, retraction_id)
+            assert await retractions.restore_source(session, self.world.scope, retraction_id)
 
     async def retract(self, reference: str, because: str = "made up") -> UUID:
         made = await self.ask_retract(reference, because)
@@ -130,11 +130,11 @@ class Library:
         await self.ask_restore(retraction_id)
         await self.work_off()
 
-    async def work_off(self, at_once: int = AT_ONCE) -> None:
-        await work_off(self.world.database, at_once=at_once)
+    async def work_off(self, at_once: int = BATCH_SIZE) -> None:
+        await propagate_retractions(self.world.database, at_once=at_once)
 
-    async def lift(self, at_once: int = AT_ONCE) -> None:
-        await lift(self.world.database, at_once=at_once)
+    async def lift(self, at_once: int = BATCH_SIZE) -> None:
+        await resolve_doubts(self.world.database, at_once=at_once)
 
     async def found(self, node_id: UUID) -> GraphNode:
         async with self.world.database.transaction() as session:

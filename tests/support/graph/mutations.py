@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from shared.database.tables import Evidence, GraphEdge, GraphNode, GraphNodeType, Source
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.graph.conclusions.citations import Citation, Kind, parse
+from shared.graph.conclusions.citations import Citation, Kind, parse_citations
 from shared.graph.provenance import integrity
 from shared.graph.types import RESERVED_TYPES
 from tests.support.graph.chance import Chance
@@ -150,7 +150,7 @@ async def _turn_a_cited_id(chance: Chance) -> UUID:
     """A citation leads to another thing of the same kind."""
     row = await chance.conclusion()
     content = row.properties["content"]
-    old = chance.random.choice(parse(content).citations)
+    old = chance.random.choice(parse_citations(content).citations)
     if old.kind is Kind.EDGE:
         other = await chance.one(GraphEdge, GraphEdge.id != old.id)
     else:
@@ -177,7 +177,7 @@ async def _change_another_property_of_a_conclusion(chance: Chance) -> UUID:
 
 async def _drop_what_is_cited(chance: Chance) -> UUID:
     conclusion = await chance.conclusion()
-    cited = chance.random.choice(parse(conclusion.properties["content"]).citations)
+    cited = chance.random.choice(parse_citations(conclusion.properties["content"]).citations)
     table = GraphNode if cited.kind is Kind.NODE else GraphEdge
     return await chance.drop(await chance.one(table, table.id == cited.id))
 

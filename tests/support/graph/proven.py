@@ -15,7 +15,7 @@ from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.citations import Kind
 from shared.graph.provenance import integrity, quotes
 from shared.graph.provenance.integrity import EvidenceRow, SourceRow
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from tests.support.committing import COMMITTED, SURE
 from tests.support.graph.world import World
 
@@ -38,7 +38,7 @@ class Proven:
     sources: dict[str, UUID] = field(default_factory=dict)
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> GraphScope:
         return self.world.scope
 
     async def page(self, url: str, text: str, **columns: Any) -> None:
@@ -54,7 +54,7 @@ class Proven:
         async with self.world.database.transaction() as session:
             session.add(GraphNode(id=node_id, properties={}, **of))
             await session.flush()
-            await projection.refold_node(session, self.scope, node_id)
+            await projection.reproject_node(session, self.scope, node_id)
         self.nodes[name] = node_id
 
     async def border(self, name: str, source: str, target: str) -> None:
@@ -64,7 +64,7 @@ class Proven:
         async with self.world.database.transaction() as session:
             session.add(GraphEdge(id=edge_id, **of, **ends))
             await session.flush()
-            await projection.refold_edge(session, self.scope, edge_id)
+            await projection.reproject_edge(session, self.scope, edge_id)
         self.edges[name] = edge_id
 
     async def says(
@@ -114,7 +114,7 @@ class Proven:
             )
             session.add(row)
             await session.flush()
-            await projection.refold_edge(session, self.scope, edge_id)
+            await projection.reproject_edge(session, self.scope, edge_id)
         self.edges[f"{analysis} about {node}"] = edge_id
 
     async def _conclude(self, name: str, content: str, add: Any, **given: Any) -> None:
@@ -131,7 +131,7 @@ class Proven:
         self.nodes[name] = node_id
 
     async def _refold(self, session: AsyncSession, kind: Kind, thing: UUID) -> None:
-        again = projection.refold_node if kind is Kind.NODE else projection.refold_edge
+        again = projection.reproject_node if kind is Kind.NODE else projection.reproject_edge
         await again(session, self.scope, thing)
 
 
@@ -158,17 +158,17 @@ def source_of(agent_id: UUID, url: str, text: str, **columns: Any) -> Source:
 def evidence_of(
     source: Source, quote: str, kind: Kind, thing: UUID, claims: dict[str, Any], **columns: Any
 ) -> Evidence:
-    span = quotes.find(source.text, quote)
+    span = quotes.find_quote(source.text, quote)
     assert span is not None, f"{quote!r} is not in {source.text!r}"
     valid_from, valid_to = columns.get("valid_from"), columns.get("valid_to")
-    says = integrity.canonical([claims, valid_from, valid_to])
+    says = integrity.canonical_json([claims, valid_from, valid_to])
     row = EvidenceRow(
-        id=ids.evidence_id(thing, source.id, span.first, span.end, says),
+        id=ids.evidence_id(thing, source.id, span.start_byte, span.end_byte, says),
         thing_id=thing,
         source_id=source.id,
-        first_byte=span.first,
-        end_byte=span.end,
-        quote_sha256=integrity.sha256(span.of(source.text)),
+        first_byte=span.start_byte,
+        end_byte=span.end_byte,
+        quote_sha256=integrity.sha256(span.extract(source.text)),
         claims=claims,
         valid_from=valid_from,
         valid_to=valid_to,

@@ -8,9 +8,9 @@ from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
 from shared.database.tables import Evidence, Source
-from shared.graph.projection import refold_edge, refold_node
+from shared.graph.projection import reproject_edge, reproject_node
 from shared.graph.provenance import integrity
-from shared.graph.provenance.quotes import find
+from shared.graph.provenance.quotes import find_quote
 from tests.support.graph.world import World
 
 LEARNED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,37 +32,43 @@ async def said(
     assert thing is not None
     source_id = ids.source_id(agent_id, url, text_sha)
     page: dict[str, Any] = {"url": url, "title": None, "published": None, "fetched_at": LEARNED}
-    span = find(quote, quote)
+    span = find_quote(quote, quote)
     assert span is not None
     says: dict[str, Any] = {"claims": claims, "valid_from": None, "valid_to": None}
     evidence_id = ids.evidence_id(
-        thing, source_id, span.first, span.end, integrity.canonical([claims, None, None])
+        thing,
+        source_id,
+        span.start_byte,
+        span.end_byte,
+        integrity.canonical_json([claims, None, None]),
     )
     of_span: dict[str, Any] = {
         "agent_id": agent_id,
         "source_id": source_id,
-        "first_byte": span.first,
-        "end_byte": span.end,
-        "quote_sha256": integrity.sha256(span.of(quote)),
+        "first_byte": span.start_byte,
+        "end_byte": span.end_byte,
+        "quote_sha256": integrity.sha256(span.extract(quote)),
         **says,
         "as_of": at,
         "learned_at": at,
     }
-    seal = integrity.of_source(source_id=source_id, agent_id=agent_id, text_sha256=text_sha, **page)
+    seal = integrity.source_seal(
+        source_id=source_id, agent_id=agent_id, text_sha256=text_sha, **page
+    )
     async with world.database.transaction() as session:
         await session.execute(
             insert(Source)
             .values(id=source_id, agent_id=agent_id, sha256=text_sha, text=quote, seal=seal, **page)
             .on_conflict_do_nothing()
         )
-        sealed = integrity.of_evidence(evidence_id=evidence_id, thing_id=thing, **of_span)
+        sealed = integrity.evidence_seal(evidence_id=evidence_id, thing_id=thing, **of_span)
         await session.execute(
             insert(Evidence)
             .values(id=evidence_id, node_id=node, edge_id=edge, seal=sealed, **of_span)
             .on_conflict_do_nothing()
         )
         if node is not None:
-            await refold_node(session, world.scope, node)
+            await reproject_node(session, world.scope, node)
         if edge is not None:
-            await refold_edge(session, world.scope, edge)
+            await reproject_edge(session, world.scope, edge)
     return evidence_id

@@ -7,24 +7,26 @@ from io import BytesIO
 from typing import Any
 
 from shared.graph.provenance.integrity import sha256
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.transfer import exporter
-from shared.graph.transfer.exporter import Content
+from shared.graph.transfer.exporter import GraphContent
 from shared.graph.transfer.file_reader import ExportedGraph
 from shared.graph.transfer.importer import import_graph
 from tests.support.graph.proven import Proven
 
 
-async def exported(proven: Proven, written: Callable[[Content], Any] = exporter.written) -> bytes:
+async def exported(
+    proven: Proven, written: Callable[[GraphContent], Any] = exporter.export_json_lines
+) -> bytes:
     async with proven.world.database.snapshot() as session:
-        return b"".join([piece async for piece in written(Content(session, proven.scope))])
+        return b"".join([piece async for piece in written(GraphContent(session, proven.scope))])
 
 
-async def imported(proven: Proven, file: bytes, name: str | None = None) -> Scope:
+async def imported(proven: Proven, file: bytes, name: str | None = None) -> GraphScope:
     owner_id = proven.scope.owner_id
     async with proven.world.database.transaction() as session:
         agent = await import_graph(session, owner_id, ExportedGraph(BytesIO(file)), name)
-        return Scope(owner_id, agent.id)
+        return GraphScope(owner_id, agent.id)
 
 
 def resealed(lines: list[bytes]) -> bytes:

@@ -7,8 +7,8 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.graph.scope import Scope
-from shared.graph.verification.verifier import LARGEST_PAGE_ROWS, sweep
+from shared.graph.scope import GraphScope
+from shared.graph.verification.verifier import MAX_PAGE_ROWS, check_page
 from shared.schemas.provenance import FoundBreak
 from tests.support.graph.proven import FETCHED, Proven
 
@@ -60,11 +60,11 @@ async def connect(proven: Proven, random: Random) -> None:
     await proven.advice("Sell", "As it is so [node:{Pattern 0}] [node:{Pattern 1}].")
 
 
-async def breaks(session: AsyncSession, scope: Scope) -> list[FoundBreak]:
+async def breaks(session: AsyncSession, scope: GraphScope) -> list[FoundBreak]:
     found: list[FoundBreak] = []
     cursor: str | None = None
     while True:
-        page = await sweep(session, scope, cursor=cursor, rows=LARGEST_PAGE_ROWS)
+        page = await check_page(session, scope, cursor=cursor, rows=MAX_PAGE_ROWS)
         found += page.breaks
         cursor = page.next
         if cursor is None:

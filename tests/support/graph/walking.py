@@ -13,9 +13,9 @@ from shared.database.tables import Base, GraphEdge, GraphNode
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import edges, entity_resolution, nodes
 from shared.graph.conclusions import conclusions
-from shared.graph.provenance.evidence import Ground
+from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retraction import propagation, retractions
-from shared.graph.retraction.propagation import work_off
+from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import ToolRefusalError
 from tests.support.committing import COMMITTED, SURE
@@ -75,7 +75,7 @@ class Walk:
         name = self.chance.choice(NAMES)
         properties = self._properties()
         async with self.world.database.transaction() as session:
-            await nodes.add(
+            await nodes.add_node(
                 session,
                 self.world.scope,
                 self.world.validators,
@@ -88,7 +88,7 @@ class Walk:
     async def add_edge(self) -> None:
         one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
         async with self.world.database.transaction() as session:
-            await edges.add(
+            await edges.add_edge(
                 session,
                 self.world.scope,
                 self.world.validators,
@@ -105,7 +105,7 @@ class Walk:
         # An edge between them would go, and whoever cites it would cite nothing from then on.
         await self._none(GraphEdge, GraphEdge.source_id.in_(both), GraphEdge.target_id.in_(both))
         async with self.world.database.transaction() as session:
-            made = await entity_resolution.merge(
+            made = await entity_resolution.merge_nodes(
                 session,
                 self.world.scope,
                 kept_id=one.id,
@@ -120,13 +120,13 @@ class Walk:
         if self.merges:
             chosen = self.chance.choice(self.merges)
             async with self.world.database.transaction() as session:
-                await entity_resolution.undo(session, self.world.scope, chosen)
+                await entity_resolution.undo_merge(session, self.world.scope, chosen)
             self.merges.remove(chosen)
 
     async def retract(self) -> None:
         async with self.world.database.transaction() as session:
             url = self.chance.choice(PAGES)
-            made = await retractions.retract(session, self.world.scope, url, "made up")
+            made = await retractions.retract_source(session, self.world.scope, url, "made up")
         if made not in self.retractions:
             self.retractions.append(made)
         await self.work_off()
@@ -135,14 +135,14 @@ class Walk:
         if self.retractions:
             chosen = self.retractions.pop(self.chance.randrange(len(self.retractions)))
             async with self.world.database.transaction() as session:
-                await retractions.restore(session, self.world.scope, chosen)
+                await retractions.restore_source(session, self.world.scope, chosen)
             await self.work_off()
 
     async def work_off(self) -> None:
-        await work_off(self.world.database, at_once=self.chance.randint(1, 9))
+        await propagate_retractions(self.world.database, at_once=self.chance.randint(1, 9))
 
     async def lift(self) -> None:
-        await propagation.lift(self.world.database)
+        await propagation.resolve_doubts(self.world.database)
 
     async def analyse(self) -> None:
         [node] = await self._some(GraphNode, 1)
@@ -159,7 +159,7 @@ class Walk:
         [one] = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
         [other] = await self._some(GraphNode, 1, GraphNode.type.not_in(RESERVED_TYPES))
         async with self.world.database.transaction() as session:
-            await edges.tie_analysis(
+            await edges.link_analysis(
                 session,
                 self.world.scope,
                 self.world.validators,
@@ -181,9 +181,9 @@ class Walk:
                 **given,
             )
 
-    def _ground(self) -> Ground:
+    def _ground(self) -> EvidenceInput:
         valid_from = datetime(self.chance.randint(2020, 2030), 1, 1, tzinfo=UTC)
-        return Ground(
+        return EvidenceInput(
             self.chance.choice(PAGES),
             self.chance.choice(SENTENCES),
             valid_from=self.chance.choice([None, valid_from]),

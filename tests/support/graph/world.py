@@ -13,9 +13,9 @@ from shared.database.engine import Database
 from shared.database.tables import GraphNode, Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.graph import edges, nodes, system_types, types
-from shared.graph.provenance.evidence import Ground
-from shared.graph.provenance.sources import keep_pages
-from shared.graph.scope import Scope
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.tools import Json
 from shared.workflow import investigations
@@ -38,25 +38,25 @@ PAGE: Json = {
     "content": "All that is written here of states, rivers and borders is so.",
     "published_date": "2024-05-01",
 }
-GROUNDS = (Ground(PAGE["url"], PAGE["content"]),)
+GROUNDS = (EvidenceInput(PAGE["url"], PAGE["content"]),)
 """For whatever does not care on what it rests."""
 
 
 @dataclass(frozen=True)
 class World:
     database: Database
-    scope: Scope
+    scope: GraphScope
     validators: Validators
 
     async def read(self, *answers: Json) -> None:
         """Keeps the pages of what a search answered: `PAGE`, where nothing else is given."""
         async with self.database.transaction() as session:
             for answer in answers or ({"results": [PAGE]},):
-                await keep_pages(session, self.scope, answer)
+                await store_pages(session, self.scope, answer)
 
     async def node(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
         async with self.database.transaction() as session:
-            added = await nodes.add(
+            added = await nodes.add_node(
                 session,
                 self.scope,
                 self.validators,
@@ -78,7 +78,7 @@ class World:
 
     async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
         async with self.database.transaction() as session:
-            added = await edges.add(
+            added = await edges.add_edge(
                 session,
                 self.scope,
                 self.validators,
@@ -146,8 +146,8 @@ class World:
                 session.add(insight)
                 await session.flush()
                 for text in missing:
-                    wanted = investigations.Wanted(text, "It is lacking.")
-                    await investigations.make(
+                    wanted = investigations.MissingData(text, "It is lacking.")
+                    await investigations.create_request(
                         session, self.scope.agent_id, iteration_id, insight.id, wanted
                     )
 
@@ -175,12 +175,12 @@ async def make_world(database: Database, name: str = "watcher") -> World:
     """A new user with a new agent that has the system's types, has read `PAGE` and, to play with, Country and `borders`."""
     owner_id = await make_owner(database, f"owner of {name}")
     async with database.transaction() as session:
-        agent = await agents.create(
+        agent = await agents.create_agent(
             session, owner_id, name=name, mission=MISSION, interval_seconds=3_600
         )
         await make_ready(session, agent)
-        await system_types.ensure(session, agent.id)
-    scope = Scope(owner_id, agent.id)
+        await system_types.ensure_system_types(session, agent.id)
+    scope = GraphScope(owner_id, agent.id)
     world = World(database, scope, Validators())
     await world.read()
     await world.node_type("Country")

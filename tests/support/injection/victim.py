@@ -14,7 +14,7 @@ from shared.database.tables import Agent, GraphEdge, GraphNode, Interaction, Ste
 from shared.enums import Phase, PromptMaker, StepKind, StepStatus
 from shared.graph import system_types, types
 from shared.graph.conclusions import conclusions
-from shared.graph.scope import Scope
+from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.workflow import leases
 from shared.workflow.leases import Claimed, Lease
@@ -48,8 +48,8 @@ class Victim:
     analysis_id: UUID
 
     @property
-    def scope(self) -> Scope:
-        return Scope(self.agent.owner_id, self.agent.id)
+    def scope(self) -> GraphScope:
+        return GraphScope(self.agent.owner_id, self.agent.id)
 
     async def step(self, kind: StepKind, given: dict[str, Any]) -> tuple[Lease, Step]:
         """A step of the iteration, leased."""
@@ -99,13 +99,13 @@ class Victim:
 async def make_victim(database: Database) -> Victim:
     """With long prompts, the type Country, a node and an analysis that cites it."""
     agent = await make_agent(database, name="victim", mission=MISSION)
-    scope = Scope(agent.owner_id, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
     node_id = ids.node_id(agent.id, "Country", "Ghana")
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)
         told = {phase: prompt_of(phase) for phase in PROMPTS}
-        await configuration.write(session, attached, told, PromptMaker.OWNER)
-        await system_types.ensure(session, agent.id)
+        await configuration.store_prompts(session, attached, told, PromptMaker.OWNER)
+        await system_types.ensure_system_types(session, agent.id)
         await types.create_node_type(
             session,
             scope,

@@ -14,7 +14,7 @@ from shared.graph.tools import query_graph
 from shared.llm.embeddings import Embeddings
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
-from shared.runtime.providers import meaning_of, model_of
+from shared.runtime.providers import create_model, embedding_search_settings
 from shared.runtime.settings import Settings
 from shared.tools import Json
 from shared.workflow import leases
@@ -72,7 +72,7 @@ class Seeker:
 
     @property
     def model(self) -> Model:
-        return model_of(self.settings, self.world.database)
+        return create_model(self.settings, self.world.database)
 
     def run(self, phase: Phase = Phase.GRAPH_CONSTRUCTION) -> PhaseRun:
         return PhaseRun(self.model, self.lease, self.agent, phase, "Go on.")
@@ -82,12 +82,12 @@ class Seeker:
         run = self.run()
         await run.begin()
         embeddings = Embeddings(run, run.embedder) if run.embedder else None
-        meaning = meaning_of(self.settings)
+        meaning = embedding_search_settings(self.settings)
         await embed_nodes(embeddings, self.world.scope, meaning, own, sweeps=sweeps)
 
     async def ask(self, *texts: str, **conditions: Any) -> list[Json]:
         """What queryGraph gives to each, asked in one breath."""
-        tool = query_graph(self.world.scope, meaning_of(self.settings))
+        tool = query_graph(self.world.scope, embedding_search_settings(self.settings))
         self.levers.script(
             {
                 "tool_calls": [
@@ -98,7 +98,7 @@ class Seeker:
             {"content": "done"},
         )
         loop = ToolLoop(self.run(), [tool])
-        await loop.last_words()
+        await loop.run()
         return loop.results_of("queryGraph")
 
     async def names(self, question: str = QUESTION, **conditions: Any) -> list[str]:

@@ -50,7 +50,7 @@ async def _make(
         )
         assert made is not None
         if secret is not None:
-            await destinations.give_secret(session, made, secret, overlap=timedelta())
+            await destinations.rotate_secret(session, made, secret, overlap=timedelta())
     return made
 
 
@@ -58,7 +58,7 @@ async def make_items(database: Database, agent: Agent, count: int = 1) -> list[U
     """Advice in the inbox, as the Adviser writes it; the ids of the items."""
     made = []
     async with database.transaction() as session:
-        await system_types.ensure(session, agent.id)
+        await system_types.ensure_system_types(session, agent.id)
         for number in range(count):
             node, item = uuid4(), uuid4()
             content = {
@@ -149,4 +149,4 @@ async def give_up_now(database: Database) -> None:
 
 async def ask_for_retry(database: Database, delivery_id: UUID) -> bool:
     async with database.transaction() as session:
-        return await deliveries.ask_for_retry(session, delivery_id)
+        return await deliveries.request_retry(session, delivery_id)

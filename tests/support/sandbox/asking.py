@@ -1,12 +1,12 @@
-"""Requests as Vigil makes them, for the reader."""
+"""Requests as Vigil sends them to the model."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sandbox.http.openai_shapes import tool_calls
-from sandbox.reader import ChatRequest, read
-from sandbox.reader.answer import Answer
+from sandbox.http.openai_format import tool_calls
+from sandbox.model import ChatRequest, answer_request
+from sandbox.model.request import Answer
 
 ACQUISITION = ("tavilySearch", "tavilyExtract", "tavilyResearch")
 CONSTRUCTION = (
@@ -31,13 +31,13 @@ def request(
     schema: Mapping[str, Any] | None = None,
     name: str = "",
 ) -> Body:
-    """A chat completion's body: a system message, and the sections in one user message."""
-    told = "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in sections.items())
+    """The body of a chat completion: a system message, and the sections in one user message."""
+    text = "\n\n".join(f"<{tag}>\n{text}\n</{tag}>" for tag, text in sections.items())
     body: Body = {
         "model": "sandbox-reader",
         "messages": [
             {"role": "system", "content": "You are part of an agent."},
-            {"role": "user", "content": f"{told}\n\nDo it now."},
+            {"role": "user", "content": f"{text}\n\nDo it now."},
         ],
     }
     if tools:
@@ -54,15 +54,15 @@ def request(
 
 
 def answer(body: Body) -> Answer:
-    return read(ChatRequest(body))
+    return answer_request(ChatRequest(body))
 
 
-def followed(body: Body, given: Answer, results: Sequence[Mapping[str, Any]]) -> Body:
-    """The next round's body: the calls of `given`, and what each of them gave."""
-    calls = tool_calls(f"round {len(body['messages'])}", given)
+def followed(body: Body, reply: Answer, results: Sequence[Mapping[str, Any]]) -> Body:
+    """The body of the next round: with the calls of `reply` and their results."""
+    calls = tool_calls(f"round {len(body['messages'])}", reply)
     assert len(calls) == len(results)
-    said = [{"role": "assistant", "content": given.text or None, "tool_calls": calls}]
-    told = [
+    call_message = [{"role": "assistant", "content": reply.text or None, "tool_calls": calls}]
+    result_messages = [
         {
             "role": "tool",
             "tool_call_id": call["id"],
@@ -70,16 +70,16 @@ def followed(body: Body, given: Answer, results: Sequence[Mapping[str, Any]]) ->
         }
         for call, result in zip(calls, results, strict=True)
     ]
-    return {**body, "messages": [*body["messages"], *said, *told]}
+    return {**body, "messages": [*body["messages"], *call_message, *result_messages]}
 
 
-def arguments(given: Answer, tool: str) -> list[dict[str, Any]]:
-    """Of every call of one tool."""
-    return [json.loads(call.arguments) for call in given.calls if call.name == tool]
+def arguments(reply: Answer, tool: str) -> list[dict[str, Any]]:
+    """The arguments of every call of one tool."""
+    return [json.loads(call.arguments) for call in reply.calls if call.name == tool]
 
 
 def plan(mission: str, graph_context: str) -> dict[str, Any]:
-    """The observer's."""
+    """The observer's plan."""
     body = request(
         {"mission": mission, "graph_context": graph_context}, schema={}, name="observer_plan"
     )

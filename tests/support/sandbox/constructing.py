@@ -1,4 +1,4 @@
-"""The rounds of a graph construction: from a document to what is asked for next."""
+"""The rounds of a graph construction, each from the body of the round before."""
 
 import json
 from typing import Any
@@ -40,26 +40,26 @@ def body(document: str = DOCUMENT, graph: str = EMPTY_GRAPH) -> Body:
 
 
 def looked(
-    asked: Body, node_types: list[Any] | None = None, nodes: list[Any] | None = None
+    request_body: Body, node_types: list[Any] | None = None, nodes: list[Any] | None = None
 ) -> Body:
-    """After the first round: what there is."""
-    given = answer(asked)
-    found = {
+    """The body after the lookups of the first round."""
+    reply = answer(request_body)
+    results = {
         "listNodeTypes": {"nodeTypes": node_types or []},
         "listEdgeTypes": {"edgeTypes": []},
         "queryGraph": {"nodes": nodes or [], "edges": []},
     }
-    return followed(asked, given, [found[call.name] for call in given.calls])
+    return followed(request_body, reply, [results[call.name] for call in reply.calls])
 
 
-def made_types(asked: Body) -> Body:
-    given = answer(asked)
+def made_types(request_body: Body) -> Body:
+    reply = answer(request_body)
     return followed(
-        asked, given, [{"name": json.loads(call.arguments)["name"]} for call in given.calls]
+        request_body, reply, [{"name": json.loads(call.arguments)["name"]} for call in reply.calls]
     )
 
 
-def added_nodes(asked: Body) -> Body:
-    given = answer(asked)
-    ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(len(given.calls))]
-    return followed(asked, given, [{"nodeId": one, "created": True} for one in ids])
+def added_nodes(request_body: Body) -> Body:
+    reply = answer(request_body)
+    ids = [f"00000000-0000-4000-8000-{number:012}" for number in range(len(reply.calls))]
+    return followed(request_body, reply, [{"nodeId": node_id, "created": True} for node_id in ids])

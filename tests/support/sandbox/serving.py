@@ -1,4 +1,4 @@
-"""The real sandbox in this process, and what its tests ask it."""
+"""The real sandbox in this process, and requests to it."""
 
 import asyncio
 import socket
@@ -33,15 +33,15 @@ SCHEMA: Any = {
 
 
 @asynccontextmanager
-async def serving(settings: SandboxSettings) -> AsyncIterator[str]:
-    """The real server, in this process; gives its address once the corpus is loaded."""
-    async with serving_app(build_app(settings)) as url:
+async def running_sandbox(settings: SandboxSettings) -> AsyncIterator[str]:
+    """Run the sandbox in this process; yields its URL once the corpus is loaded."""
+    async with running_app(build_app(settings)) as url:
         yield url
 
 
 @asynccontextmanager
-async def serving_app(app: Starlette, port: int = 0) -> AsyncIterator[str]:
-    """Gives the application's address once its /health says 200. `port` 0 is any that is free."""
+async def running_app(app: Starlette, port: int = 0) -> AsyncIterator[str]:
+    """Run an application; yields its URL once /health answers 200. `port` 0: any free port."""
     listening = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
@@ -60,11 +60,11 @@ async def _is_ready(url: str) -> bool:
         return (await client.get(f"{url}/health")).status_code == 200
 
 
-async def order(url: str, lever: str, *rules: dict[str, Any]) -> None:
+async def post_control(url: str, lever: str, *rules: dict[str, Any]) -> None:
     async with httpx.AsyncClient() as client:
         (await client.post(f"{url}/control/{lever}", json=list(rules))).raise_for_status()
 
 
-async def meter(url: str) -> Any:
+async def read_meter(url: str) -> Any:
     async with httpx.AsyncClient() as client:
         return (await client.get(f"{url}/control/meter?detail=1")).raise_for_status().json()

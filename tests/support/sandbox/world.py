@@ -1,4 +1,4 @@
-"""A graph and a search engine that answer the reader's calls, so that whole iterations can be watched."""
+"""A simulated graph and search that execute the model's tool calls, for tests of whole iterations."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from jsonschema import Draft202012Validator
 
-from sandbox.reader.answer import ToolCall
+from sandbox.model.request import ToolCall
 from sandbox.search import SearchIndex, SearchQuery
 from tests.support.sandbox import asking
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass
 class World:
-    """Keeps what is written; refuses what Vigil refuses."""
+    """Stores what is written, and rejects what Vigil rejects."""
 
     mission: str
     index: SearchIndex
@@ -33,7 +33,7 @@ class World:
     calls: int = 0
 
     def iterate(self) -> Json:
-        """One iteration; gives the plan."""
+        """Run one iteration; returns the plan."""
         plan = asking.plan(self.mission, self.context())
         for query in plan["queries"]:
             self._research(query)
@@ -42,48 +42,50 @@ class World:
         return plan
 
     def _research(self, query: Json) -> None:
-        told = asking.query_section(query["objective"], *query["searchHints"])
+        query_text = asking.query_section(query["objective"], *query["searchHints"])
         self.asked.append(query["objective"])
-        sections = {"mission": self.mission, "query": told, "graph_context": self.context()}
+        sections = {"mission": self.mission, "query": query_text, "graph_context": self.context()}
         document = self.converse(sections, asking.ACQUISITION)
         self.converse({**sections, "document": document}, asking.CONSTRUCTION)
 
     def _analyze(self, insight: Json) -> None:
         ids = insight["relevantNodeIds"]
-        told = (
+        insight_text = (
             f"Observation: {insight['observation']}\nSynthesis direction: {insight['synthesisDirection']}\n"
             f"Relevant node ids: {', '.join(ids)}"
         )
-        shown = [self._node_line(one) for one in ids] + [self._edge_line(one) for one in self.edges]
+        lines = [self._node_line(element_id) for element_id in ids] + [
+            self._edge_line(element_id) for element_id in self.edges
+        ]
         sections = {
             "mission": self.mission,
-            "insight": told,
-            "relevant_nodes": "\n".join(shown),
+            "insight": insight_text,
+            "relevant_nodes": "\n".join(lines),
             "graph_context": self.context(),
         }
-        said = self.converse(sections, asking.ANALYSIS)
-        self.missing += [line[9:] for line in said.splitlines() if line.startswith("MISSING: ")]
+        reply = self.converse(sections, asking.ANALYSIS)
+        self.missing += [line[9:] for line in reply.splitlines() if line.startswith("MISSING: ")]
 
     def converse(self, sections: Json, tools: Sequence[str]) -> str:
         """The tool loop of one phase."""
         body = asking.request(sections, tools)
         for _ in range(MAX_ROUNDS):
             self.calls += 1
-            given = asking.answer(body)
-            if not given.calls:
-                return given.text
-            body = asking.followed(body, given, [self.call(one) for one in given.calls])
+            reply = asking.answer(body)
+            if not reply.calls:
+                return reply.text
+            body = asking.followed(body, reply, [self.call(call) for call in reply.calls])
         raise AssertionError(f"no end after {MAX_ROUNDS} rounds")
 
     def call(self, call: ToolCall) -> Json:
-        """What a tool answers."""
+        """Execute a tool call and return its result."""
         result: Json = getattr(self, f"_{call.name}")(**json.loads(call.arguments))
         if "error" in result:
             self.refusals.append(f"{call.name}: {result['error']}")
         return result
 
     def context(self) -> str:
-        """As in `<graph_context>`."""
+        """The text of `<graph_context>`."""
         lines = [
             f"As of 2026-11-21T22:30:00Z: {len(self.nodes)} nodes, {len(self.edges)} edges, {len(self.node_types)} node "
             f"types, {len(self.edge_types)} edge types, {len(self.analyses)} analyses, 0 advice."
@@ -106,8 +108,8 @@ class World:
 
     def _node_line(self, node_id: str) -> str:
         node = self.nodes[node_id]
-        told = json.dumps(node["properties"], ensure_ascii=False)
-        return f"- [node:{node_id}] {node['type']} {json.dumps(node['name'], ensure_ascii=False)} {told}"
+        properties = json.dumps(node["properties"], ensure_ascii=False)
+        return f"- [node:{node_id}] {node['type']} {json.dumps(node['name'], ensure_ascii=False)} {properties}"
 
     def _edge_line(self, edge_id: str) -> str:
         edge = self.edges[edge_id]
@@ -137,10 +139,10 @@ class World:
         }
 
     def _queryGraph(self, text: str = "", **_: Any) -> Json:  # noqa: N802 - as the model calls it
-        found = [
+        matches = [
             (key, node) for key, node in self.nodes.items() if text.lower() in node["name"].lower()
         ]
-        return {"nodes": [{"id": key, **node} for key, node in found], "edges": []}
+        return {"nodes": [{"id": key, **node} for key, node in matches], "edges": []}
 
     def _listNodeTypes(self) -> Json:  # noqa: N802 - as the model calls it
         return {"nodeTypes": list(self.node_types.values())}
@@ -148,14 +150,14 @@ class World:
     def _listEdgeTypes(self) -> Json:  # noqa: N802 - as the model calls it
         return {"edgeTypes": list(self.edge_types.values())}
 
-    def _createNodeType(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
-        Draft202012Validator(made["propertiesSchema"]).validate(made["exampleProperties"])
-        self.node_types[made["name"]] = made
-        return {"name": made["name"], "created": True}
+    def _createNodeType(self, **node_type: Any) -> Json:  # noqa: N802 - as the model calls it
+        Draft202012Validator(node_type["propertiesSchema"]).validate(node_type["exampleProperties"])
+        self.node_types[node_type["name"]] = node_type
+        return {"name": node_type["name"], "created": True}
 
-    def _createEdgeType(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
-        self.edge_types[made["name"]] = made
-        return {"name": made["name"], "created": True}
+    def _createEdgeType(self, **edge_type: Any) -> Json:  # noqa: N802 - as the model calls it
+        self.edge_types[edge_type["name"]] = edge_type
+        return {"name": edge_type["name"], "created": True}
 
     def _addGraphNode(  # noqa: N802 - as the model calls it
         self,
@@ -166,9 +168,11 @@ class World:
     ) -> Json:
         if type not in self.node_types:
             return {"error": f"There is no node type {type}."}
-        if properties.keys() - {each for one in evidence for each in one["properties"]}:
+        if properties.keys() - {
+            property_name for entry in evidence for property_name in entry["properties"]
+        }:
             return {"error": "No evidence for some of it."}
-        if not all(self._is_quoted(each) for each in evidence):
+        if not all(self._is_quoted(property_name) for property_name in evidence):
             return {"error": "The quote does not stand there."}
         key = str(uuid5(NAMESPACE_URL, f"{type}/{name}"))
         merged = {**self.nodes.get(key, {"properties": {}})["properties"], **properties}
@@ -187,22 +191,22 @@ class World:
         page = self.index.document(evidence["sourceUrl"])
         return page is not None and evidence["quote"] in f"{page.title}\n{page.text}"
 
-    def _addGraphEdge(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
-        if made["type"] not in self.edge_types or not {made["sourceId"], made["targetId"]} <= set(
+    def _addGraphEdge(self, **edge: Any) -> Json:  # noqa: N802 - as the model calls it
+        if edge["type"] not in self.edge_types or not {edge["sourceId"], edge["targetId"]} <= set(
             self.nodes
         ):
             return {"error": "There is no such edge type or node."}
-        conclusions = made["sourceId"] in self.analyses
-        if not conclusions and not all(self._is_quoted(each) for each in made["evidence"]):
+        conclusions = edge["sourceId"] in self.analyses
+        if not conclusions and not all(self._is_quoted(entry) for entry in edge["evidence"]):
             return {"error": "The quote does not stand there."}
-        key = str(uuid5(NAMESPACE_URL, f"{made['type']}/{made['sourceId']}/{made['targetId']}"))
+        key = str(uuid5(NAMESPACE_URL, f"{edge['type']}/{edge['sourceId']}/{edge['targetId']}"))
         created = key not in self.edges
-        self.edges[key] = made
+        self.edges[key] = edge
         return {"edgeId": key, "created": created}
 
-    def _addAgentAnalysisNode(self, **made: Any) -> Json:  # noqa: N802 - as the model calls it
-        if made["name"] in {one["name"] for one in self.analyses.values()}:
+    def _addAgentAnalysisNode(self, **analysis: Any) -> Json:  # noqa: N802 - as the model calls it
+        if analysis["name"] in {other["name"] for other in self.analyses.values()}:
             return {"error": "The name is taken."}
-        key = str(uuid5(NAMESPACE_URL, f"AgentAnalysis/{made['name']}"))
-        self.analyses[key] = made
+        key = str(uuid5(NAMESPACE_URL, f"AgentAnalysis/{analysis['name']}"))
+        self.analyses[key] = analysis
         return {"nodeId": key}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.api.auth.middleware import WINDOW_SECONDS, Attempts
-from shared.runtime.connection_limits import counted_as
+from services.api.auth.middleware import WINDOW_SECONDS, AttemptLimiter
+from shared.runtime.connection_limits import address_group
 
 
 class Clock:
@@ -16,7 +16,7 @@ class Clock:
 
 def test_after_so_many_one_waits_for_the_next_minute() -> None:
     clock = Clock()
-    attempts = Attempts(3, clock)
+    attempts = AttemptLimiter(3, clock)
     for _ in range(3):
         assert attempts.wait_seconds("a") == 0
         attempts.add("a")
@@ -42,4 +42,4 @@ def test_after_so_many_one_waits_for_the_next_minute() -> None:
     ],
 )
 def test_whoever_has_one_address_has_its_network(host: str, counted: str) -> None:
-    assert counted_as(host) == counted
+    assert address_group(host) == counted

@@ -4,7 +4,13 @@ from random import Random
 
 import pytest
 
-from services.api.streaming.answer_stream import AnswerState, BadPlaceError, Place, after, pieces
+from services.api.streaming.answer_stream import (
+    AnswerState,
+    BadPositionError,
+    StreamPosition,
+    chunks_after,
+    position_after,
+)
 from shared.schemas.conversation import LookView, Restart, TextPiece
 
 LOOK = LookView(tool="queryGraph", about="lithium")
@@ -18,43 +24,46 @@ def state(draft: int, content: str, looked: int = 0) -> AnswerState:
     "text", ["", "1.2", "1.2.3.4", "a.b.c", "-1.0.0", "1.2.9999999999", "٣.1.1x"]
 )
 def test_what_is_no_place_is_refused(text: str) -> None:
-    with pytest.raises(BadPlaceError):
-        Place.read(text)
+    with pytest.raises(BadPositionError):
+        StreamPosition.read(text)
 
 
 def test_a_place_is_read_as_it_is_written() -> None:
-    assert Place.read(str(Place(3, 17, 2))) == Place(3, 17, 2)
-    assert Place.read(None) == Place()
+    assert StreamPosition.read(str(StreamPosition(3, 17, 2))) == StreamPosition(3, 17, 2)
+    assert StreamPosition.read(None) == StreamPosition()
 
 
 def test_at_the_beginning_all_of_it_is_news() -> None:
-    found = pieces(Place(), state(0, "Lithium", 1))
+    found = chunks_after(StreamPosition(), state(0, "Lithium", 1))
     assert [piece.what for piece in found] == [LOOK, TextPiece(draft=0, offset=0, text="Lithium")]
-    assert found[-1].place == Place(0, 7, 1)
+    assert found[-1].place == StreamPosition(0, 7, 1)
 
 
 def test_the_rest_is_news_to_who_has_a_part() -> None:
-    [piece] = pieces(Place(0, 4, 1), state(0, "Lithium", 1))
+    [piece] = chunks_after(StreamPosition(0, 4, 1), state(0, "Lithium", 1))
     assert piece.what == TextPiece(draft=0, offset=4, text="ium")
 
 
 def test_who_has_all_of_it_gets_nothing() -> None:
-    assert pieces(Place(2, 7, 1), state(2, "Lithium", 1)) == []
+    assert chunks_after(StreamPosition(2, 7, 1), state(2, "Lithium", 1)) == []
 
 
 def test_a_new_draft_says_so_to_who_has_some_of_an_older_one() -> None:
-    found = pieces(Place(0, 4, 0), state(2, "Cobalt"))
+    found = chunks_after(StreamPosition(0, 4, 0), state(2, "Cobalt"))
     assert [piece.what for piece in found] == [
         Restart(draft=2),
         TextPiece(draft=2, offset=0, text="Cobalt"),
     ]
-    assert not any(isinstance(piece.what, Restart) for piece in pieces(Place(), state(2, "Cobalt")))
+    assert not any(
+        isinstance(piece.what, Restart)
+        for piece in chunks_after(StreamPosition(), state(2, "Cobalt"))
+    )
 
 
 def test_however_often_somebody_comes_back_the_text_is_the_text(seed: int) -> None:
     random = Random(seed)
     for _ in range(300):
-        place, draft, content, looked, said = Place(), 0, "", 0, ""
+        place, draft, content, looked, said = StreamPosition(), 0, "", 0, ""
         looks = 0
         for _ in range(random.randrange(1, 12)):
             match random.randrange(4):
@@ -67,7 +76,7 @@ def test_however_often_somebody_comes_back_the_text_is_the_text(seed: int) -> No
             now = state(draft, content, looked)
             if random.random() < 0.5:
                 continue
-            found = pieces(place, now)
+            found = chunks_after(place, now)
             # The connection breaks behind any event; its place is what the client comes back with.
             read = found[: random.randrange(len(found) + 1)] if random.random() < 0.5 else found
             for piece in read:
@@ -80,7 +89,9 @@ def test_however_often_somebody_comes_back_the_text_is_the_text(seed: int) -> No
                     case LookView():
                         looks += 1
             is_cut = len(read) < len(found)
-            place = (read[-1].place if read else place) if is_cut else after(place, read, now)
-            place = Place.read(str(place))
+            place = (
+                (read[-1].place if read else place) if is_cut else position_after(place, read, now)
+            )
+            place = StreamPosition.read(str(place))
             if not is_cut:
                 assert (said, looks) == (content, looked)

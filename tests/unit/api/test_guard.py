@@ -9,7 +9,7 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from services.api.http.host_guard import Guard
+from services.api.http.host_guard import HostGuard
 from shared.runtime.settings import Settings
 
 IN_COMPOSE = ("0.0.0.0", "api", "192.168.1.5", "Vigil.example", "[fe80::1]")
@@ -17,7 +17,7 @@ IN_COMPOSE = ("0.0.0.0", "api", "192.168.1.5", "Vigil.example", "[fe80::1]")
 
 async def asked(host: str, hosts: Sequence[str], **headers: str) -> httpx.Response:
     route = Route("/", lambda _: PlainTextResponse("inside"))
-    app = Starlette(routes=[route], middleware=[Middleware(Guard, hosts=hosts)])
+    app = Starlette(routes=[route], middleware=[Middleware(HostGuard, hosts=hosts)])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         return await client.get("/", headers={"host": host, **headers})

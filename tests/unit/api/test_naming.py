@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from services.api.commands.agents import NewAgent, name_for
+from services.api.commands.agents import NewAgent, name_from_mission
 from shared.agents.agents import NAME_CHARACTERS, names_after
 
 MISSION = "Watch the lithium supply of European battery makers"
@@ -25,14 +25,14 @@ MISSION = "Watch the lithium supply of European battery makers"
     ],
 )
 def test_a_name_is_made_of_the_missions_own_words(mission: str, name: str) -> None:
-    assert name_for(mission) == name
+    assert name_from_mission(mission) == name
 
 
 @pytest.mark.parametrize(
     "mission", ["//////////", "¿¿¿¿¿¿¿¿¿¿", "日本の電池メーカーを見守る仕事", "a" * 4000]
 )
 def test_every_mission_gives_a_name_that_is_allowed(mission: str) -> None:
-    made = name_for(mission)
+    made = name_from_mission(mission)
     assert NewAgent(mission=MISSION, name=made).name == made
     assert len(made) <= NAME_CHARACTERS[1]
 

@@ -47,7 +47,7 @@ def test_who_waits_as_long_as_told_may_go_on() -> None:
 
 def test_it_remembers_no_more_callers_than_it_has_room_for() -> None:
     buckets = Buckets(per_second=1, burst=1, clock=Clock())
-    for number in range(limits.MOST_CALLERS + 1):
+    for number in range(limits.MAX_CALLERS + 1):
         buckets.take(str(number))
-    assert not buckets.take(str(limits.MOST_CALLERS)).allowed
+    assert not buckets.take(str(limits.MAX_CALLERS)).allowed
     assert buckets.take("0").allowed, "forgotten, as it asked longest ago"

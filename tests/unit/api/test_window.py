@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.api.streaming import event_window as module
-from services.api.streaming.event_window import Cursor, Gap, Heard, Window, chunk
+from services.api.streaming.event_window import BufferedEvent, Cursor, Gap, ReplayBuffer, chunk
 from tests.support.seeds import repeatable
 
 OWNER, AGENT = UUID(int=1), UUID(int=2)
@@ -18,8 +18,8 @@ WORLDS = 1_000
 MOMENTS = 120
 
 
-def heard(sequence: int, size: int = 10) -> Heard:
-    return Heard(sequence, "query.completed", AGENT, OWNER, b"x" * size)
+def heard(sequence: int, size: int = 10) -> BufferedEvent:
+    return BufferedEvent(sequence, "query.completed", AGENT, OWNER, b"x" * size)
 
 
 def sequences(found: object) -> list[int]:
@@ -27,8 +27,8 @@ def sequences(found: object) -> list[int]:
     return [each.sequence for each in found]
 
 
-def window_of(*given: int, most_events: int = 100, most_bytes: int = 10_000) -> Window:
-    window = Window(most_events, most_bytes)
+def window_of(*given: int, most_events: int = 100, most_bytes: int = 10_000) -> ReplayBuffer:
+    window = ReplayBuffer(most_events, most_bytes)
     window.begin(0, new_stream_from=0)
     for sequence in given:
         window.extend([heard(sequence)], sequence, sequence)
@@ -102,7 +102,7 @@ class World:
     """A stream that forgets, a hub that follows it, and a listener: as much of each as decides who sees what."""
 
     random: Random
-    window: Window
+    window: ReplayBuffer
     kept: list[int] = field(default_factory=list)
     last: int = 0
     cursor: Cursor | None = None
@@ -128,7 +128,7 @@ class World:
 
     def restart(self) -> None:
         """The api is another process, whose window begins near the stream's end; the listener comes back."""
-        self.window = Window(self.window.most_events, 10_000)
+        self.window = ReplayBuffer(self.window.most_events, 10_000)
         before_first = self.kept[0] - 1 if self.kept else self.last
         after = max(before_first, self.last - self.window.most_events)
         self.window.begin(after, new_stream_from=before_first)
@@ -165,7 +165,7 @@ class World:
 
 
 def sees_everything_once(random: Random) -> None:
-    window = Window(random.randint(1, 6), 10_000)
+    window = ReplayBuffer(random.randint(1, 6), 10_000)
     window.begin(0, new_stream_from=0)
     world = World(random, window)
     steps = (world.publish, world.follow, world.listen, world.restart, world.forget)
@@ -193,7 +193,7 @@ def test_the_smallest_world_that_shows_less_or_more(random: Random) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_a_window_that_has_given_up_much_is_still_searched_right(size: int) -> None:
-    window = Window(size, 10_000)
+    window = ReplayBuffer(size, 10_000)
     window.begin(0, new_stream_from=0)
     for sequence in range(1, 50):
         window.extend([heard(sequence)], sequence, sequence)
@@ -201,13 +201,15 @@ def test_a_window_that_has_given_up_much_is_still_searched_right(size: int) -> N
 
 
 def test_what_is_given_up_takes_no_memory() -> None:
-    window, agent_id = Window(160, 10_000), uuid4()
+    window, agent_id = ReplayBuffer(160, 10_000), uuid4()
     window.begin(0, new_stream_from=0)
     for sequence in range(1, 1001):
-        told = Heard(sequence, "query.completed", agent_id, OWNER, b"")
+        told = BufferedEvent(sequence, "query.completed", agent_id, OWNER, b"")
         window.extend([told], sequence, sequence)
     held = [
-        each for each in gc.get_objects() if isinstance(each, Heard) and each.agent_id == agent_id
+        each
+        for each in gc.get_objects()
+        if isinstance(each, BufferedEvent) and each.agent_id == agent_id
     ]
     assert len(sequences(window.behind(window.after))) == 160
-    assert 160 <= len(held) <= 160 * (1 + 1 / (module.GIVEN_UP_PART - 1))
+    assert 160 <= len(held) <= 160 * (1 + 1 / (module.EVICTED_SHARE - 1))

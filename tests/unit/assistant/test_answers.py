@@ -11,11 +11,11 @@ from services.assistant.agent_schema import (
     AgentTypes,
     NewEdgeType,
     NewNodeType,
-    Shape,
+    StrictModel,
 )
-from shared.enums import PROMPTED
+from shared.enums import PROMPTED_PHASES
 from shared.graph.validation import refuse_bad_schema
-from shared.tools.schemas import MOST_ITEMS
+from shared.tools.schemas import MAX_PORTABLE_ITEMS
 from tests.support.assistant.making import (
     EDGE_TYPES,
     NODE_TYPES,
@@ -29,7 +29,7 @@ from tests.support.assistant.making import (
 
 def test_a_configuration_has_a_prompt_for_each_phase() -> None:
     made = AgentConfiguration.model_validate(configuration())
-    assert list(made.prompts) == list(PROMPTED)
+    assert list(made.prompts) == list(PROMPTED_PHASES)
     assert len(set(made.prompts.values())) == 6
 
 
@@ -55,7 +55,7 @@ def test_a_configuration_that_will_not_do(changed: dict[str, Any], told: str) ->
 
 
 @pytest.mark.parametrize("shape", [AgentConfiguration, AgentTypes])
-def test_shapes_are_what_strict_answers_allow(shape: type[Shape]) -> None:
+def test_shapes_are_what_strict_answers_allow(shape: type[StrictModel]) -> None:
     """Every object names all its properties as required and allows no others; nothing has a default or a length,
     but every list a maximum."""
     unknown = {"default", "minLength", "maxLength", "pattern", "minItems", "oneOf"}
@@ -67,7 +67,7 @@ def test_shapes_are_what_strict_answers_allow(shape: type[Shape]) -> None:
                 assert part["additionalProperties"] is False
                 assert part["required"] == list(part["properties"])
             if part.get("type") == "array":
-                assert 1 <= part["maxItems"] <= MOST_ITEMS
+                assert 1 <= part["maxItems"] <= MAX_PORTABLE_ITEMS
             for each in part.values():
                 look(each)
         elif isinstance(part, list):

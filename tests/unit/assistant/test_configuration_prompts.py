@@ -8,18 +8,23 @@ import pytest
 from pydantic.alias_generators import to_camel
 
 from services.assistant.agent_schema import EDGE_TYPES, NODE_TYPES, AgentConfiguration
-from services.assistant.meta_prompts import META_PROMPTS, MetaPrompt
-from services.assistant.prompts.configuration import in_words, prefaced, system_prompt, user_message
+from services.assistant.prompts.configuration import (
+    interval_in_words,
+    system_prompt,
+    user_message,
+    with_preface,
+)
+from services.assistant.prompts.meta import META_PROMPTS, MetaPrompt
 from services.observer.prompts import ObserverPlan
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED, Phase
-from shared.graph.scope import Scope
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED_PHASES, Phase
+from shared.graph.scope import GraphScope
 from shared.graph.tools import advice_generation, analysis_generation, graph_construction
 from shared.tools import Tool
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import knowledge_acquisition
 
 MISSION = "Watch the lithium supply of European battery makers"
-SOMEBODY = Scope(UUID(int=1), UUID(int=2))
+SOMEBODY = GraphScope(UUID(int=1), UUID(int=2))
 
 
 def of(phase: Phase) -> MetaPrompt:
@@ -27,7 +32,7 @@ def of(phase: Phase) -> MetaPrompt:
 
 
 def test_each_phase_has_one_meta_prompt() -> None:
-    assert sorted(each.phase for each in META_PROMPTS) == sorted(PROMPTED)
+    assert sorted(each.phase for each in META_PROMPTS) == sorted(PROMPTED_PHASES)
 
 
 @pytest.mark.parametrize("meta", META_PROMPTS, ids=lambda meta: str(meta.phase))
@@ -115,8 +120,8 @@ def test_the_message_carries_what_stays() -> None:
 
 
 def test_every_prompt_names_actor_agent_and_mission() -> None:
-    written: dict[Phase, str] = {phase: f"Good work of {phase}." for phase in PROMPTED}
-    made = prefaced(written, name="Lithium Eye", mission=MISSION)
+    written: dict[Phase, str] = {phase: f"Good work of {phase}." for phase in PROMPTED_PHASES}
+    made = with_preface(written, name="Lithium Eye", mission=MISSION)
     assert list(made) == [each.phase for each in META_PROMPTS]
     assert len(set(made.values())) == 6
     for phase, prompt in made.items():
@@ -137,4 +142,4 @@ def test_every_prompt_names_actor_agent_and_mission() -> None:
     ],
 )
 def test_an_interval_is_told_in_its_largest_unit(seconds: int, words: str) -> None:
-    assert in_words(seconds) == words
+    assert interval_in_words(seconds) == words

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
-from services.assistant.prompts.conversation import Shown, summary_message, user_message
+from services.assistant.prompts.conversation import PromptSections, summary_message, user_message
 from services.observer import prompts as observer
 
-SHOWN = Shown("Watch lithium", "You are called Lith.", "As of now: 0 nodes.", "", "", "", "")
+SHOWN = PromptSections(
+    "Watch lithium", "You are called Lith.", "As of now: 0 nodes.", "", "", "", ""
+)
 
 
 def test_sections_that_are_empty_are_left_out_and_the_question_stands_last() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.client.target import Address, Api, given_token
+from cli.client.target import Address, Api, read_token
 from cli.config.discovery import api_url
 from cli.config.profiles import Profile, Profiles, profiles_file
 from cli.errors import BadInputError, CommandError, NothingRunsError
@@ -83,11 +83,11 @@ def test_a_token_comes_from_standard_input_or_a_file(
 ) -> None:
     token = new_token()
     monkeypatch.setattr("sys.stdin", io.StringIO(f" {token}\n"))
-    assert given_token(Address(token="-")) == token
+    assert read_token(Address(token="-")) == token
     (tmp_path / "vigil_token").write_text(f"{token}\n")
-    assert given_token(Address()) is None
+    assert read_token(Address()) is None
     monkeypatch.setenv("VIGIL_SECRETS_DIR", f"/nonexistent{os.pathsep}{tmp_path}")
-    assert given_token(Address()) == token
+    assert read_token(Address()) == token
     with pytest.raises(BadInputError) as told:
-        given_token(Address(token="vgl_mistyped"))
+        read_token(Address(token="vgl_mistyped"))
     assert "mistyped" not in str(told.value)

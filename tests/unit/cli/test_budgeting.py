@@ -8,11 +8,10 @@ from uuid import UUID
 import pytest
 from rich.console import Console
 
-from cli.budgeting import Wish
-from cli.config.durations import day_of
-from cli.demo.account import Account
+from cli.commands.costs import BudgetChange
+from cli.config.durations import parse_day
+from cli.demo import Summary, show_summary
 from cli.errors import BadInputError
-from cli.render.account import show_account
 from cli.render.console import THEME
 from cli.render.costs import show_budget, show_costs
 from shared.schemas.base import CallTotals, CountsView, GraphView
@@ -38,17 +37,17 @@ SUMS = CostTotals(
 AGENT = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 
 
-def wish(agent: str | None = "Lithium", **given: object) -> Wish:
+def budget_change(agent: str | None = "Lithium", **given: object) -> BudgetChange:
     usual = {"of_installation": False, "usd": None, "calls": None, "none": False}
-    return Wish.of(agent, **{**usual, **given})  # type: ignore[arg-type]  # each as it is given
+    return BudgetChange.from_options(agent, **{**usual, **given})  # type: ignore[arg-type]  # each as it is given
 
 
 def test_what_is_not_named_stays() -> None:
-    assert wish(usd=2.0).caps(ALLOWANCE) == {"usd_per_day": 2.0, "calls_per_day": None}
-    assert wish(calls=0).caps(ALLOWANCE) == {"usd_per_day": 1.5, "calls_per_day": 0}
-    assert wish(none=True).caps(ALLOWANCE) == {"usd_per_day": None, "calls_per_day": None}
-    assert not wish().is_to_change
-    assert wish(usd=0.0).is_to_change
+    assert budget_change(usd=2.0).caps(ALLOWANCE) == {"usd_per_day": 2.0, "calls_per_day": None}
+    assert budget_change(calls=0).caps(ALLOWANCE) == {"usd_per_day": 1.5, "calls_per_day": 0}
+    assert budget_change(none=True).caps(ALLOWANCE) == {"usd_per_day": None, "calls_per_day": None}
+    assert not budget_change().changes_anything
+    assert budget_change(usd=0.0).changes_anything
 
 
 @pytest.mark.parametrize(
@@ -56,24 +55,24 @@ def test_what_is_not_named_stays() -> None:
     [
         (None, {}, "name an agent, or give --installation"),
         ("Lithium", {"of_installation": True}, "one of the two"),
-        ("Lithium", {"none": True, "usd": 1.0}, "leave --usd and --calls out"),
+        ("Lithium", {"none": True, "usd": 1.0}, "leave out --usd and --calls"),
     ],
 )
 def test_what_is_not_clear_is_asked_for(
     agent: str | None, given: dict[str, object], said: str
 ) -> None:
     with pytest.raises(BadInputError, match=said):
-        wish(agent, **given)
+        budget_change(agent, **given)
 
 
 def test_days_are_written_as_dates_or_as_how_long_ago_they_are() -> None:
     now = datetime(2026, 1, 31, 1, tzinfo=UTC)
-    assert day_of("2026-01-30", now) == date(2026, 1, 30)
-    assert day_of("7d", now) == date(2026, 1, 24)
-    assert day_of("2h", now) == date(2026, 1, 30)
+    assert parse_day("2026-01-30", now) == date(2026, 1, 30)
+    assert parse_day("7d", now) == date(2026, 1, 24)
+    assert parse_day("2h", now) == date(2026, 1, 30)
     for wrong in ("yesterday", "2026-02-30", f"{10**12}d"):
-        with pytest.raises(BadInputError, match="is no day: write"):
-            day_of(wrong, now)
+        with pytest.raises(BadInputError, match="is not a day: write"):
+            parse_day(wrong, now)
 
 
 def shown(told: CostsView | BudgetView | AllowanceView) -> str:
@@ -104,10 +103,12 @@ def test_costs_are_shown_with_what_is_uncertain_and_what_is_left() -> None:
     assert "gpt [/]" in told
     assert "34,567" in told
     assert "0.2500 +0.0725?" in told
-    assert "in all" in told
-    assert "Lithium [bold] today: 0.2500 USD and 12 calls spent, up to 0.0700 USD under way" in told
+    assert "total" in told
+    assert (
+        "Lithium [bold] today: 0.2500 USD and 12 calls spent, up to 0.0700 USD in progress" in told
+    )
     assert "; 1.18 USD of 1.50 USD left" in told
-    assert "Nothing was asked from 2026-01-01 to 2026-01-31." in shown(costs())
+    assert "No calls were made from 2026-01-01 to 2026-01-31." in shown(costs())
 
 
 def test_what_is_not_billed_is_shown_so() -> None:
@@ -124,7 +125,7 @@ def test_a_budget_is_shown_with_the_rest_that_it_led_to() -> None:
         BudgetView(agent_id=AGENT, agent_name="Lithium", resting_until=until, allowance=ALLOWANCE)
     )
     assert "Lithium today: 0.2500 USD" in told
-    assert "rests; it wakes in 5 h" in told
+    assert "suspended; it resumes in 5 h" in told
     none = ALLOWANCE.model_copy(update={"usd_per_day": None, "left_usd": None})
     assert "no budget is set" in shown(none)
 
@@ -139,6 +140,6 @@ def test_a_demo_says_what_it_has_cost(cost_usd: float, unpriced: int, said: str)
     empty = GraphView(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
     calls = CallTotals(llm_calls=3, cost_usd=cost_usd, unpriced_calls=unpriced)
     agent: Any = None  # nothing of it is shown
-    account = Account(agent, (), empty, (), (), calls, (), seconds=7)
-    show_account(Console(file=file, theme=THEME, width=160), account)
+    account = Summary(agent, (), empty, (), (), calls, (), seconds=7)
+    show_summary(Console(file=file, theme=THEME, width=160), account)
     assert f"tokens, {said}, " in file.getvalue()

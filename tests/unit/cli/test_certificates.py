@@ -95,7 +95,7 @@ def test_each_is_laid_where_it_belongs_and_taken_away_again(tmp_path: Path, give
     }
     run(tmp_path)
     assert not [place for place in places if (tmp_path / place).exists()]
-    assert "tls" not in users.read_text()
+    assert "\ntls" not in users.read_text()
 
 
 def test_a_bad_one_changes_nothing(tmp_path: Path, given: Path) -> None:

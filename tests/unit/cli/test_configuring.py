@@ -11,7 +11,7 @@ from cli.client.client import Client
 from cli.client.target import Api
 from cli.errors import AwayError, CommandError
 from cli.render.agents import (
-    configuring,
+    describe_configuration,
     show_agent,
     show_agents,
     show_created,
@@ -20,7 +20,7 @@ from cli.render.agents import (
     show_types,
 )
 from cli.render.console import THEME
-from cli.watching.configuring import tell_made, until_configured
+from cli.watch import report_configuration, wait_until_configured
 from shared.schemas.agents import ConfigurationDetails, PromptView, TypesView
 from shared.schemas.base import AgentDetails, AnswerEvent, CallTotals, CountsView, InteractionView
 from shared.schemas.graph import EdgeTypeDetails, NodeTypeDetails
@@ -151,19 +151,19 @@ def shown(console: Console) -> str:
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        (configuration("pending"), "waits to be configured"),
+        (configuration("pending"), "is waiting to be configured"),
         (configuration(answers=0), "its name and prompts"),
         (configuration(answers=1), "its types"),
         (configuration("pending", error="no answer"), "in trouble: no answer"),
     ],
 )
 def test_what_is_being_done_is_told_in_a_line(found: ConfigurationDetails, told: str) -> None:
-    assert told in configuring("Lithium", found)
+    assert told in describe_configuration("Lithium", found)
 
 
 def test_the_next_try_is_told() -> None:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    assert "next try in 5 min" in configuring(
+    assert "next try in 5 min" in describe_configuration(
         "Lithium", configuration("pending", error="no answer", retry_at=soon)
     )
 
@@ -174,20 +174,20 @@ def test_it_waits_through_an_api_that_is_away() -> None:
         details(), AwayError("away"), configuration(answers=0), configuration("completed", 2)
     )
     with client:
-        assert until_configured(client, details("configuring"), said.append).status == "ready"
-    assert said == ["waiting for the api", "configuring Lithium [red]Eye: its name and prompts"]
+        assert wait_until_configured(client, details("configuring"), said.append).status == "ready"
+    assert said == ["waiting for the API", "configuring Lithium [red]Eye: its name and prompts"]
 
 
 def test_it_ends_when_time_is_up() -> None:
     with TalkingClient(details("configuring")) as client:
-        found = until_configured(client, details("configuring"), lambda _: None, lambda: True)
+        found = wait_until_configured(client, details("configuring"), lambda _: None, lambda: True)
     assert found.status == "configuring"
 
 
 def test_what_was_made_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     ready = details(prompts=dict.fromkeys("abcdef", "…"))
     with TalkingClient(ready, configuration("completed", 2)) as client:
-        tell_made(client, details("configuring"), wait=True, as_json=False)
+        report_configuration(client, details("configuring"), wait=True, as_json=False)
     told = capsys.readouterr().out
     assert "6 prompts, 1 node type, 1 edge type" in told
     assert 'vigil agent types "Lithium [red]Eye"' in told
@@ -199,7 +199,7 @@ def test_what_failed_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str])
         TalkingClient(failed, configuration("failed", error="no key")) as client,
         pytest.raises(CommandError, match=r"No key\. Ask again"),
     ):
-        tell_made(client, details("configuring"), wait=True, as_json=False)
+        report_configuration(client, details("configuring"), wait=True, as_json=False)
     assert capsys.readouterr().out == ""
 
 
@@ -213,7 +213,7 @@ def test_an_agent_with_built_in_prompts_is_told_of_as_made(
         configuration=ended,
     )
     with TalkingClient(ready, ended) as client:
-        tell_made(client, details("configuring"), wait=True, as_json=False)
+        report_configuration(client, details("configuring"), wait=True, as_json=False)
     told = capsys.readouterr()
     assert "6 prompts" in told.out
     assert "could not be used" in told.err
@@ -221,7 +221,7 @@ def test_an_agent_with_built_in_prompts_is_told_of_as_made(
 
 def test_who_does_not_wait_is_told_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
     with TalkingClient(details()) as client:
-        tell_made(client, details("configuring"), wait=False, as_json=False)
+        report_configuration(client, details("configuring"), wait=False, as_json=False)
     assert f"vigil agent show {ID}" in capsys.readouterr().out
 
 
@@ -276,7 +276,7 @@ def test_prompts_are_shown_with_their_version(console: Console, versions: list[P
 
 def test_a_history_of_nothing_says_so(console: Console) -> None:
     show_history(console, [])
-    assert "never changed" in shown(console)
+    assert "never been changed" in shown(console)
 
 
 def test_a_paused_agent_is_not_said_to_run(console: Console) -> None:

@@ -73,7 +73,7 @@ def test_what_a_letter_says_is_readable(payload: bytes, told: str) -> None:
 def test_what_is_long_is_cut_and_said_so(payload: bytes) -> None:
     told = readable(letter(payload))
     assert len(told) < 5000
-    assert told.endswith("all of it with --json")
+    assert told.endswith("the whole text with --json")
 
 
 def test_a_letter_is_shown_with_all_that_is_known_and_what_to_do() -> None:
@@ -105,10 +105,10 @@ def test_the_list_has_a_line_for_each() -> None:
     asked = letter(retry_requested_at=KEPT, step=None, error="two\nlines")
     show_letters(console, [letter(), asked], limit=2)
     head, first, second, more = file.getvalue().splitlines()
-    assert head.split()[:3] == ["Id", "When", "Actor"]
+    assert head.split()[:3] == ["Id", "When", "Service"]
     assert "a1b2c3d4" in first
     assert "query 2 of Lithium [bold] #7" in first
-    assert "retry asked" in second
+    assert "retry requested" in second
     assert "two lines" in second
     assert "newest 2" in more
 

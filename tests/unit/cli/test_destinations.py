@@ -64,13 +64,13 @@ def shown(tell: Callable[[Console, Any], None], what: Any) -> str:
 def test_a_secret_is_told_when_it_is_made() -> None:
     made = CreatedDestination(**destination(), secret="whsec_abc")
     told = shown(show.show_created, made)
-    for words in ("https://example.org/[bold]", "of all agents", "whsec_abc", "never again"):
+    for words in ("https://example.org/[bold]", "of all agents", "whsec_abc", "only once"):
         assert words in told
     assert "vigil destination test a1b2c3d4" in told
     mail = CreatedDestination(**destination(kind="mail"), secret=None)
     assert "Secret" not in shown(show.show_created, mail)
     rotated = NewSecret(secret="whsec_def", previous_signs_until=THEN)
-    assert "signs too until" in shown(show.show_secret, rotated)
+    assert "also signs until" in shown(show.show_secret, rotated)
 
 
 def test_the_list_says_how_each_goes() -> None:
@@ -96,9 +96,15 @@ def test_one_is_shown_with_its_deliveries() -> None:
     )
     found = DestinationDetails(**destination(), deliveries=[rests, delivery()])
     told = shown(show.show_destination, found)
-    for words in (str(ID), "active", "a test", "pending: no answer; again", "HOLD: Wait [/]"):
+    for words in (
+        str(ID),
+        "active",
+        "a test",
+        "pending: no answer; next attempt",
+        "HOLD: Wait [/]",
+    ):
         assert words in told
-    assert "Nothing was sent" in shown(
+    assert "No deliveries" in shown(
         show.show_destination, DestinationDetails(**destination(), deliveries=[])
     )
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from rich.console import Console
 
 from cli.render.console import THEME
-from cli.render.graph import show_doubles, show_made, show_merges, show_undone
+from cli.render.graph import show_duplicates, show_merge, show_merges, show_unmerge
 from shared.schemas.graph import DoubleView, MergeView, NodeRef
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
@@ -43,10 +43,12 @@ def shown(show: Callable[..., None], *what: Any) -> str:
 
 
 def test_a_merge_is_told_with_how_to_undo_it() -> None:
-    told = shown(show_made, "Chips", made())
-    assert "NVIDIA Corp has gone into Nvidia [bold]: 2 names, 1 span of evidence, no edges." in told
+    told = shown(show_merge, "Chips", made())
+    assert (
+        "NVIDIA Corp is merged into Nvidia [bold]: 2 names, 1 span of evidence, no edges." in told
+    )
     assert f'vigil node unmerge "Chips" {ID}' in told
-    assert "NVIDIA Corp is there again" in shown(show_undone, made(undone_at=WHEN))
+    assert "NVIDIA Corp is restored" in shown(show_unmerge, made(undone_at=WHEN))
 
 
 def test_merges_are_listed_with_why_and_what_became_of_them() -> None:
@@ -54,9 +56,9 @@ def test_merges_are_listed_with_why_and_what_became_of_them() -> None:
     first, second = told.splitlines()
     assert "NVIDIA Corp → Nvidia [bold]  One [/] company." in first
     assert "undone" not in first
-    assert "a node that has gone itself since" in second
+    assert "a node that was merged itself since" in second
     assert "undone" in second
-    assert shown(show_merges, []) == "No nodes were made one yet.\n"
+    assert shown(show_merges, []) == "No nodes have been merged yet.\n"
 
 
 def test_doubles_are_listed_with_what_to_name_them_by() -> None:
@@ -65,7 +67,7 @@ def test_doubles_are_listed_with_what_to_name_them_by() -> None:
         other=NodeRef(id=OTHER, type="Company", name="Nvidea [x]"),
         likeness=0.6,
     )
-    told = shown(show_doubles, [pair])
+    told = shown(show_duplicates, [pair])
     assert told.startswith("0.60  Nvidia")
     assert all(each in told for each in ("Nvidea [x]", str(ID), str(OTHER), "Company"))
-    assert shown(show_doubles, []) == "No two nodes are called alike.\n"
+    assert shown(show_duplicates, []) == "No two nodes have similar names.\n"

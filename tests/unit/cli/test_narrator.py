@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cli.render.console import THEME
 from cli.render.iterations import doing, show_iteration
-from cli.watching.narrator import Narrator
+from cli.watch import ProgressPrinter
 from shared.schemas.base import CitationView, ConclusionView, CountsView, RunningCall, StepView
 from tests.support.cli.story import iteration, run_of, step
 
@@ -38,11 +38,11 @@ def concluded() -> Sequence[ConclusionView]:
 
 
 class Heard:
-    """A narrator with all that it has printed."""
+    """A printer with all that it has printed."""
 
     def __init__(self) -> None:
         self._written = io.StringIO()
-        self.narrator = Narrator(Console(file=self._written, width=200, theme=THEME))
+        self.printer = ProgressPrinter(Console(file=self._written, width=200, theme=THEME))
 
     @property
     def text(self) -> str:
@@ -61,12 +61,12 @@ def _second_round() -> list[StepView]:
 
 def test_what_is_asked_in_a_further_round_says_so() -> None:
     heard = Heard()
-    heard.narrator.tell(iteration(step("observe"), *_second_round()), concluded)
+    heard.printer.update(iteration(step("observe"), *_second_round()), concluded)
     for words in (
         "plans 1 query and 1 insight",
         "query 1: 12 nodes",
         "query 2, round 2: 1 node",
-        "lacked  Find the output of 2024",
+        "missing data  Find the output of 2024",
         "insight 2, round 2: not enough data",
     ):
         assert words in heard.text
@@ -94,7 +94,7 @@ def test_a_whole_iteration_is_told_step_by_step_and_each_once() -> None:
         step("insight", 0, input=OBSERVED, result={"analyses": [str(ANALYSIS)], "missing": []}),
         step("advise", result={"advice": [], "reason": "It is too early."}),
     ]
-    heard.narrator.begin(1, 2)
+    heard.printer.begin(1, 2)
     for told in (
         iteration(step("observe", 0, "running")),
         iteration(observe, *waiting),
@@ -102,9 +102,9 @@ def test_a_whole_iteration_is_told_step_by_step_and_each_once() -> None:
         iteration(observe, *done),
         iteration(observe, *done, status="completed"),
     ):
-        heard.narrator.tell(told, concluded)
-    heard.narrator.stop()
-    heard.narrator.end(iteration(observe, *done, status="completed"), NOTHING, SOMETHING)
+        heard.printer.update(told, concluded)
+    heard.printer.stop()
+    heard.printer.end(iteration(observe, *done, status="completed"), NOTHING, SOMETHING)
     for words in (
         "Iteration 1 of 2",
         "plans 1 query and 1 insight",
@@ -125,13 +125,13 @@ def test_trouble_is_told_when_it_comes_and_a_failure_once() -> None:
     error = "no answer from the model server at http://localhost:1/v1"
     for attempts in (1, 2, 3):
         trying = step("observe", 0, "pending", error=error, attempts=attempts)
-        heard.narrator.tell(iteration(trying), concluded)
+        heard.printer.update(iteration(trying), concluded)
     failed = step("observe", 0, "failed", error=f"{error} (gave up after 5 attempts)")
     deadline = "the iteration's deadline passed while observing"
     ended = iteration(failed, status="failed", errors=[f"observe: {failed.error}", deadline])
-    heard.narrator.tell(ended, concluded)
-    heard.narrator.end(ended, NOTHING, NOTHING)
-    assert heard.text.count("is tried again") == 1
+    heard.printer.update(ended, concluded)
+    heard.printer.end(ended, NOTHING, NOTHING)
+    assert heard.text.count("is retried") == 1
     assert heard.text.count("gave up after 5 attempts") == 1
     assert deadline in heard.text
 
@@ -139,7 +139,7 @@ def test_trouble_is_told_when_it_comes_and_a_failure_once() -> None:
 def test_an_insight_without_data_says_what_is_missing() -> None:
     heard = Heard()
     lacking = step("insight", 0, result={"analyses": [], "missing": ["Output of Chile in 2025"]})
-    heard.narrator.tell(iteration(lacking), concluded)
+    heard.printer.update(iteration(lacking), concluded)
     assert "insight 1: not enough data for an analysis" in heard.text
     assert "missing  Output of Chile in 2025" in heard.text
 
@@ -147,7 +147,7 @@ def test_an_insight_without_data_says_what_is_missing() -> None:
 @pytest.mark.parametrize(
     ("phase", "calls", "words"),
     [
-        ("knowledge_acquisition", [], "asks where to look"),
+        ("knowledge_acquisition", [], "decides where to search"),
         (
             "knowledge_acquisition",
             [("tavilySearch", '{"query": "lithium price"}')],
@@ -173,7 +173,7 @@ def test_what_a_worker_does_is_told_from_its_last_answer(
 
 def test_a_step_that_nobody_has_taken_waits() -> None:
     waiting = step("query", 0, "pending")
-    assert doing(iteration(waiting), waiting) == "waits for a worker"
+    assert doing(iteration(waiting), waiting) == "waiting for a worker"
 
 
 def test_a_step_that_waits_for_a_provider_says_so_and_when_it_looks_again(
@@ -193,17 +193,17 @@ def test_a_step_that_waits_for_a_provider_says_so_and_when_it_looks_again(
     heard = Heard()
     for seconds in (0, 10, 35):
         clock[0] = seconds
-        heard.narrator.tell(iteration(waits), concluded)
+        heard.printer.update(iteration(waits), concluded)
     assert heard.text.count("query 1: waiting for 12 min: no answer from the model server") == 2
     assert "connection refused; next try in 40 s" in heard.text
-    assert "tried again" not in heard.text
-    assert doing(iteration(waits), waits).startswith("waits, next try in")
+    assert "retried" not in heard.text
+    assert doing(iteration(waits), waits).startswith("waiting, next try in")
 
 
 def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A clock that stands at its one item."""
     clock = [0.0]
-    monkeypatch.setattr("cli.watching.narrator.time.monotonic", lambda: 1000.0 + clock[0])
+    monkeypatch.setattr("cli.watch.time.monotonic", lambda: 1000.0 + clock[0])
     return clock
 
 
@@ -211,7 +211,7 @@ def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     ("received", "words"),
     [
         (None, "query 1: waiting for the first token, 90 s"),
-        (12_345, "query 1: the answer grows: 12,345 characters after 90 s"),
+        (12_345, "query 1: receiving the answer: 12,345 characters after 90 s"),
     ],
 )
 def test_a_long_call_is_told_now_and_then_without_a_terminal(
@@ -223,7 +223,7 @@ def test_a_long_call_is_told_now_and_then_without_a_terminal(
     heard = Heard()
     for seconds in (0, 10, 29, 31):
         clock[0] = seconds
-        heard.narrator.tell(told, concluded)
+        heard.printer.update(told, concluded)
     assert heard.text.count(words) == 2
     written = io.StringIO()
     show_iteration(Console(file=written, width=200, theme=THEME), told, said=False)
@@ -233,7 +233,7 @@ def test_a_long_call_is_told_now_and_then_without_a_terminal(
 def test_a_short_call_is_not_told() -> None:
     works = step("query", 0, "running", input=PLANNED)
     heard = Heard()
-    heard.narrator.tell(iteration(works, running_calls=[running_call(works, 5, None)]), concluded)
+    heard.printer.update(iteration(works, running_calls=[running_call(works, 5, None)]), concluded)
     assert heard.text == ""
 
 

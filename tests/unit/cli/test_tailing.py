@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from cli.commands.events import subject_pattern
 from cli.errors import BadInputError
 from cli.render.iterations import line_of, summary
-from cli.tailing import subject_pattern
 from shared.events.envelope import Event
-from shared.events.stream_reader import Told
+from shared.events.stream_reader import StoredEvent
 from tests.support.contracts.samples import samples
 
 
@@ -40,8 +40,8 @@ def test_every_event_says_something(event: Event) -> None:
 
 def test_what_is_old_is_told_with_its_age_and_what_is_unreadable_too() -> None:
     now = datetime.now(UTC)
-    unreadable = Told(1, "query.dreamt", now - timedelta(minutes=10), b"{}")
+    unreadable = StoredEvent(1, "query.dreamt", now - timedelta(minutes=10), b"{}")
     line = line_of(unreadable, "Lithium [watch]")
     assert all(word in line for word in ("10 min ago", "query.dreamt", "cannot be read"))
     assert r"Lithium \[watch]" in line  # a name is no markup
-    assert "ago" not in line_of(Told(2, "query.dreamt", now, b"{}"), "Lithium")
+    assert "ago" not in line_of(StoredEvent(2, "query.dreamt", now, b"{}"), "Lithium")

@@ -30,7 +30,7 @@ from cli.trial.report import (
     refusal_kind,
 )
 from cli.trial.run import MISSION, _without_secrets
-from cli.verifying import AgentVerified
+from cli.verification import AgentVerified
 from sandbox.corpus.factbook import Country, StatedFact
 from shared.llm.pricing import ModelPrice, read_prices
 from shared.schemas.agents import ConfigurationDetails

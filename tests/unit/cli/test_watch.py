@@ -11,9 +11,7 @@ from cli.client.client import Client
 from cli.client.target import Api
 from cli.errors import AwayError
 from cli.render.console import THEME
-from cli.watching.narrator import Narrator
-from cli.watching.nudges import Nudges
-from cli.watching.watch import Watch
+from cli.watch import EventListener, IterationWatch, ProgressPrinter
 from shared.schemas.base import CountsView, GraphView, IterationDetails, IterationView
 from tests.support.cli.story import ID, iteration, step
 
@@ -42,16 +40,18 @@ class FlakyClient(Client):
         return GraphView(counts=nothing, node_types=[], edge_types=[], nodes=[], edges=[])
 
 
-def watch(client: Client, seconds: float, meanwhile: Callable[[], object]) -> Watch:
-    narrator = Narrator(Console(file=io.StringIO(), theme=THEME))
-    return Watch(client, Nudges(None), narrator, time.monotonic() + seconds, meanwhile)
+def watch(client: Client, seconds: float, meanwhile: Callable[[], object]) -> IterationWatch:
+    printer = ProgressPrinter(Console(file=io.StringIO(), theme=THEME))
+    return IterationWatch(
+        client, EventListener(None), printer, time.monotonic() + seconds, meanwhile
+    )
 
 
 def test_an_api_that_comes_back_is_waited_for() -> None:
     looks: list[None] = []
     ended = iteration(step("observe"), status="completed")
     with FlakyClient(2, ended) as client:
-        found = watch(client, 30, lambda: looks.append(None)).iteration(ID, 1)
+        found = watch(client, 30, lambda: looks.append(None)).watch_iteration(ID, 1)
     assert found is ended
     assert len(looks) == 2
 
@@ -59,5 +59,5 @@ def test_an_api_that_comes_back_is_waited_for() -> None:
 def test_an_iteration_that_does_not_end_is_given_up_at_the_deadline() -> None:
     with FlakyClient(0, iteration(step("observe", 0, "running"))) as client:
         watching = watch(client, 0.1, lambda: None)
-        assert watching.iteration(ID, 1) is None
+        assert watching.watch_iteration(ID, 1) is None
         assert watching.out_of_time

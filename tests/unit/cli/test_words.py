@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from cli.config.durations import seconds_of
+from cli.config.durations import parse_seconds
 from cli.errors import BadInputError
 from cli.render.console import ago, cited, clip, counted, duration, interval
 from shared.schemas.base import CitationView
@@ -56,14 +56,14 @@ def test_moments_are_told_from_now() -> None:
     ("written", "seconds"), [("30s", 30), ("5m", 300), ("2h", 7200), ("1d", 86_400), ("90", 90)]
 )
 def test_durations_are_read_as_they_are_told(written: str, seconds: int) -> None:
-    assert seconds_of(written) == seconds
-    assert seconds_of(interval(seconds)) == seconds
+    assert parse_seconds(written) == seconds
+    assert parse_seconds(interval(seconds)) == seconds
 
 
 @pytest.mark.parametrize("written", ["", "soon", "5 weeks", "-3m", "1.5h"])
 def test_what_is_no_duration_is_refused_with_an_example(written: str) -> None:
     with pytest.raises(BadInputError, match="5m"):
-        seconds_of(written)
+        parse_seconds(written)
 
 
 def test_clipping_keeps_to_one_line_and_to_words() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.prompt_format import shortened
+from shared.graph.prompt_format import shorten_properties
 from shared.graph.retrieval import query
 from shared.tools import Json
 
@@ -26,14 +26,14 @@ def _bytes(thing: object) -> int:
 
 
 def _brief(thing: Json) -> Json:
-    return {"properties": shortened(thing["properties"])}
+    return {"properties": shorten_properties(thing["properties"])}
 
 
 @given(nodes=_things, edges=_things)
 def test_as_much_is_shown_as_there_is_room_for_nodes_first(
     nodes: list[Json], edges: list[Json]
 ) -> None:
-    answer = query.bounded(nodes, edges, [])
+    answer = query.truncate_response(nodes, edges, [])
     shown: list[Any] = [*answer["nodes"], *answer["edges"]]
     things = [*nodes, *edges]
     assert _bytes(answer) <= query.MAX_BYTES
@@ -53,7 +53,7 @@ def test_as_much_is_shown_as_there_is_room_for_nodes_first(
 
 def test_what_is_shortened_is_as_little_as_can_be() -> None:
     long = {"properties": {"summary": "x" * 6_000}}
-    answer = query.bounded([long, long, long, long], [], ["So it is."])
+    answer = query.truncate_response([long, long, long, long], [], ["So it is."])
     assert answer["nodes"][:3] == [long, long, long]
     assert len(answer["nodes"][3]["properties"]["summary"]) < 300
     assert "0 nodes or edges are left out and 1 are shortened" in answer["cut"]
@@ -64,8 +64,8 @@ def test_what_is_shortened_is_as_little_as_can_be() -> None:
 def test_edges_for_which_there_is_no_room_need_not_be_read(
     nodes: list[Json], edges: list[Json]
 ) -> None:
-    read = query.bounded(nodes, edges, [])
+    read = query.truncate_response(nodes, edges, [])
     if query.has_room_behind(nodes):
         assert len(read["nodes"]) == len(nodes)
     else:
-        assert query.bounded(nodes, [], [], unread=len(edges)) == read
+        assert query.truncate_response(nodes, [], [], unread=len(edges)) == read

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from shared.graph.conclusions.citations import (
     Citation,
-    Found,
+    CitedElements,
     Kind,
-    Why,
-    parse,
+    RefusalCode,
+    parse_citations,
     refuse_advice,
     refuse_analysis,
-    replaced,
+    replace_citations,
 )
 
 COUNTRY = UUID(int=1)
@@ -22,7 +22,7 @@ ANALYSIS = UUID(int=2)
 ADVICE = UUID(int=3)
 EDGE = UUID(int=4)
 ABSENT = UUID(int=5)
-FOUND = Found(
+FOUND = CitedElements(
     {COUNTRY: "Country", ANALYSIS: "AgentAnalysis", ADVICE: "AgentAdvice"}, frozenset({EDGE})
 )
 
@@ -46,13 +46,13 @@ FOUND = Found(
     ],
 )
 def test_parse(text: str, citations: list[tuple[Kind, UUID]], malformed: list[str]) -> None:
-    cited = parse(text)
+    cited = parse_citations(text)
     assert cited.citations == tuple(Citation(kind, each) for kind, each in citations)
     assert cited.malformed == tuple(malformed)
 
 
 def test_ids_are_of_the_kind_asked_for() -> None:
-    cited = parse(f"[edge:{EDGE}] [node:{COUNTRY}]")
+    cited = parse_citations(f"[edge:{EDGE}] [node:{COUNTRY}]")
     assert cited.ids() == [EDGE, COUNTRY]
     assert cited.ids(Kind.NODE) == [COUNTRY]
     assert cited.ids(Kind.EDGE) == [EDGE]
@@ -63,7 +63,7 @@ def test_what_is_written_as_a_citation_is_read_as_one(
     things: list[tuple[Kind, UUID]], between: str
 ) -> None:
     written = [Citation(kind, each) for kind, each in things]
-    assert parse(between.join(map(str, written))).citations == tuple(written)
+    assert parse_citations(between.join(map(str, written))).citations == tuple(written)
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,19 @@ def test_what_is_written_as_a_citation_is_read_as_one(
         (f"[node:{COUNTRY}]", "", None),
         (f"[edge:{EDGE}]", "", None),
         (f"[node:{ANALYSIS}] [edge:{EDGE}]", f"see [node:{COUNTRY}]", None),
-        ("no citation", "", Why.NOTHING_CITED),
-        ("", f"[node:{COUNTRY}]", Why.NOTHING_CITED),
-        ("[node:Ghana]", "", Why.MALFORMED),
-        (f"[node:{COUNTRY}]", "[node:Ghana]", Why.MALFORMED),
-        (f"[node:{COUNTRY}] [node:{ABSENT}]", "", Why.DOES_NOT_EXIST),
-        (f"[node:{COUNTRY}]", f"[edge:{ABSENT}]", Why.DOES_NOT_EXIST),
-        (f"[node:{EDGE}]", "", Why.DOES_NOT_EXIST),
-        (f"[edge:{COUNTRY}]", "", Why.DOES_NOT_EXIST),
+        ("no citation", "", RefusalCode.NOTHING_CITED),
+        ("", f"[node:{COUNTRY}]", RefusalCode.NOTHING_CITED),
+        ("[node:Ghana]", "", RefusalCode.MALFORMED),
+        (f"[node:{COUNTRY}]", "[node:Ghana]", RefusalCode.MALFORMED),
+        (f"[node:{COUNTRY}] [node:{ABSENT}]", "", RefusalCode.DOES_NOT_EXIST),
+        (f"[node:{COUNTRY}]", f"[edge:{ABSENT}]", RefusalCode.DOES_NOT_EXIST),
+        (f"[node:{EDGE}]", "", RefusalCode.DOES_NOT_EXIST),
+        (f"[edge:{COUNTRY}]", "", RefusalCode.DOES_NOT_EXIST),
     ],
 )
-def test_an_analysis_cites_what_exists(content: str, summary: str, why: Why | None) -> None:
+def test_an_analysis_cites_what_exists(content: str, summary: str, why: RefusalCode | None) -> None:
     refusal = refuse_analysis(content, summary, FOUND)
-    assert (refusal and refusal.why) == why
+    assert (refusal and refusal.code) == why
 
 
 @pytest.mark.parametrize(
@@ -92,21 +92,21 @@ def test_an_analysis_cites_what_exists(content: str, summary: str, why: Why | No
     [
         (f"[node:{ANALYSIS}]", "", None),
         (f"[node:{ANALYSIS}]", f"[node:{ANALYSIS}]", None),
-        ("no citation", "", Why.NOTHING_CITED),
-        ("[node:Big]", "", Why.MALFORMED),
-        (f"[node:{ABSENT}]", "", Why.DOES_NOT_EXIST),
-        (f"[node:{COUNTRY}]", "", Why.NOT_AN_ANALYSIS),
-        (f"[node:{ANALYSIS}] [node:{COUNTRY}]", "", Why.NOT_AN_ANALYSIS),
-        (f"[node:{ANALYSIS}] [node:{ADVICE}]", "", Why.NOT_AN_ANALYSIS),
-        (f"[node:{ANALYSIS}] [edge:{EDGE}]", "", Why.NOT_AN_ANALYSIS),
-        (f"[node:{ANALYSIS}]", f"[node:{COUNTRY}]", Why.NOT_AN_ANALYSIS),
+        ("no citation", "", RefusalCode.NOTHING_CITED),
+        ("[node:Big]", "", RefusalCode.MALFORMED),
+        (f"[node:{ABSENT}]", "", RefusalCode.DOES_NOT_EXIST),
+        (f"[node:{COUNTRY}]", "", RefusalCode.NOT_AN_ANALYSIS),
+        (f"[node:{ANALYSIS}] [node:{COUNTRY}]", "", RefusalCode.NOT_AN_ANALYSIS),
+        (f"[node:{ANALYSIS}] [node:{ADVICE}]", "", RefusalCode.NOT_AN_ANALYSIS),
+        (f"[node:{ANALYSIS}] [edge:{EDGE}]", "", RefusalCode.NOT_AN_ANALYSIS),
+        (f"[node:{ANALYSIS}]", f"[node:{COUNTRY}]", RefusalCode.NOT_AN_ANALYSIS),
     ],
 )
 def test_advice_cites_analyses_and_nothing_else(
-    content: str, summary: str, why: Why | None
+    content: str, summary: str, why: RefusalCode | None
 ) -> None:
     refusal = refuse_advice(content, summary, FOUND)
-    assert (refusal and refusal.why) == why
+    assert (refusal and refusal.code) == why
 
 
 def test_a_refusal_names_what_is_wrong_and_how_to_mend_it() -> None:
@@ -135,6 +135,6 @@ def test_a_refusal_does_not_repeat_a_hundred_things() -> None:
 def test_citations_are_replaced_by_what_is_given_and_all_else_stays() -> None:
     names = {Citation(Kind.NODE, COUNTRY): "Ghana", Citation(Kind.EDGE, EDGE): "a border"}
     text = f"a [NODE:{COUNTRY}], [edge:{EDGE}] [edge:{COUNTRY}] [node:Ghana] [node:{ABSENT}]"
-    assert replaced(text, names.get) == (
+    assert replace_citations(text, names.get) == (
         f"a Ghana, a border [edge:{COUNTRY}] [node:Ghana] [node:{ABSENT}]"
     )

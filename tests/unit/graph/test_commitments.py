@@ -28,15 +28,15 @@ TODAY = date(2026, 1, 31)
     ],
 )
 def test_a_horizon_is_a_date_or_a_time_from_today_on(text: str, until: date) -> None:
-    assert commitments.checked_horizon(text, TODAY) == until
+    assert commitments.parse_horizon(text, TODAY) == until
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("2026-01-31", "does not lie ahead, today is 2026-01-31"),
-        ("2019-05-01", "2019-05-01 does not lie ahead"),
-        ("0 days", "does not lie ahead"),
+        ("2026-01-31", "is not in the future, today is 2026-01-31"),
+        ("2019-05-01", "2019-05-01 is not in the future"),
+        ("0 days", "is not in the future"),
         ("2026-02-30", "is no date; give one as YYYY-MM-DD"),
         ("soon", "'3 months'"),
         ("", "is no date"),
@@ -47,17 +47,17 @@ def test_a_horizon_is_a_date_or_a_time_from_today_on(text: str, until: date) -> 
 )
 def test_what_is_none_is_refused_with_what_to_do(text: str, told: str) -> None:
     with pytest.raises(ToolRefusalError, match=told):
-        commitments.checked_horizon(text, TODAY)
+        commitments.parse_horizon(text, TODAY)
 
 
 @pytest.mark.parametrize(
     ("read", "given", "told"),
     [
-        (commitments.checked_confidence, -0.1, "not from 0 to 1"),
-        (commitments.checked_confidence, 80, "not from 0 to 1"),
-        (commitments.checked_confidence, float("nan"), "not from 0 to 1"),
-        (commitments.checked_invalidation, "Prices fall.", "12 characters; say in 20 to 600"),
-        (commitments.checked_invalidation, "x" * 601, "601 characters"),
+        (commitments.validate_confidence, -0.1, "not from 0 to 1"),
+        (commitments.validate_confidence, 80, "not from 0 to 1"),
+        (commitments.validate_confidence, float("nan"), "not from 0 to 1"),
+        (commitments.validate_invalidation, "Prices fall.", "12 characters; say in 20 to 600"),
+        (commitments.validate_invalidation, "x" * 601, "601 characters"),
     ],
 )
 def test_commitments_that_say_nothing_are_refused(
@@ -68,8 +68,8 @@ def test_commitments_that_say_nothing_are_refused(
 
 
 def test_what_holds_is_kept() -> None:
-    assert commitments.checked_confidence(1) == 1
+    assert commitments.validate_confidence(1) == 1
     assert (
-        commitments.checked_invalidation(" Output\nfalls below 10 GWh. ")
+        commitments.validate_invalidation(" Output\nfalls below 10 GWh. ")
         == "Output falls below 10 GWh."
     )

@@ -5,7 +5,7 @@ from itertools import permutations
 from typing import Any
 from uuid import UUID
 
-from shared.graph.provenance.claims import Claim, folded, standing
+from shared.graph.provenance.claims import Claim, current_claims, project_properties
 
 DAY_0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -18,30 +18,32 @@ def claim(number: int, as_of: int, *, retracted: bool = False, **values: Any) ->
 def test_the_newer_truth_holds_though_learned_earlier() -> None:
     newer, older = claim(1, as_of=9, price=3), claim(2, as_of=5, price=2)
     for order in permutations([newer, older]):
-        assert folded({}, order) == {"price": 3}
-        assert standing(order)["price"] is newer
+        assert project_properties({}, order) == {"price": 3}
+        assert current_claims(order)["price"] is newer
 
 
 def test_of_the_same_day_what_was_learned_last_holds() -> None:
-    assert folded({}, [claim(2, as_of=5, price=2), claim(1, as_of=5, price=3)]) == {"price": 2}
+    assert project_properties({}, [claim(2, as_of=5, price=2), claim(1, as_of=5, price=3)]) == {
+        "price": 2
+    }
 
 
 def test_properties_hold_each_by_its_own_newest_claim() -> None:
     claims = [claim(1, as_of=1, price=1, place="Oslo"), claim(2, as_of=2, price=2)]
-    assert folded({}, claims) == {"price": 2, "place": "Oslo"}
+    assert project_properties({}, claims) == {"price": 2, "place": "Oslo"}
 
 
 def test_a_retracted_claim_gives_way_to_the_one_before_and_comes_back() -> None:
     before, after = claim(1, as_of=1, price=1), claim(2, as_of=2, price=2, place="Oslo")
     gone = claim(2, as_of=2, retracted=True, price=2, place="Oslo")
-    known = folded({}, [before, after])
-    without = folded(known, [before, gone])
+    known = project_properties({}, [before, after])
+    without = project_properties(known, [before, gone])
     assert without == {"price": 1}
-    assert folded(without, [before, after]) == known
+    assert project_properties(without, [before, after]) == known
 
 
 def test_what_was_written_before_evidence_was_kept_stays() -> None:
-    assert folded({"price": 1, "place": "Oslo"}, [claim(1, as_of=1, price=2)]) == {
+    assert project_properties({"price": 1, "place": "Oslo"}, [claim(1, as_of=1, price=2)]) == {
         "price": 2,
         "place": "Oslo",
     }

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.prompt_format import CHARACTERS_PER_TOKEN, Section, fit, within
+from shared.graph.prompt_format import CHARS_PER_TOKEN, Section, fit_sections, truncate_to_budget
 
 
 def _section(title: str, rank: int, count: int, keep: int = 2) -> Section:
@@ -24,33 +24,35 @@ sections = st.lists(
 
 
 def test_with_room_enough_all_is_shown_in_the_order_given() -> None:
-    text = fit("head", [_section("b", 1, 2), _section("empty", 0, 0), _section("a", 0, 1)], 1_000)
+    text = fit_sections(
+        "head", [_section("b", 1, 2), _section("empty", 0, 0), _section("a", 0, 1)], 1_000
+    )
     assert text.splitlines() == ["head", "## b", "- b 0", "- b 1", "## a", "- a 0"]
 
 
 def test_every_section_gets_its_share_before_any_gets_more() -> None:
     two_of_each = len("head\n## a\n- a 0\n- a 1\n## b\n- b 0\n- b 1")
-    tokens = two_of_each // CHARACTERS_PER_TOKEN + 1
-    text = fit("head", [_section("a", 0, 50), _section("b", 1, 50)], tokens)
+    tokens = two_of_each // CHARS_PER_TOKEN + 1
+    text = fit_sections("head", [_section("a", 0, 50), _section("b", 1, 50)], tokens)
     assert (_shown(text, "a"), _shown(text, "b")) == (2, 2)
 
 
 def test_what_is_left_goes_by_rank() -> None:
-    text = fit("head", [_section("low", 5, 50), _section("high", 1, 50)], 80)
+    text = fit_sections("head", [_section("low", 5, 50), _section("high", 1, 50)], 80)
     assert _shown(text, "low") == 2
     assert _shown(text, "high") > 10
 
 
 def test_the_header_stands_even_without_room() -> None:
-    assert fit("a long header", [_section("a", 0, 3)], 1) == "a long header"
+    assert fit_sections("a long header", [_section("a", 0, 3)], 1) == "a long header"
 
 
 @given(sections, st.integers(0, 200))
 def test_the_budget_holds_and_sections_lose_only_their_last_lines(
     given_sections: list[Section], tokens: int
 ) -> None:
-    text = fit("h", given_sections, tokens)
-    assert len(text) <= max(tokens * CHARACTERS_PER_TOKEN, 1)
+    text = fit_sections("h", given_sections, tokens)
+    assert len(text) <= max(tokens * CHARS_PER_TOKEN, 1)
     rest = text.splitlines()[1:]
     for section in given_sections:
         if f"## {section.title}" in rest:
@@ -64,8 +66,8 @@ def test_the_budget_holds_and_sections_lose_only_their_last_lines(
 
 
 def test_within_says_how_much_it_left_out() -> None:
-    assert within(["a" * 10, "b" * 100, "c" * 10], 10) == (
+    assert truncate_to_budget(["a" * 10, "b" * 100, "c" * 10], 10) == (
         "aaaaaaaaaa\ncccccccccc\n(1 more left out for their length)"
     )
-    assert within(["a", "b"], 10) == "a\nb"
-    assert within([], 10) == ""
+    assert truncate_to_budget(["a", "b"], 10) == "a\nb"
+    assert truncate_to_budget([], 10) == ""

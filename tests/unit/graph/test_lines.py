@@ -6,7 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from shared.graph.prompt_format import ago, edge_line, node_line, shortened, utc
+from shared.graph.prompt_format import (
+    edge_line,
+    format_age,
+    format_utc,
+    node_line,
+    shorten_properties,
+)
 
 ID = UUID(int=7)
 
@@ -24,22 +30,22 @@ def test_an_edge_reads_from_its_source_to_its_target() -> None:
 
 
 def test_properties_are_shortened_with_the_summary_first() -> None:
-    brief = shortened({"quote": "q" * 500, "summary": "Short.", "list": ["x" * 300]})
+    brief = shorten_properties({"quote": "q" * 500, "summary": "Short.", "list": ["x" * 300]})
     assert list(brief) == ["summary", "quote", "list"]
     assert brief["quote"] == "q" * 239 + "…"
     assert len(brief["list"][0]) == 240
 
 
 def test_what_does_not_fit_on_a_line_is_counted() -> None:
-    brief = shortened({f"figure_{number}": "x" * 100 for number in range(50)})
+    brief = shorten_properties({f"figure_{number}": "x" * 100 for number in range(50)})
     assert len(json.dumps(brief)) < 1_300
     assert brief["…"] == f"{50 - (len(brief) - 1)} more"
 
 
 def test_times_are_utc_to_the_second() -> None:
     east = timezone(timedelta(hours=2))
-    assert utc(datetime(2026, 1, 31, 1, 2, 3, 999, tzinfo=east)) == "2026-01-30T23:02:03Z"
-    assert utc(datetime(2026, 1, 31, tzinfo=UTC)) == "2026-01-31T00:00:00Z"
+    assert format_utc(datetime(2026, 1, 31, 1, 2, 3, 999, tzinfo=east)) == "2026-01-30T23:02:03Z"
+    assert format_utc(datetime(2026, 1, 31, tzinfo=UTC)) == "2026-01-31T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +61,4 @@ def test_times_are_utc_to_the_second() -> None:
     ],
 )
 def test_an_age_reads_as_people_say_it(days: int, words: str) -> None:
-    assert ago(timedelta(days=days, hours=3)) == words
+    assert format_age(timedelta(days=days, hours=3)) == words

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.retrieval.embedding_backlog import MOST_CHARACTERS, text_of
+from shared.graph.retrieval.embedding_backlog import MAX_TEXT_CHARS, embedding_text
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -21,19 +21,19 @@ def test_name_and_type_then_summary_then_what_is_short() -> None:
         "history": "long " * 100,
         "deep": {"er": 1},
     }
-    assert text_of("Maker", "Volta", properties) == (
+    assert embedding_text("Maker", "Volta", properties) == (
         "Volta; Maker; Makes trucks.; founded in: 1999; listed: yes; plants: Lyon, Turin"
     )
 
 
 def test_the_order_of_properties_does_not_matter() -> None:
-    assert text_of("T", "n", {"a": 1, "b": 2}) == text_of("T", "n", {"b": 2, "a": 1})
+    assert embedding_text("T", "n", {"a": 1, "b": 2}) == embedding_text("T", "n", {"b": 2, "a": 1})
 
 
 @given(st.text(min_size=1), st.dictionaries(st.text(), JSON))
 def test_whatever_is_known_of_it_the_text_is_one_short_line(
     name: str, properties: dict[str, object]
 ) -> None:
-    told = text_of("Thing", name, properties)
-    assert 0 < len(told) <= MOST_CHARACTERS
+    told = embedding_text("Thing", name, properties)
+    assert 0 < len(told) <= MAX_TEXT_CHARS
     assert told == " ".join(told.split())

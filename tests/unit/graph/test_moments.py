@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shared.graph.provenance.claims import beginning, end, published
+from shared.graph.provenance.claims import parse_period_end, parse_period_start, parse_published
 
 
 def _at(*parts: int) -> datetime:
@@ -35,7 +35,7 @@ MAY = _at(2024, 5, 1)
     ],
 )
 def test_when_a_page_was_published(text: str | None, moment: datetime | None) -> None:
-    assert published(text) == moment
+    assert parse_published(text) == moment
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_when_a_page_was_published(text: str | None, moment: datetime | None) ->
     ],
 )
 def test_a_time_begins_and_ends(text: str, first: datetime, after: datetime) -> None:
-    assert beginning(text) == first
-    assert end(text) == after
+    assert parse_period_start(text) == first
+    assert parse_period_end(text) == after
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2023-13", "2023-02-30", "23", "2023-2"])
 def test_what_is_no_time_is_none(text: str) -> None:
-    for read in (beginning, end):
+    for read in (parse_period_start, parse_period_end):
         with pytest.raises(ValueError, match=r".+"):
             read(text)

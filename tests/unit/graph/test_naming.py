@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.graph.entity_resolution.normalization import key, marks, read
+from shared.graph.entity_resolution.normalization import discriminators, normalize, normalize_key
 
 ALIKE = [
     ("NVIDIA Corporation", "nvidia"),
@@ -54,7 +54,7 @@ ALIKE = [
 
 @pytest.mark.parametrize(("name", "expected"), ALIKE)
 def test_what_a_name_is_known_by(name: str, expected: str) -> None:
-    assert read(name, "Company").key == expected
+    assert normalize(name, "Company").key == expected
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_what_a_name_is_known_by(name: str, expected: str) -> None:
     ],
 )
 def test_tickers_and_initials_are_names_of_their_own(name: str, also: tuple[str, ...]) -> None:
-    assert read(name, "Company").also == also
+    assert normalize(name, "Company").also == also
 
 
 @pytest.mark.parametrize("type_name", ["Product", "ConsumerProduct", "City"])
 def test_what_nobody_incorporates_has_no_legal_form(type_name: str) -> None:
-    assert key("iPhone SE", type_name) == "iphone se"
-    assert key("SAP SE", "SoftwareMaker") == "sap"
+    assert normalize_key("iPhone SE", type_name) == "iphone se"
+    assert normalize_key("SAP SE", "SoftwareMaker") == "sap"
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_what_nobody_incorporates_has_no_legal_form(type_name: str) -> None:
     ],
 )
 def test_numbers_and_dates_tell_apart(one: str, other: str) -> None:
-    assert marks(one) != marks(other)
+    assert discriminators(one) != discriminators(other)
 
 
 def test_the_order_of_numbers_does_not() -> None:
-    assert marks("2025 q1") == marks("q1 2025")
-    assert marks("gpt4") == marks("gpt 4")
+    assert discriminators("2025 q1") == discriminators("q1 2025")
+    assert discriminators("gpt4") == discriminators("gpt 4")
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1)
@@ -130,19 +130,19 @@ COMPANIES = st.lists(
 @example("The The Acme", "Company")
 @example("S. p. A. A", "Company")
 def test_the_key_of_a_key_is_itself(name: str, type_name: str) -> None:
-    found = read(name, type_name)
+    found = normalize(name, type_name)
     for each in (found.key, *found.also):
-        assert key(each, type_name) == each
-        assert read(each, type_name).key == each
+        assert normalize_key(each, type_name) == each
+        assert normalize(each, type_name).key == each
 
 
 @given(NAMES | COMPANIES)
 def test_a_name_is_known_by_something(name: str) -> None:
     if name.strip():
-        assert read(name, "Company").key.strip()
+        assert normalize(name, "Company").key.strip()
 
 
 @given(NAMES | COMPANIES)
 def test_spellings_of_unicode_and_blanks_are_one(name: str) -> None:
     spelled = f" {unicodedata.normalize('NFD', name)}\n"
-    assert key(spelled) == key(unicodedata.normalize("NFC", name))
+    assert normalize_key(spelled) == normalize_key(unicodedata.normalize("NFC", name))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.graph.provenance.quotes import find
+from shared.graph.provenance.quotes import find_quote
 
 
 @pytest.mark.parametrize(
@@ -20,9 +20,9 @@ from shared.graph.provenance.quotes import find
     ],
 )
 def test_stands(page: str, quote: str, stands: str) -> None:
-    span = find(page, quote)
+    span = find_quote(page, quote)
     assert span is not None
-    assert span.of(page).decode() == stands
+    assert span.extract(page).decode() == stands
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_stands(page: str, quote: str, stands: str) -> None:
     ],
 )
 def test_stands_nowhere(page: str, quote: str) -> None:
-    assert find(page, quote) is None
+    assert find_quote(page, quote) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.graph.types import folded
+from shared.graph.types import fold_type_name
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from shared.graph.types import folded
     ],
 )
 def test_one_type(one: str, other: str) -> None:
-    assert folded(one) == folded(other)
+    assert fold_type_name(one) == fold_type_name(other)
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_one_type(one: str, other: str) -> None:
     ],
 )
 def test_two_types(one: str, other: str) -> None:
-    assert folded(one) != folded(other)
+    assert fold_type_name(one) != fold_type_name(other)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.graph.system_types import NODE_TYPES
-from shared.graph.validation import Validators, normal_name, refuse_bad_schema
+from shared.graph.validation import Validators, normalize_name, refuse_bad_schema
 from shared.tools import ToolRefusalError
 from tests.support.seeds import repeatable
 
@@ -100,7 +100,7 @@ def test_few_validators_are_kept_and_all_still_check() -> None:
         ({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}, "properties.a: $ref"),
         ({"type": "object", "allOf": [{"$ref": "#"}]}, "allOf[0]: $ref is not supported"),
         ({"type": "object", "properties": {"a": {"pattern": "(a+)+"}}}, "properties.a: pattern"),
-        ({"type": "object", "description": "x" * 20_000}, "more than the 20000"),
+        ({"type": "object", "description": "x" * 20_000}, "more than the limit of 20000"),
     ],
 )
 def test_a_schema_that_will_not_do_is_refused(schema: dict[str, Any], told: str) -> None:
@@ -142,7 +142,7 @@ def test_the_systems_types_satisfy_the_rules_that_others_must(values: dict[str, 
     ],
 )
 def test_a_name_has_one_spelling(given: str, normal: str) -> None:
-    assert normal_name(given) == normal
+    assert normalize_name(given) == normal
 
 
 KEYWORDS = (

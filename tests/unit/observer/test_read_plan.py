@@ -12,7 +12,7 @@ from services.observer.prompts import (
     MAX_QUERIES,
     ObserverPlan,
     first_query,
-    read_plan,
+    parse_plan,
 )
 from shared.llm.repair import Repairs, UnreadableError, read_json
 from shared.llm.structured_output import response_format
@@ -32,8 +32,8 @@ PLAN = {"queries": [QUERY], "insights": [INSIGHT]}
 @pytest.mark.parametrize("plan", [PLAN, {"queries": [], "insights": []}])
 def test_what_fits_comes_back_equal_and_unnoted(plan: Any) -> None:
     repairs = Repairs()
-    assert read_plan(plan, repairs) == ObserverPlan.model_validate(plan)
-    assert repairs.told == []
+    assert parse_plan(plan, repairs) == ObserverPlan.model_validate(plan)
+    assert repairs.all_notes == []
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_what_fits_comes_back_equal_and_unnoted(plan: Any) -> None:
 )
 def test_other_forms_are_the_same_plan(given: Any) -> None:
     repairs = Repairs()
-    assert read_plan(given, repairs) == ObserverPlan.model_validate(PLAN)
-    assert repairs.told
+    assert parse_plan(given, repairs) == ObserverPlan.model_validate(PLAN)
+    assert repairs.all_notes
 
 
 def test_texts_in_place_of_items_are_what_they_are_about() -> None:
-    made = read_plan({"queries": ["Who digs?"], "insights": []}, Repairs())
+    made = parse_plan({"queries": ["Who digs?"], "insights": []}, Repairs())
     assert [each.objective for each in made.queries] == ["Who digs?"]
     assert made.queries[0].search_hints == []
 
@@ -79,18 +79,18 @@ def test_a_plan_that_repeats_itself_is_cut() -> None:
     hints = {**QUERY, "searchHints": [f"lithium {n % 12}" for n in range(60)]}
     repairs = Repairs()
     text = json.dumps({"queries": [hints, *queries], "insights": [INSIGHT] * 50})
-    made = read_plan(read_json(text[:-30], repairs, is_cut=True), repairs)
+    made = parse_plan(read_json(text[:-30], repairs, is_cut=True), repairs)
     assert len(made.queries) == MAX_QUERIES
     assert len({each.objective for each in made.queries}) == MAX_QUERIES
     assert len(made.insights) == 1 <= MAX_INSIGHTS
     assert len(made.queries[0].search_hints) == MAX_HINTS
-    assert "80 queries repeated others and were left out." in repairs.told
+    assert "80 queries repeated others and were left out." in repairs.all_notes
 
 
 @pytest.mark.parametrize("given", [None, 7, "x", [7], {"queries": [{}]}, {}, {"a": 1}])
 def test_nonsense_is_told(given: Any) -> None:
     with pytest.raises(ValueError, match="quer"):
-        read_plan(given, Repairs())
+        parse_plan(given, Repairs())
 
 
 def test_the_maximum_of_each_list_is_in_the_schema_and_stated() -> None:
@@ -120,7 +120,7 @@ def test_random_damage_ends_in_a_plan_or_is_told() -> None:
             text = broken_text(damaged(PLAN, rng, rng.randrange(8)), rng)
             repairs = Repairs()
             try:
-                made = read_plan(read_json(text, repairs, is_cut=rng.random() < 0.3), repairs)
+                made = parse_plan(read_json(text, repairs, is_cut=rng.random() < 0.3), repairs)
             except UnreadableError:
                 continue
             except ValueError as error:

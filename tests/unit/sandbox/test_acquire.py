@@ -1,4 +1,4 @@
-"""Knowledge acquisition: what is searched, and what is written down."""
+"""Knowledge acquisition: searches, extracts and the document."""
 
 from typing import Any
 

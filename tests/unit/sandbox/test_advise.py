@@ -1,4 +1,4 @@
-"""Advice generation: rare."""
+"""Advice generation: only if three analyses agree."""
 
 import json
 

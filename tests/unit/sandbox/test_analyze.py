@@ -1,4 +1,4 @@
-"""Analysis generation: a conclusion that cites what it stands on, or what is missing."""
+"""Analysis generation: a conclusion with citations, or what is missing."""
 
 from tests.support.sandbox.asking import ANALYSIS, Body, answer, arguments, followed, request
 

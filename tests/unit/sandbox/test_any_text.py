@@ -1,4 +1,4 @@
-"""Whatever the texts of a request hold, it is answered, and the same way twice."""
+"""Requests with any text get an answer, and the same one twice."""
 
 import json
 

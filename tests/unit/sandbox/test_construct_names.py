@@ -1,9 +1,9 @@
-"""Graph construction: what names are of, and how they are related."""
+"""Graph construction: types of names and relations between them."""
 
 import pytest
 
-from sandbox.reader.construct.relations import Relation, relation_between
-from sandbox.text.whole import place_of
+from sandbox.model.construct.relations import Relation, relation_between
+from sandbox.text.names import find_whole_name
 from tests.support.sandbox.asking import answer, arguments
 from tests.support.sandbox.constructing import body, looked, made_types
 
@@ -111,4 +111,4 @@ def test_a_name_is_no_part_of_a_longer_one() -> None:
     ],
 )
 def test_names_stand_whole(name: str, sentence: str, place: int) -> None:
-    assert place_of(name, sentence, ["Equatorial Guinea", "Guinea-Bissau"]) == place
+    assert find_whole_name(name, sentence, ["Equatorial Guinea", "Guinea-Bissau"]) == place

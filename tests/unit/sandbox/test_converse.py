@@ -1,4 +1,4 @@
-"""Requests of no known phase: talk, and answers by any schema."""
+"""Conversations, and answers by unknown schemas."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from sandbox.reader import ChatRequest, Phase, phase_of
+from sandbox.model import ChatRequest, Phase, phase_of
 from tests.support.sandbox.asking import (
     ADVICE,
     ANALYSIS,

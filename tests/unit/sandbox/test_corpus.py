@@ -1,4 +1,4 @@
-"""What becomes of files, and what is refused."""
+"""Parsing of files, and rejected ones."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.corpus import CorpusError, fingerprint, load
-from sandbox.corpus.files import MAX_FILE_BYTES
-from sandbox.corpus.markdown import plain_lines
+from sandbox.corpus.parsers import MAX_FILE_BYTES, plain_lines
 
 Write = Callable[[str, str | bytes], Path]
 

@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.corpus import load
 from sandbox.search import SearchIndex
-from sandbox.search.library import build_index
+from sandbox.search.index import build_index
 from tests.support.sandbox import makers
 from tests.support.sandbox.asking import EMPTY_GRAPH, plan
 from tests.support.sandbox.world import World
@@ -33,7 +33,7 @@ def factbook() -> Iterator[tuple[SearchIndex, dict[str, str]]]:
 
 
 def check_grounded(world: World, pages: dict[str, str]) -> None:
-    """Names and quotes stand in their pages letter by letter; analyses cite what is there."""
+    """Check that names and quotes are literal parts of their pages and that citations exist."""
     for node in world.nodes.values():
         assert node["name"] in node["properties"]["quote"]
     for thing in [*world.nodes.values(), *world.edges.values()]:
@@ -82,7 +82,7 @@ def test_a_small_corpus_is_soon_known() -> None:
 def test_the_same_request_gives_the_same_answer_in_every_process() -> None:
     program = (
         "from tests.support.sandbox import makers; from tests.support.sandbox.world import World; "
-        "from sandbox.search.library import build_index; import hashlib; "
+        "from sandbox.search.index import build_index; import hashlib; "
         "world = World(makers.MISSION, build_index(makers.corpus())); "
         "[world.iterate() for _ in range(3)]; print(hashlib.sha256(world.context().encode()).hexdigest())"
     )

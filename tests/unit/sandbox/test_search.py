@@ -1,4 +1,4 @@
-"""Ranking, passages, filters, kept indexes."""
+"""Ranking, passages, filters, cached indexes."""
 
 from collections.abc import Iterator
 from datetime import date
@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.corpus import Corpus, CorpusError, Document, LoadReport
 from sandbox.search import SearchIndex, SearchQuery, open_index
-from sandbox.search.library import build_index
+from sandbox.search.index import build_index
 from sandbox.search.passages import best_passage
 from tests.support.sandbox import makers
 
@@ -93,10 +93,10 @@ def test_an_unchanged_corpus_is_not_read_again(tmp_path: Path) -> None:
     page = corpus / "page.md"
     page.write_text("# Gold\n\nGold is mined here.")
     first = open_index(corpus, cache)
-    kept = list(cache.iterdir())
+    files = list(cache.iterdir())
     second = open_index(corpus, cache)
-    assert [file.suffix for file in kept] == [".sqlite"]
-    assert list(cache.iterdir()) == kept
+    assert [file.suffix for file in files] == [".sqlite"]
+    assert list(cache.iterdir()) == files
     assert second.search(SearchQuery("gold")) == first.search(SearchQuery("gold"))
     page.write_text("# Silver\n\nSilver is mined here, and more of it.")
     assert not open_index(corpus, cache).search(SearchQuery("gold"))
@@ -107,8 +107,8 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path) -> None:
     corpus.mkdir()
     (corpus / "page.md").write_text("# Gold\n\nGold is mined here.")
     open_index(corpus, cache).close()
-    (kept,) = cache.iterdir()
-    kept.write_bytes(b"no database at all" * 100)
+    (file,) = cache.iterdir()
+    file.write_bytes(b"no database at all" * 100)
     assert open_index(corpus, cache).search(SearchQuery("gold"))
 
 

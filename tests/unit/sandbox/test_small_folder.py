@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.corpus import load
-from sandbox.search.library import build_index
+from sandbox.search.index import build_index
 from tests.support.sandbox.world import World
 
 FILES = {

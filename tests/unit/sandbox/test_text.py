@@ -2,13 +2,12 @@
 
 import pytest
 
-from sandbox.text.english import is_acting, is_plural, snake_case
-from sandbox.text.figures import amount, figures
-from sandbox.text.labels import ListItem, list_items, parse_label
+from sandbox.text.english import is_group_of_actors, is_plural, snake_case
+from sandbox.text.figures import find_figures, parse_amount
+from sandbox.text.missions import Scope, Subject, parse_mission
 from sandbox.text.names import NameFinder
-from sandbox.text.sentences import sentences
-from sandbox.text.subject import Scope, Subject, subject_of
-from sandbox.text.words import stems
+from sandbox.text.sentences import ListItem, list_items, parse_label, sentences
+from sandbox.text.tokens import stems
 
 
 def names(text: str, *known: str) -> list[str]:
@@ -96,7 +95,7 @@ def test_a_long_sentence_is_cut_at_its_semicolons() -> None:
     ],
 )
 def test_figures(sentence: str, found: list[tuple[str, str]]) -> None:
-    stated = [(figure.label, figure.value) for figure in figures(sentence)]
+    stated = [(figure.label, figure.value) for figure in find_figures(sentence)]
     assert stated == found
     assert all(value in sentence for _, value in stated)
 
@@ -112,7 +111,7 @@ def test_figures(sentence: str, found: list[tuple[str, str]]) -> None:
     ],
 )
 def test_amounts(value: str, number: float, unit: str) -> None:
-    found = amount(value)
+    found = parse_amount(value)
     assert found is not None
     assert found.number == pytest.approx(number)
     assert found.unit == unit
@@ -181,7 +180,7 @@ def test_labelled_lists() -> None:
     ],
 )
 def test_the_subject_of_a_mission(mission: str, subject: Subject) -> None:
-    assert subject_of(mission) == subject
+    assert parse_mission(mission) == subject
 
 
 def test_stems_meet_across_forms() -> None:
@@ -214,4 +213,4 @@ def test_names_of_edge_types_do_not_end_in_the_middle() -> None:
     [("chip makers", True, True), ("soy prices", True, False), ("economics", False, False)],
 )
 def test_plurals(phrase: str, plural: bool, acting: bool) -> None:
-    assert (is_plural(phrase), is_acting(phrase)) == (plural, acting)
+    assert (is_plural(phrase), is_group_of_actors(phrase)) == (plural, acting)

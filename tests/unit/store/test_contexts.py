@@ -24,15 +24,15 @@ def request_of(content: str) -> dict[str, object]:
 )
 def test_what_was_taken_apart_is_put_together_again(content: str) -> None:
     request = request_of(content)
-    short, digest = phase_run_store.apart(request, CONTEXT)
+    short, digest = phase_run_store.split_context(request, CONTEXT)
     assert digest == sha256(CONTEXT.encode()).digest()
-    assert phase_run_store.is_apart(short)
+    assert phase_run_store.is_split(short)
     assert "messages" not in short, "an older reader would ask the model without them"
-    assert phase_run_store.whole(short, CONTEXT) == request
+    assert phase_run_store.restore_request(short, CONTEXT) == request
 
 
 @pytest.mark.parametrize("context", ["", CONTEXT.replace("Ghana", "Togo")])
 def test_what_does_not_hold_the_words_is_left_whole(context: str) -> None:
     request = request_of(f"Mission\n{CONTEXT}\nTask")
-    assert phase_run_store.apart(request, context) == (request, None)
-    assert not phase_run_store.is_apart(request)
+    assert phase_run_store.split_context(request, context) == (request, None)
+    assert not phase_run_store.is_split(request)

@@ -2,13 +2,15 @@
 
 import base64
 
-from shared.notifications.webhooks import new_secret, signed
+from shared.notifications.webhooks import new_secret, signature_headers
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def test_the_signature_is_that_of_the_specifications_libraries() -> None:
-    headers = signed("msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [SECRET])
+    headers = signature_headers(
+        "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [SECRET]
+    )
     assert headers == {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",
@@ -17,8 +19,8 @@ def test_the_signature_is_that_of_the_specifications_libraries() -> None:
 
 
 def test_each_key_signs() -> None:
-    both = signed("id", 1, b"{}", [SECRET, new_secret()])["webhook-signature"].split(" ")
-    assert both[0] == signed("id", 1, b"{}", [SECRET])["webhook-signature"]
+    both = signature_headers("id", 1, b"{}", [SECRET, new_secret()])["webhook-signature"].split(" ")
+    assert both[0] == signature_headers("id", 1, b"{}", [SECRET])["webhook-signature"]
     assert len(set(both)) == 2
 
 

@@ -7,20 +7,20 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from services.notifier.channels import judged, subject, text
+from services.notifier.channels import classify_response, subject, text
 from services.notifier.delivery import Never, NotNow, Taken
-from services.notifier.payload import message_of
-from services.notifier.retry_schedule import JITTER, RESTS_SECONDS, rest_seconds
+from services.notifier.payload import build_message
+from services.notifier.retry_schedule import BACKOFF_SECONDS, JITTER, delay_seconds
 from shared.database.tables import InboxItem
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_any_success_is_taken(status: int) -> None:
-    assert judged(status, httpx.Headers()) == Taken(status)
+    assert classify_response(status, httpx.Headers()) == Taken(status)
 
 
 def test_gone_is_for_good_and_stops_the_destination() -> None:
-    verdict = judged(410, httpx.Headers())
+    verdict = classify_response(410, httpx.Headers())
     assert isinstance(verdict, Never)
     assert verdict.stops
     assert "410 Gone" in verdict.why
@@ -30,7 +30,7 @@ def test_gone_is_for_good_and_stops_the_destination() -> None:
     "status", [100, 301, 302, 307, 400, 401, 404, 408, 418, 429, 500, 503, 599]
 )
 def test_everything_else_is_tried_again(status: int) -> None:
-    verdict = judged(status, httpx.Headers())
+    verdict = classify_response(status, httpx.Headers())
     assert isinstance(verdict, NotNow)
     assert verdict.status_code == status
     assert str(status) in verdict.why
@@ -65,25 +65,25 @@ def test_everything_else_is_tried_again(status: int) -> None:
     ],
 )
 def test_the_wait_that_is_asked_for_is_read(said: str, seconds: float | None) -> None:
-    verdict = judged(503, httpx.Headers({"retry-after": said}))
+    verdict = classify_response(503, httpx.Headers({"retry-after": said}))
     assert isinstance(verdict, NotNow)
     assert verdict.asked_seconds == seconds
 
 
 def test_the_wait_may_be_a_date() -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
-    verdict = judged(429, httpx.Headers({"retry-after": date}))
+    verdict = classify_response(429, httpx.Headers({"retry-after": date}))
     assert isinstance(verdict, NotNow)
     assert verdict.asked_seconds == pytest.approx(3600, abs=60)
 
 
 def test_rests_grow_and_are_never_shorter_than_asked_for() -> None:
-    usual = [rest_seconds(failures, asked_seconds=None, luck=0) for failures in range(1, 20)]
+    usual = [delay_seconds(failures, asked_seconds=None, luck=0) for failures in range(1, 20)]
     assert usual == sorted(usual)
-    assert (usual[0], usual[-1]) == (RESTS_SECONDS[0], RESTS_SECONDS[-1])
-    assert rest_seconds(1, asked_seconds=7200, luck=0) == 7200
-    assert rest_seconds(9, asked_seconds=1, luck=0) == RESTS_SECONDS[-1]
-    assert rest_seconds(1, asked_seconds=None, luck=1) == RESTS_SECONDS[0] * (1 + JITTER)
+    assert (usual[0], usual[-1]) == (BACKOFF_SECONDS[0], BACKOFF_SECONDS[-1])
+    assert delay_seconds(1, asked_seconds=7200, luck=0) == 7200
+    assert delay_seconds(9, asked_seconds=1, luck=0) == BACKOFF_SECONDS[-1]
+    assert delay_seconds(1, asked_seconds=None, luck=1) == BACKOFF_SECONDS[0] * (1 + JITTER)
 
 
 def test_a_notice_says_what_it_can() -> None:
@@ -95,7 +95,7 @@ def test_a_notice_says_what_it_can() -> None:
         summary="It rests until tomorrow.",
         created_at=datetime(2026, 1, 31, tzinfo=UTC),
     )
-    message = message_of(item, "Lithium", None, None)
+    message = build_message(item, "Lithium", None, None)
     assert message.type == "notice.created"
     told = message.data.model_dump(exclude_none=True)
     assert set(told) == {"inbox_item_id", "agent_id", "agent_name", "title", "summary"}

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-from services.api.web.presenters.provenance import LARGE_LINKS, MOST_QUOTES, Branch, chain_of
+from services.api.web.presenters.provenance import LARGE_LINKS, MAX_QUOTES, Branch, build_chain
 from shared.schemas.provenance import (
     BreakView,
     ConclusionLink,
@@ -108,7 +108,7 @@ def test_it_is_told_down_to_the_quotes_each_link_once() -> None:
     known = thing(said)
     analyses = [conclusion("analysis", [known.id]) for _ in range(2)]
     advice = conclusion("advice", [each.id for each in analyses])
-    chain = chain_of(verified([advice, *analyses], [known], [said], source), {})
+    chain = build_chain(verified([advice, *analyses], [known], [said], source), {})
     nodes = list(below(chain.root, "node"))
     assert [each.is_known for each in nodes] == [False, True]
     assert [each.source for each in below(chain.root, "evidence")] == [source]
@@ -121,7 +121,7 @@ def test_superseded_quotes_are_counted_but_those_of_retracted_pages_are_shown() 
         said = quote(source, stands=False)
         known = thing(said)
         root = conclusion("analysis", [known.id])
-        chain = chain_of(verified([root], [known], [said], source), {})
+        chain = build_chain(verified([root], [known], [said], source), {})
         (node,) = below(chain.root, "node")
         assert (len(node.below), node.superseded) == (shown, 1 - shown)
 
@@ -132,12 +132,12 @@ def test_of_many_quotes_the_newest_are_shown_and_all_that_are_broken() -> None:
     said += [quote(source, day=-day, broken=True) for day in range(2)]
     known = thing(*said)
     root = conclusion("analysis", [known.id])
-    chain = chain_of(verified([root], [known], said, source), {})
+    chain = build_chain(verified([root], [known], said, source), {})
     (node,) = below(chain.root, "node")
     shown = [each.link for each in node.below]
     assert [each.holds for each in shown[:3]] == [False, False, True]
-    assert len(shown) == MOST_QUOTES
-    assert node.left_out == len(said) - MOST_QUOTES
+    assert len(shown) == MAX_QUOTES
+    assert node.left_out == len(said) - MAX_QUOTES
     newest = shown[2]
     assert isinstance(newest, EvidenceLink)
     assert newest.quote == "of day 29"
@@ -150,10 +150,10 @@ def test_below_the_analyses_of_large_chains_nothing_is_told_yet() -> None:
     known = thing(*said)
     analysis = conclusion("analysis", [known.id])
     advice = conclusion("advice", [analysis.id])
-    chain = chain_of(verified([advice, analysis], [known], said, source), {})
+    chain = build_chain(verified([advice, analysis], [known], said, source), {})
     (left,) = chain.root.below
     assert left.is_left
     assert not left.below
     assert not chain.is_small
-    alone = chain_of(verified([analysis], [known], said, source), {})
+    alone = build_chain(verified([analysis], [known], said, source), {})
     assert [each.kind for each in alone.root.below] == ["node"]

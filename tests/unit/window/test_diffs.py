@@ -2,16 +2,16 @@
 
 import pytest
 
-from services.api.web.text import Change, Run, changes
+from services.api.web.text import Change, DiffRun, word_diff
 
 LINES = [f"line {number}\n" for number in range(1, 21)]
 
 
 def told(before: str, after: str) -> list[tuple[str, str]]:
-    return [(run.change.value, run.text) for run in changes(before, after)]
+    return [(run.change.value, run.text) for run in word_diff(before, after)]
 
 
-def without(runs: list[Run], change: Change) -> str:
+def without(runs: list[DiffRun], change: Change) -> str:
     return "".join(run.text for run in runs if run.change not in (change, Change.LEFT_OUT))
 
 
@@ -41,7 +41,7 @@ def test_what_has_little_in_common_is_told_as_one_in_the_others_place() -> None:
 def test_what_is_far_from_every_change_is_left_out() -> None:
     after = [*LINES]
     after[9] = "another\n"
-    found = changes("".join(LINES), "".join(after))
+    found = word_diff("".join(LINES), "".join(after))
     assert [run.text for run in found if run.change is Change.LEFT_OUT] == [
         "7 lines unchanged",
         "8 lines unchanged",
@@ -60,6 +60,6 @@ def test_what_is_far_from_every_change_is_left_out() -> None:
     ],
 )
 def test_nothing_is_lost_of_either(before: str, after: str) -> None:
-    found = changes(before, after)
+    found = word_diff(before, after)
     assert without(found, Change.NEW) == before
     assert without(found, Change.GONE) == after

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from services.api.web.presenters.graph import drawn
+from services.api.web.presenters.graph import encode_drawing
 from shared.schemas.graph import DrawingView, DrawnEdge, DrawnNode
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
@@ -20,7 +20,7 @@ def test_edges_name_their_ends_and_types_by_place() -> None:
         edges=[DrawnEdge("buys", maker, metal), DrawnEdge("Metal", metal, maker)],
         cut=True,
     )
-    assert json.loads(drawn(picture)) == {
+    assert json.loads(encode_drawing(picture)) == {
         "types": ["Company", "Metal", "buys"],
         "nodes": [
             [str(maker), 0, "Über & Söhne", 1767323045678, 0],

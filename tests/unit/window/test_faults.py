@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from services.api.diagnostics import Load, Loads, Seen, faults
-from services.api.queries.operations import Crew, Leases, State
+from services.api.diagnostics import LoadSampler, Measurements, ServiceLoad, diagnose
+from services.api.queries.operations import InstallationState, Leases, Workforce
 from shared.events.stream_admin import Queue
 
-WELL = Load("analyzer", 1, Queue("analyzer", 0, 0, 2, 7), None, Leases())
-SEEN = Seen([WELL], None, State({}, 0, 0), 1, 100, scripts_are_there=True)
+WELL = ServiceLoad("analyzer", 1, Queue("analyzer", 0, 0, 2, 7), None, Leases())
+SEEN = Measurements([WELL], None, InstallationState({}, 0, 0), 1, 100, scripts_are_there=True)
 
 
-def told(seen: Seen) -> list[str]:
-    return [fault.told for fault in faults(seen)]
+def told(seen: Measurements) -> list[str]:
+    return [fault.told for fault in diagnose(seen)]
 
 
 def test_of_what_is_well_nothing_is_said() -> None:
@@ -20,7 +20,7 @@ def test_of_what_is_well_nothing_is_said() -> None:
 
 def test_what_is_wrong_stands_before_what_is_worth_knowing() -> None:
     gone = replace(WELL, replicas=0, queue=Queue("analyzer", 60, 0, 0, 7))
-    seen = replace(SEEN, loads=[gone], state=State({}, 2, 0))
+    seen = replace(SEEN, loads=[gone], state=InstallationState({}, 2, 0))
     assert told(seen) == [
         "No analyzer is connected to PostgreSQL: insights wait.",
         "60 messages wait for the analyzer.",
@@ -37,10 +37,10 @@ def test_a_consumer_that_is_not_there_a_lapsed_lease_and_an_absent_bus_are_told(
 
 
 def test_a_rate_is_that_of_the_last_minute_and_never_below_nothing() -> None:
-    loads = Loads()
+    loads = LoadSampler()
 
     def rate(now: float, delivered: int) -> float | None:
-        found = loads.look(now, [Queue("analyzer", 0, 0, 0, delivered)], Crew())
+        found = loads.look(now, [Queue("analyzer", 0, 0, 0, delivered)], Workforce())
         return next(each.per_second for each in found if each.actor == "analyzer")
 
     assert rate(0.0, 10) is None

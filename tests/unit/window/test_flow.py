@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from services.api.web.presenters.iterations import Flow, flow_of
+from services.api.web.presenters.iterations import Flow, build_flow
 from shared.schemas.base import CallTotals, IterationView, StepView
 from shared.schemas.iterations import PhaseRunView, ProgressView
 
@@ -50,7 +50,7 @@ def flow(
         started_at=BEGAN,
         ended_at=None if ended is None else at(ended),
     )
-    return flow_of(
+    return build_flow(
         ProgressView(
             iteration=iteration, now=at(10), steps=list(steps), runs=list(runs), calls=CallTotals()
         )

@@ -27,7 +27,7 @@ from services.api.web import filters
     ],
 )
 def test_a_span_has_at_most_two_units(seconds: float | timedelta | None, told: str) -> None:
-    assert filters.span(seconds) == told
+    assert filters.duration(seconds) == told
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_small_amounts_keep_what_says_something(amount: float | None, told: str)
 def test_a_moment_can_be_put_into_any_zone() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     assert (
-        filters.moment(at)
+        filters.time_element(at)
         == '<time datetime="2026-01-02T03:04:05.678Z">2026-01-02 03:04 UTC</time>'
     )
 

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from services.api.web.text import rich
+from services.api.web.text import render_markdown
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -39,7 +39,7 @@ class _Tags(HTMLParser):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_only_text(text: str) -> None:
     parser = _Tags()
-    parser.feed(rich(text))
+    parser.feed(render_markdown(text))
     for tag, attributes in parser.found:
         assert tag in {"p", "a", "code", "pre", "em", "strong"}
         assert set(attributes) <= {"href", "title", "rel", "target", "class"}
@@ -48,7 +48,9 @@ def test_hostile_text_is_only_text(text: str) -> None:
 
 
 def test_markdown_is_shown_with_headings_below_the_pages() -> None:
-    html = rich("# One\n\n**two** [three](https://a.example)\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    html = render_markdown(
+        "# One\n\n**two** [three](https://a.example)\n\n| a | b |\n|---|---|\n| 1 | 2 |"
+    )
     assert "<h3>One</h3>" in html
     assert "<strong>two</strong>" in html
     assert "<td>1</td>" in html

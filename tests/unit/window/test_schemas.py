@@ -1,10 +1,10 @@
 """JSON Schemas as rows that people read."""
 
-from services.api.web.presenters.graph import PropertyRow, rows
+from services.api.web.presenters.graph import PropertyRow, property_rows
 
 
 def test_each_property_is_a_row() -> None:
-    told = rows(
+    told = property_rows(
         {
             "properties": {
                 "tonnes": {"type": "integer", "minimum": 0, "description": "Bought in a year"},
@@ -26,4 +26,9 @@ def test_each_property_is_a_row() -> None:
 
 
 def test_what_is_no_plain_list_of_properties_has_no_rows() -> None:
-    assert rows({}) == rows({"anyOf": []}) == rows({"properties": ["no"]}) == []
+    assert (
+        property_rows({})
+        == property_rows({"anyOf": []})
+        == property_rows({"properties": ["no"]})
+        == []
+    )

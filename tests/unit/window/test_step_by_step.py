@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from services.api.web import filters
-from services.api.web.presenters.iterations import Bar, StepTold, told
+from services.api.web.presenters.iterations import Bar, StepRow, step_rows
 from shared.schemas.base import StepView
 from shared.schemas.iterations import IterationOutline, IterationSums
 
@@ -33,7 +33,7 @@ def _step(begun: float | None, ended: float | None, **other: Any) -> StepView:
     return StepView(id=uuid4(), started_at=_at(begun), ended_at=_at(ended), **(known | other))
 
 
-def _one(step: StepView, *, ended: float | None, now: float = 10) -> StepTold:
+def _one(step: StepView, *, ended: float | None, now: float = 10) -> StepRow:
     outline = IterationOutline(
         id=uuid4(),
         agent_id=uuid4(),
@@ -51,7 +51,7 @@ def _one(step: StepView, *, ended: float | None, now: float = 10) -> StepTold:
         sums=IterationSums(),
         written=[],
     )
-    (found,) = told(outline, BEGAN + timedelta(seconds=now))
+    (found,) = step_rows(outline, BEGAN + timedelta(seconds=now))
     return found
 
 
@@ -85,5 +85,5 @@ def test_json_is_laid_out_and_what_is_none_stands_as_it_was() -> None:
 
 
 def test_what_is_cut_says_how_much_is_left_out() -> None:
-    assert filters.cut("x" * filters.LONGEST_CHARACTERS) == "x" * filters.LONGEST_CHARACTERS
+    assert filters.cut("x" * filters.MAX_CHARS) == "x" * filters.MAX_CHARS
     assert filters.cut("x" * 21_500).endswith("x\n… 1,500 characters more")

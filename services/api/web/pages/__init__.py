@@ -1,1 +1,1 @@
-"""A page a file, as `services.api.routers` has a topic a file."""
+"""The web pages, one module per resource group, as in `services.api.routers`."""

@@ -1,4 +1,4 @@
-"""Talking with an agent, and what it remembers of it."""
+"""The conversation page, with the agent's memories."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -11,10 +11,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
 from services.api.commands import conversations
 from services.api.commands.conversations import NewMemory, NewMessage
-from services.api.http.dependencies import Afterwards, Paging
+from services.api.http.dependencies import EventAfterCommit, Paging
 from services.api.queries import conversation as reading
-from services.api.web.rendering import Answering
-from services.api.web.text import citations_of
+from services.api.web.rendering import PageResponse
+from services.api.web.text import find_citations
 from shared import derived_events
 from shared.agents import memories
 from shared.enums import MemoryKind, StepStatus
@@ -33,86 +33,96 @@ TOOLS: Final[Mapping[str, str]] = {
 
 
 @router.get("/conversation")
-async def show(access: OwnedAgent, page: Answering, paging: Paging) -> HTMLResponse:
-    """The newest messages, in the order of time; `next` leads to those before."""
-    found = await reading.messages(access.session, access.owner_id, access.agent.id, paging)
-    kept: list[MemoryView] = []
+async def show_conversation(access: OwnedAgent, page: PageResponse, paging: Paging) -> HTMLResponse:
+    """Shows the newest messages in chronological order; `next` leads to older ones."""
+    messages_page = await reading.list_messages(
+        access.session, access.owner_id, access.agent.id, paging
+    )
+    memory_views: list[MemoryView] = []
     if page.part is None:
-        kept = await _memories(access)
+        memory_views = await _memories(access)
     return await page.answer(
         "conversation/show.html",
         agent=access.agent,
-        next=found.next,
+        next=messages_page.next,
         is_newest=paging.cursor is None,
-        memories=kept,
+        memories=memory_views,
         memory_kinds=list(MemoryKind),
-        memory_characters=memories.MAX_CHARACTERS,
-        message_characters=conversations.MESSAGE_CHARACTERS,
-        **await _shown(access, found.items[::-1]),
+        memory_characters=memories.MAX_MEMORY_CHARS,
+        message_characters=conversations.MAX_MESSAGE_CHARS,
+        **await _messages_context(access, messages_page.items[::-1]),
     )
 
 
 @router.get("/conversation/messages/{message_id}")
-async def show_message(access: OwnedAgent, page: Answering, message_id: UUID) -> HTMLResponse:
-    """One alone, as it stands now."""
-    found = await conversations.found(access, message_id)
+async def show_message(access: OwnedAgent, page: PageResponse, message_id: UUID) -> HTMLResponse:
+    """Shows one message."""
+    message = await conversations.get_message(access, message_id)
     return await page.answer(
-        "conversation/message.html", agent=access.agent, **await _shown(access, [found])
+        "conversation/message.html",
+        agent=access.agent,
+        **await _messages_context(access, [message]),
     )
 
 
 @router.post("/conversation")
-async def ask(
+async def ask_question(
     request: Request,
     access: OwnedAgent,
-    wanted: Annotated[NewMessage, Form()],
-    afterwards: Afterwards,
+    form: Annotated[NewMessage, Form()],
+    afterwards: EventAfterCommit,
 ) -> Response:
-    """Leads to the answer, which is to come; a page with scripts is there already, and fetches it."""
-    turn, step = await conversations.ask(access, wanted.content)
+    """Redirects to the pending answer. With htmx, the page fetches the answer itself."""
+    turn, step = await conversations.ask_question(access, form.content)
     if step.status == StepStatus.PENDING:
-        afterwards.tell(derived_events.order(step))
+        afterwards.tell(derived_events.agent_task_event(step))
     if request.headers.get("hx-request") == "true":
         return Response(status_code=HTTPStatus.NO_CONTENT)
-    return _back(access, f"message-{turn.answer.id}")
+    return _to_conversation(access, f"message-{turn.answer.id}")
 
 
 @router.post("/conversation/messages/{message_id}/retry")
-async def ask_again(access: OwnedAgent, message_id: UUID) -> Response:
-    await conversations.ask_again(access, message_id)
-    return _back(access, f"message-{message_id}")
+async def retry_answer(access: OwnedAgent, message_id: UUID) -> Response:
+    await conversations.retry_answer(access, message_id)
+    return _to_conversation(access, f"message-{message_id}")
 
 
 @router.post("/memories")
-async def remember(access: OwnedAgent, wanted: Annotated[NewMemory, Form()]) -> Response:
-    await conversations.remember(access, wanted)
-    return _back(access, "memories")
+async def add_memory(access: OwnedAgent, form: Annotated[NewMemory, Form()]) -> Response:
+    await conversations.add_memory(access, form)
+    return _to_conversation(access, "memories")
 
 
 @router.post("/memories/{memory_id}/forget")
-async def forget(access: OwnedAgent, memory_id: UUID) -> Response:
-    await conversations.forget(access, memory_id)
-    return _back(access, "memories")
+async def forget_memory(access: OwnedAgent, memory_id: UUID) -> Response:
+    await conversations.forget_memory(access, memory_id)
+    return _to_conversation(access, "memories")
 
 
-async def _shown(access: AgentAccess, messages: Sequence[MessageView]) -> dict[str, Any]:
-    """What the templates of messages are given. Advice comes without citations: it is asked for."""
-    advised = [(access.agent.id, each.content) for each in messages if each.kind == "advice"]
-    named = await citations_of(access.session, access.owner_id, advised)
-    of_advice = named.get(access.agent.id, [])
+async def _messages_context(access: AgentAccess, messages: Sequence[MessageView]) -> dict[str, Any]:
+    """Returns the context of the message templates.
+
+    Advice has no citations of its own, so they are looked up.
+    """
+    advised = [
+        (access.agent.id, message.content) for message in messages if message.kind == "advice"
+    ]
+    citations_by_agent = await find_citations(access.session, access.owner_id, advised)
+    of_advice = citations_by_agent.get(access.agent.id, [])
     citations: dict[UUID, Sequence[CitationView]] = {
-        each.id: of_advice if each.kind == "advice" else each.citations for each in messages
+        message.id: of_advice if message.kind == "advice" else message.citations
+        for message in messages
     }
     return {"messages": messages, "citations": citations, "tools": TOOLS, "ended": ENDED}
 
 
 async def _memories(access: AgentAccess) -> list[MemoryView]:
-    found = await reading.memories(
+    memories_page = await reading.list_memories(
         access.session, access.owner_id, access.agent.id, Wanted(LARGEST_PAGE), forgotten=False
     )
-    return found.items
+    return memories_page.items
 
 
-def _back(access: AgentAccess, place: str) -> Response:
+def _to_conversation(access: AgentAccess, place: str) -> Response:
     address = f"/agents/{access.agent.id}/conversation#{place}"
     return RedirectResponse(address, HTTPStatus.SEE_OTHER)

@@ -1,4 +1,4 @@
-"""Where the money went: of all agents, and of one."""
+"""Cost pages: of all agents, and of one."""
 
 from datetime import date, timedelta
 from http import HTTPStatus
@@ -8,76 +8,76 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import HTMLResponse
 
-from services.api.auth.dependencies import Owned, OwnedAgent
+from services.api.auth.dependencies import OwnedAccess, OwnedAgent
 from services.api.queries import costs
-from services.api.queries.costs import Asked, CostTables, TooManyDaysError
+from services.api.queries.costs import CostQuery, CostTables, TooManyDaysError
 from services.api.web.forms import UNLESS_BLANK
-from services.api.web.rendering import Answering
+from services.api.web.rendering import PageResponse
 from shared.billing import budgets as billing_budgets
 
 router = APIRouter()
 
 SPANS: Final = (7, 30, 90, 365)
-"""Days that are offered, today the last of them."""
+"""The offered ranges in days, ending today."""
 
 _Day = Annotated[
-    # The bounds are the day's own: they cannot be applied to None.
+    # The bounds apply to the date only, not to None.
     Annotated[date, Field(ge=date(2000, 1, 1), le=date(2999, 12, 31))] | None,
-    # A field that was emptied is sent as one that says nothing.
+    # An emptied field is sent as an empty string.
     UNLESS_BLANK,
     Query(),
 ]
 
 
 @router.get("/costs")
-async def show(
-    access: Owned, page: Answering, since: _Day = None, until: _Day = None
+async def show_costs(
+    access: OwnedAccess, page: PageResponse, since: _Day = None, until: _Day = None
 ) -> HTMLResponse:
-    """What the installation may still spend today is told to operators, as by the api's own route."""
+    """Shows all costs; operators also see the installation's remaining budget."""
     session, owner_id = access.session, access.owner_id
-    asked, wrong = Asked(since=since, until=until), None
+    cost_query, wrong = CostQuery(since=since, until=until), None
     try:
-        tables = await costs.owner_cost_tables(session, owner_id, asked)
+        tables = await costs.owner_cost_tables(session, owner_id, cost_query)
     except TooManyDaysError as error:
         wrong = str(error)
-        tables = await costs.owner_cost_tables(session, owner_id, Asked())
+        tables = await costs.owner_cost_tables(session, owner_id, CostQuery())
     allowance = None
     if access.caller.is_operator:
-        allowance = await costs.allowance_of_installation(session)
-    known = {"allowance": allowance, "today": await billing_budgets.today(session)}
-    return await _answered(page, "costs/all.html", tables, wrong, **known)
+        allowance = await costs.installation_allowance(session)
+    context = {"allowance": allowance, "today": await billing_budgets.today(session)}
+    return await _costs_page(page, "costs/all.html", tables, wrong, **context)
 
 
 @router.get("/agents/{agent}/costs")
-async def show_of_agent(
-    access: OwnedAgent, page: Answering, since: _Day = None, until: _Day = None
+async def show_agent_costs(
+    access: OwnedAgent, page: PageResponse, since: _Day = None, until: _Day = None
 ) -> HTMLResponse:
     session, agent = access.session, access.agent
-    asked, wrong = Asked(since=since, until=until), None
+    cost_query, wrong = CostQuery(since=since, until=until), None
     try:
-        tables = await costs.agent_cost_tables(session, agent.id, asked)
+        tables = await costs.agent_cost_tables(session, agent.id, cost_query)
     except TooManyDaysError as error:
         wrong = str(error)
-        tables = await costs.agent_cost_tables(session, agent.id, Asked())
+        tables = await costs.agent_cost_tables(session, agent.id, CostQuery())
     budget = await costs.agent_budget(session, agent.id)
-    known = {"allowance": budget.allowance, "today": budget.allowance.day}
-    return await _answered(
+    context = {"allowance": budget.allowance, "today": budget.allowance.day}
+    return await _costs_page(
         page,
         "costs/agent.html",
         tables,
         wrong,
         agent=agent,
         resting_until=budget.resting_until,
-        **known,
+        **context,
     )
 
 
-async def _answered(
-    page: Answering, template: str, tables: CostTables, wrong: str | None, **known: Any
+async def _costs_page(
+    page: PageResponse, template: str, tables: CostTables, wrong: str | None, **context: Any
 ) -> HTMLResponse:
-    today: date = known["today"]
+    today: date = context["today"]
     spans = [(days, today - timedelta(days=days - 1)) for days in SPANS]
     status = HTTPStatus.OK if wrong is None else HTTPStatus.UNPROCESSABLE_ENTITY
     return await page.answer(
-        template, status=status, tables=tables, wrong=wrong, spans=spans, **known
+        template, status=status, tables=tables, wrong=wrong, spans=spans, **context
     )

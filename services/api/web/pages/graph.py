@@ -1,50 +1,61 @@
-"""The graph explorer: what is drawn comes as JSON, all that is read beside it as pages."""
+"""Pages of the graph: explorer, node and edge, types, duplicate candidates and merges."""
 
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query
-from starlette.responses import HTMLResponse, Response
+from fastapi import APIRouter, Depends, Form, Query, Request
+from pydantic import BaseModel
+from starlette.datastructures import URL
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
+from services.api.commands import merges as merge_commands
+from services.api.commands.merges import NewMerge, Reason
+from services.api.http.dependencies import Paging
 from services.api.http.problem_details import NotFoundError
-from services.api.queries import graph
-from services.api.queries.graph import Drawn
-from services.api.web.presenters.graph import drawn
-from services.api.web.rendering import OF_PAGES, Answering
-from shared.graph.entity_resolution.redirects import followed
+from services.api.queries import entity_resolution, provenance
+from services.api.queries import graph as graph_queries
+from services.api.queries.graph import DrawingFilter, EdgeFilter
+from services.api.web.presenters.graph import encode_drawing, property_rows
+from services.api.web.presenters.provenance import property_provenance
+from services.api.web.rendering import PAGE_HEADERS, PageResponse
+from shared.graph.entity_resolution.redirects import resolve_redirects
+from shared.graph.types import RESERVED_TYPES
+from shared.schemas.base import Wanted
 from shared.schemas.graph import DrawingView
 
-router = APIRouter(prefix="/agents/{agent}/graph")
+router = APIRouter(prefix="/agents/{agent}")
+
 
 LIMITS: Final = (100, 300, 1_000, 2_000)
-COLOURS: Final = 10
-"""Types that have a colour of their own; the rest share one. As many as the style sheet has."""
-AGES: Final = {1: "day", 7: "week", 31: "month", 92: "quarter"}
+COLOURED_TYPES: Final = 10
+"""Types with a colour of their own, as many as the style sheet has; the others share one."""
+AGE_LIMITS: Final = {1: "day", 7: "week", 31: "month", 92: "quarter"}
 """In days."""
 
 
-class Begin(StrEnum):
-    """Where the graph is entered, if at no node and by no search."""
+class EntryPoint(StrEnum):
+    """Where the drawing starts without a node or a search."""
 
     NEWEST = "newest"
     CONNECTED = "connected"
 
 
-class Entry:
-    """Where the picture begins, and what of the graph may be in it: all of it stands in the address."""
+class GraphView:
+    """The start and the filters of the drawing, all from the query string."""
 
     def __init__(
         self,
         node: UUID | None = None,
-        depth: Annotated[int, Query(ge=1, le=graph.DEEPEST)] = 1,
-        begin: Begin = Begin.NEWEST,
+        depth: Annotated[int, Query(ge=1, le=graph_queries.MAX_DEPTH)] = 1,
+        begin: EntryPoint = EntryPoint.NEWEST,
         types: Annotated[list[str] | None, Query(alias="type", max_length=100)] = None,
         days: Annotated[int, Query(ge=0, le=36_600, description="0 is any age")] = 0,
         search: Annotated[str, Query(max_length=200)] = "",
-        limit: Annotated[int, Query(ge=1, le=graph.MOST_DRAWN_NODES)] = LIMITS[1],
+        limit: Annotated[int, Query(ge=1, le=graph_queries.MAX_DRAWN_NODES)] = LIMITS[1],
     ) -> None:
         self.node = node
         self.depth = depth
@@ -55,54 +66,230 @@ class Entry:
         self.limit = limit
 
     @property
-    def of(self) -> Drawn:
+    def of(self) -> DrawingFilter:
         since = None if self.days == 0 else datetime.now(UTC) - timedelta(days=self.days)
-        return Drawn(self.types, since)
+        return DrawingFilter(self.types, since)
 
 
-Entered = Annotated[Entry, Depends()]
+GraphViewParams = Annotated[GraphView, Depends()]
 
 
-@router.get("")
-async def explore(access: OwnedAgent, page: Answering, entry: Entered) -> HTMLResponse:
+@router.get("/graph")
+async def show_explorer(
+    access: OwnedAgent, page: PageResponse, entry: GraphViewParams
+) -> HTMLResponse:
     session, scope = access.session, access.scope
-    counted = await graph.by_type(session, scope)
-    found = None
+    type_counts = await graph_queries.count_by_type(session, scope)
+    search_results = None
     if entry.search:
-        found = await graph.found(session, scope, entry.search, entry.of)
+        search_results = await graph_queries.draw_search(session, scope, entry.search, entry.of)
     return await page.answer(
         "graph/explorer.html",
         agent=access.agent,
-        counts=graph.summed(counted),
-        types=sorted(counted.nodes.items(), key=lambda each: (-each[1], each[0])),
-        colours=COLOURS,
-        most_counted=graph.MOST_COUNTED,
+        counts=graph_queries.total_counts(type_counts),
+        types=sorted(type_counts.nodes.items(), key=lambda node: (-node[1], node[0])),
+        colours=COLOURED_TYPES,
+        most_counted=graph_queries.MAX_COUNTED,
         entry=entry,
-        found=found,
+        found=search_results,
         limits=LIMITS,
-        ages=AGES,
+        ages=AGE_LIMITS,
     )
 
 
-@router.get("/data")
-async def draw(access: OwnedAgent, entry: Entered) -> Response:
-    """What the address of the same query shows first; of a node also what unfolds when it is asked to."""
-    picture = await _drawn(access, entry)
-    return Response(drawn(picture), headers=OF_PAGES, media_type="application/json")
+@router.get("/graph/data")
+async def show_graph_data(access: OwnedAgent, entry: GraphViewParams) -> Response:
+    """Returns the initial drawing of the same query, or the neighbourhood of a node that is expanded."""
+    picture = await _graph_data(access, entry)
+    return Response(encode_drawing(picture), headers=PAGE_HEADERS, media_type="application/json")
 
 
-async def _drawn(access: AgentAccess, entry: Entry) -> DrawingView:
+async def _graph_data(access: AgentAccess, entry: GraphView) -> DrawingView:
     session, scope = access.session, access.scope
     if entry.node is not None:
-        [node_id] = await followed(session, scope, [entry.node])
-        limit = min(entry.limit, graph.MOST_NODES)
-        at = await graph.at(session, scope, node_id, depth=entry.depth, limit=limit)
-        if at is None:
+        [node_id] = await resolve_redirects(session, scope, [entry.node])
+        limit = min(entry.limit, graph_queries.MAX_NODES)
+        drawing = await graph_queries.draw_neighbourhood(
+            session, scope, node_id, depth=entry.depth, limit=limit
+        )
+        if drawing is None:
             raise NotFoundError("node", entry.node)
-        return at
+        return drawing
     if entry.search:
-        limit = min(entry.limit, graph.FOUND_AT_MOST)
-        return await graph.found(session, scope, entry.search, entry.of, limit)
-    if entry.begin is Begin.CONNECTED:
-        return await graph.best_connected(session, scope, entry.of, entry.limit)
-    return await graph.newest(session, scope, entry.of, entry.limit)
+        limit = min(entry.limit, graph_queries.MAX_SEARCH_NODES)
+        return await graph_queries.draw_search(session, scope, entry.search, entry.of, limit)
+    if entry.begin is EntryPoint.CONNECTED:
+        return await graph_queries.draw_best_connected(session, scope, entry.of, entry.limit)
+    return await graph_queries.draw_newest(session, scope, entry.of, entry.limit)
+
+
+PageCursor = Annotated[str | None, Query(description="Of the list that goes on")]
+
+
+@router.get("/nodes/{node_id}")
+async def show_node(
+    request: Request,
+    access: OwnedAgent,
+    page: PageResponse,
+    node_id: UUID,
+    quotes: PageCursor = None,
+    edges: PageCursor = None,
+) -> Response:
+    """Shows a node; the id of a merged node redirects."""
+    current = await _current_id(access, node_id)
+    if current != node_id:
+        return _redirect_to_current(request, node_id, current)
+    session, scope = access.session, access.scope
+    node = await graph_queries.find_node(session, scope, node_id)
+    if node is None:
+        raise NotFoundError("node", node_id)
+    evidence, edges_page = node.evidence, node.edges
+    if quotes is not None:
+        evidence = await provenance.list_evidence_of_node(
+            session, scope, node_id, Wanted(cursor=quotes)
+        )
+    if edges is not None:
+        of_node = EdgeFilter(node_id=node_id)
+        edges_page = await graph_queries.list_edges(session, scope, Wanted(cursor=edges), of_node)
+    return await page.answer(
+        "graph/node.html",
+        agent=access.agent,
+        node=node,
+        told=evidence,
+        touching=edges_page,
+        said=property_provenance(node.properties, evidence.items),
+        is_conclusion=node.type in RESERVED_TYPES,
+    )
+
+
+@router.get("/edges/{edge_id}")
+async def show_edge(
+    request: Request,
+    access: OwnedAgent,
+    page: PageResponse,
+    edge_id: UUID,
+    quotes: PageCursor = None,
+) -> Response:
+    """Shows an edge; the id of an edge that a merge moved redirects."""
+    current = await _current_id(access, edge_id)
+    if current != edge_id:
+        return _redirect_to_current(request, edge_id, current)
+    session, scope = access.session, access.scope
+    edge = await graph_queries.find_edge(session, scope, edge_id)
+    if edge is None:
+        raise NotFoundError("edge", edge_id)
+    evidence = edge.evidence
+    if quotes is not None:
+        evidence = await provenance.list_evidence_of_edge(
+            session, scope, edge_id, Wanted(cursor=quotes)
+        )
+    return await page.answer(
+        "graph/edge.html",
+        agent=access.agent,
+        edge=edge,
+        told=evidence,
+        said=property_provenance(edge.properties, evidence.items),
+    )
+
+
+async def _current_id(access: AgentAccess, thing_id: UUID) -> UUID:
+    [current] = await resolve_redirects(access.session, access.scope, [thing_id])
+    return current
+
+
+def _redirect_to_current(request: Request, merged_id: UUID, current_id: UUID) -> Response:
+    """Redirects temporarily, because a merge can be undone."""
+    path = request.url.path.removesuffix(str(merged_id)) + str(current_id)
+    to = URL(path).include_query_params(**request.query_params)
+    return RedirectResponse(str(to), HTTPStatus.SEE_OTHER)
+
+
+class TypeKind(StrEnum):
+    NODE = "node"
+    EDGE = "edge"
+
+
+@router.get("/types")
+async def list_types(
+    access: OwnedAgent,
+    page: PageResponse,
+    paging: Paging,
+    kind: Annotated[TypeKind, Query(alias="of")] = TypeKind.NODE,
+) -> HTMLResponse:
+    """Lists node types or edge types by name."""
+    session, scope = access.session, access.scope
+    read = graph_queries.list_node_types if kind is TypeKind.NODE else graph_queries.list_edge_types
+    types_page = await read(session, scope, paging)
+    type_counts = await graph_queries.count_by_type(session, scope)
+    counts = type_counts.nodes if kind is TypeKind.NODE else type_counts.edges
+    return await page.answer(
+        "graph/types.html",
+        agent=access.agent,
+        kind=kind,
+        types=types_page.items,
+        next=types_page.next,
+        schemas={row.name: property_rows(row.properties_schema) for row in types_page.items},
+        counts=counts,
+        all_counts={TypeKind.NODE: len(type_counts.nodes), TypeKind.EDGE: len(type_counts.edges)},
+        most_counted=graph_queries.MAX_COUNTED,
+    )
+
+
+@router.get("/doubles")
+async def list_duplicate_candidates(
+    access: OwnedAgent, page: PageResponse, paging: Paging
+) -> HTMLResponse:
+    duplicate_candidates_page = await entity_resolution.list_duplicate_candidates(
+        access.session, access.scope, paging
+    )
+    merges_page = await entity_resolution.list_merges(
+        access.session, access.owner_id, access.agent.id, Wanted()
+    )
+    return await page.answer(
+        "graph/doubles.html",
+        agent=access.agent,
+        doubles=duplicate_candidates_page.items,
+        next=duplicate_candidates_page.next,
+        looked_at=paging.limit,
+        merges=merges_page.items,
+        next_merges=merges_page.next,
+        reason_characters=merge_commands.MAX_REASON_CHARS,
+    )
+
+
+@router.get("/merges")
+async def list_merges(access: OwnedAgent, page: PageResponse, paging: Paging) -> HTMLResponse:
+    merges_page = await entity_resolution.list_merges(
+        access.session, access.owner_id, access.agent.id, paging
+    )
+    return await page.answer(
+        "graph/merges.html", agent=access.agent, merges=merges_page.items, next=merges_page.next
+    )
+
+
+class MergeForm(BaseModel):
+    """Two nodes, and which of them remains."""
+
+    one: UUID
+    other: UUID
+    kept: UUID
+    reason: Reason
+
+
+@router.post("/merges")
+async def merge_nodes(access: OwnedAgent, pair: Annotated[MergeForm, Form()]) -> Response:
+    merged_id = pair.other if pair.kept == pair.one else pair.one
+    await merge_commands.merge_nodes(
+        access, NewMerge(kept=pair.kept, gone=merged_id, reason=pair.reason)
+    )
+    return _to_duplicates(access)
+
+
+@router.post("/merges/{merge_id}/undo")
+async def undo_merge(access: OwnedAgent, merge_id: UUID) -> Response:
+    await merge_commands.undo_merge(access, merge_id)
+    return _to_duplicates(access)
+
+
+def _to_duplicates(access: AgentAccess) -> Response:
+    return RedirectResponse(f"/agents/{access.agent.id}/doubles", HTTPStatus.SEE_OTHER)

@@ -1,7 +1,7 @@
-"""Iterations in a row, one in full, a phase run with all that was said in it, and two beside each other."""
+"""Pages of iterations: list, details, phase run, comparison."""
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query
@@ -12,31 +12,34 @@ from services.api.http.dependencies import Paging
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import iterations, transcripts, usage
 from services.api.routers.iterations import Number
-from services.api.web.presenters.iterations import compared, lasted, told
-from services.api.web.rendering import Answering
+from services.api.web.presenters.iterations import Side, comparison_side, duration, step_rows
+from services.api.web.rendering import PageResponse
 from shared.enums import IterationStatus
 from shared.schemas.base import Wanted
 from shared.schemas.iterations import IterationOutline
 
 router = APIRouter(prefix="/agents/{agent}")
 
-_Compared = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
+MAX_SUPERSEDED: Final = 20
+"""The limit of nodes and of edges."""
+
+IterationNumber = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 
 
 @router.get("/iterations")
-async def list_of_agent(
-    access: OwnedAgent, page: Answering, paging: Paging, status: IterationStatus | None = None
+async def list_iterations(
+    access: OwnedAgent, page: PageResponse, paging: Paging, status: IterationStatus | None = None
 ) -> HTMLResponse:
-    found = await iterations.of_agent(
+    iterations_page = await iterations.list_iterations(
         access.session, access.owner_id, access.agent.id, paging, status=status
     )
-    ids = [each.id for each in found.items]
+    ids = [row.id for row in iterations_page.items]
     return await page.answer(
         "iterations/list.html",
         agent=access.agent,
-        iterations=found.items,
-        sums=await usage.of_iterations(access.session, ids),
-        next=found.next,
+        iterations=iterations_page.items,
+        sums=await usage.sum_iterations(access.session, ids),
+        next=iterations_page.next,
         is_first=paging.cursor is None,
         wanted=status,
         statuses=list(IterationStatus),
@@ -44,62 +47,71 @@ async def list_of_agent(
 
 
 @router.get("/iterations/{number}")
-async def show(access: OwnedAgent, page: Answering, number: Number) -> HTMLResponse:
-    found, now = await _numbered(access, number), datetime.now(UTC)
-    newest = await _newest(access, 1)
+async def show_iteration(access: OwnedAgent, page: PageResponse, number: Number) -> HTMLResponse:
+    iteration, now = await _find_iteration(access, number), datetime.now(UTC)
+    newest = await _newest_numbers(access, 1)
     return await page.answer(
         "iterations/one.html",
         agent=access.agent,
-        iteration=found,
+        iteration=iteration,
         newest=newest[0],
-        lasted=lasted(found, now),
-        steps=told(found, now),
+        lasted=duration(iteration, now),
+        steps=step_rows(iteration, now),
     )
 
 
 @router.get("/iterations/{number}/runs/{interaction_id}")
 async def show_run(
-    access: OwnedAgent, page: Answering, number: Number, interaction_id: UUID
+    access: OwnedAgent, page: PageResponse, number: Number, interaction_id: UUID
 ) -> HTMLResponse:
-    """What a phase was told and has said; the iteration's page asks for its part `said` when somebody unfolds it."""
-    run = await transcripts.find(access.session, access.owner_id, interaction_id)
-    said = await transcripts.said(access.session, access.owner_id, interaction_id)
-    found = await iterations.head(access.session, access.owner_id, access.agent.id, number)
-    if run is None or said is None or found is None or run.iteration_id != found.id:
+    """Shows the transcript of a phase run; the iteration's page loads its part `said` when it is expanded."""
+    run = await transcripts.find_phase_run(access.session, access.owner_id, interaction_id)
+    answers = await transcripts.list_answers(access.session, access.owner_id, interaction_id)
+    head = await iterations.find_head(access.session, access.owner_id, access.agent.id, number)
+    if run is None or answers is None or head is None or run.iteration_id != head.id:
         raise NotFoundError("phase run", interaction_id)
     return await page.answer(
-        "iterations/run.html", agent=access.agent, iteration=found, run=run, said=said
+        "iterations/run.html", agent=access.agent, iteration=head, run=run, said=answers
     )
 
 
 @router.get("/compare")
-async def compare(
-    access: OwnedAgent, page: Answering, a: _Compared = None, b: _Compared = None
+async def compare_iterations(
+    access: OwnedAgent, page: PageResponse, a: IterationNumber = None, b: IterationNumber = None
 ) -> HTMLResponse:
-    """Without numbers: the newest two."""
-    newest = await _newest(access, 2)
-    wanted = [a or newest[-1], b or newest[0]] if newest else []
-    # The only one there is stands alone, and not beside itself.
-    outlined = [await _numbered(access, number) for number in dict.fromkeys(wanted)]
+    """Compares two iterations; by default the newest two."""
+    newest = await _newest_numbers(access, 2)
+    numbers = [a or newest[-1], b or newest[0]] if newest else []
+    # A single iteration is shown once.
+    outlines = [await _find_iteration(access, number) for number in dict.fromkeys(numbers)]
     return await page.answer(
         "iterations/compare.html",
         agent=access.agent,
-        sides=[await compared(access, each) for each in outlined],
+        sides=[await _side(access, iteration) for iteration in outlines],
         newest=max(newest, default=0),
     )
 
 
-async def _newest(access: AgentAccess, many: int) -> list[int]:
-    """The numbers of the newest iterations, the newest first."""
-    wanted = Wanted(limit=many)
-    found = await iterations.of_agent(access.session, access.owner_id, access.agent.id, wanted)
-    return [each.number for each in found.items]
+async def _side(access: AgentAccess, iteration: IterationOutline) -> Side:
+    superseded = await iterations.list_superseded(
+        access.session, access.owner_id, access.agent.id, iteration.id, most=MAX_SUPERSEDED
+    )
+    return comparison_side(iteration, superseded)
 
 
-async def _numbered(access: AgentAccess, number: int) -> IterationOutline:
-    found = await iterations.numbered_outlines(
+async def _newest_numbers(access: AgentAccess, many: int) -> list[int]:
+    """Returns the numbers of the newest iterations, newest first."""
+    page_request = Wanted(limit=many)
+    iterations_page = await iterations.list_iterations(
+        access.session, access.owner_id, access.agent.id, page_request
+    )
+    return [row.number for row in iterations_page.items]
+
+
+async def _find_iteration(access: AgentAccess, number: int) -> IterationOutline:
+    outline = await iterations.find_outline(
         access.session, access.owner_id, access.agent.id, number
     )
-    if found is None:
+    if outline is None:
         raise NotFoundError("iteration", number)
-    return found
+    return outline

@@ -1,1 +1,1 @@
-"""What a page shows, computed from what was read."""
+"""Presenters: they compute what a page shows from what was queried."""

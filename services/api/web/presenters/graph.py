@@ -1,4 +1,4 @@
-"""The graph as the explorer draws it. Pure."""
+"""Graph layout data for the explorer. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,9 +9,12 @@ from shared.schemas.base import Json
 from shared.schemas.graph import DrawingView
 
 
-def drawn(picture: DrawingView) -> bytes:
-    """JSON: `types`, `nodes` of [id, place of its type, name, when it was touched in ms, 1 where nothing supports it],
-    `edges` of [place of its source, place of its target, place of its type], and whether it is `cut`.
+def encode_drawing(picture: DrawingView) -> bytes:
+    """Encodes a drawing as JSON.
+
+    `types`, `nodes` of [id, index of its type, name, time of the last update in ms, 1 if
+    unsupported], `edges` of [index of its source, index of its target, index of its type], and
+    `cut` where nodes were left out.
     """
     types: dict[str, int] = {}
     nodes = [
@@ -33,11 +36,11 @@ def drawn(picture: DrawingView) -> bytes:
         ]
         for edge in picture.edges
     ]
-    told = {"types": list(types), "nodes": nodes, "edges": edges, "cut": picture.cut}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+    document = {"types": list(types), "nodes": nodes, "edges": edges, "cut": picture.cut}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-_TOLD: Final[Mapping[str, str]] = {
+_LIMIT_WORDS: Final[Mapping[str, str]] = {
     "minimum": "at least {}",
     "maximum": "at most {}",
     "exclusiveMinimum": "more than {}",
@@ -61,8 +64,8 @@ class PropertyRow:
     limits: str
 
 
-def rows(schema: Json) -> list[PropertyRow]:
-    """None where the schema allows any properties, or says it in a way that is no plain list of them."""
+def property_rows(schema: Json) -> list[PropertyRow]:
+    """Returns the properties of a schema as rows; None where it is no plain list of properties."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return []
@@ -80,18 +83,18 @@ def rows(schema: Json) -> list[PropertyRow]:
     ]
 
 
-def _kind(told: Mapping[str, Any]) -> str:
-    if isinstance(told.get("enum"), list):
-        return "one of " + ", ".join(map(str, told["enum"]))
-    kind = told.get("type", "anything")
+def _kind(schema: Mapping[str, Any]) -> str:
+    if isinstance(schema.get("enum"), list):
+        return "one of " + ", ".join(map(str, schema["enum"]))
+    kind = schema.get("type", "anything")
     words = " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
-    items = told.get("items")
+    items = schema.get("items")
     if words == "array" and isinstance(items, dict):
         return f"list of {_kind(items)}"
     return words
 
 
-def _limits(told: Mapping[str, Any]) -> Iterator[str]:
-    for name, words in _TOLD.items():
-        if name in told:
-            yield words.format(told[name])
+def _limits(schema: Mapping[str, Any]) -> Iterator[str]:
+    for name, words in _LIMIT_WORDS.items():
+        if name in schema:
+            yield words.format(schema[name])

@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from services.api.auth.dependencies import AgentAccess
-from services.api.queries import iterations as iteration_queries
 from services.api.web.filters import plural
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, Phase, StepKind, StepStatus
 from shared.schemas.base import RunningCall, StepView
@@ -21,17 +19,17 @@ from shared.schemas.iterations import (
     Written,
 )
 
-_LEGS: Final = {
+_QUERY_PHASES: Final = {
     Phase.KNOWLEDGE_ACQUISITION: "acquisition",
     Phase.GRAPH_CONSTRUCTION: "construction",
 }
-"""Of a query; steps of the other kinds have one phase, so that their own state says it."""
-_MOST_MISSING: Final = 3
+"""The phases of a query. Steps of other kinds have one phase, whose state is that of the step."""
+_MAX_MISSING: Final = 3
 _LONG_CALL: Final = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
-class Leg:
+class PhaseState:
     """A phase of the step. `state` is `done`, `running` or `waiting`."""
 
     phase: str
@@ -42,7 +40,7 @@ class Leg:
 
 @dataclass(frozen=True)
 class LaneBar:
-    """Seconds since the iteration began; one that is `open` goes on."""
+    """Seconds since the iteration began; an `open` bar is still growing."""
 
     phase: str
     start: float
@@ -57,15 +55,15 @@ class Lane:
     text: str
     word: str
     tone: str
-    legs: tuple[Leg, ...] = ()
+    legs: tuple[PhaseState, ...] = ()
     bars: tuple[LaneBar, ...] = ()
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     analyses: tuple[UUID, ...] = ()
     advice: tuple[tuple[str, UUID], ...] = field(default=())
-    """Each with its action."""
+    """Pairs of action and node id."""
     calls: tuple[RunningCall, ...] = ()
-    """Under way for so long that it is shown how far they have come."""
+    """Running calls that take long enough to show their duration."""
 
     @property
     def has_ended(self) -> bool:
@@ -73,7 +71,7 @@ class Lane:
 
     @property
     def is_waiting(self) -> bool:
-        """For a provider that is away or limits requests."""
+        """Whether the step waits for a provider that is unavailable or limits requests."""
         return not self.has_ended and self.step.waiting_since is not None
 
     @property
@@ -81,7 +79,7 @@ class Lane:
         return not self.has_ended and not self.is_waiting and self.step.error is not None
 
 
-def lane_of(step: StepView, progress: ProgressView, end: datetime) -> Lane:
+def build_lane(step: StepView, progress: ProgressView, end: datetime) -> Lane:
     kind = StepKind(step.kind)
     runs = [run for run in progress.runs if run.step_id == step.id]
     word, tone = _state(step)
@@ -92,12 +90,12 @@ def lane_of(step: StepView, progress: ProgressView, end: datetime) -> Lane:
         text=_text(step, kind),
         word=word,
         tone=tone,
-        legs=_legs(kind, step, runs),
+        legs=_phase_states(kind, step, runs),
         bars=_bars(step, runs, progress.iteration.started_at, end),
         notes=_notes(kind, step),
-        missing=tuple(result.get("missing", []))[:_MOST_MISSING],
-        analyses=tuple(UUID(each) for each in result.get("analyses", [])),
-        advice=tuple((each["action"], UUID(each["id"])) for each in result.get("advice", [])),
+        missing=tuple(result.get("missing", []))[:_MAX_MISSING],
+        analyses=tuple(UUID(item) for item in result.get("analyses", [])),
+        advice=tuple((row["action"], UUID(row["id"])) for row in result.get("advice", [])),
         calls=tuple(
             call
             for call in progress.running_calls
@@ -117,16 +115,16 @@ def _name(step: StepView, kind: StepKind) -> str:
 
 
 def _text(step: StepView, kind: StepKind) -> str:
-    given = step.input
+    step_input = step.input
     match kind:
         case StepKind.QUERY:
-            return str(given.get("objective", ""))
+            return str(step_input.get("objective", ""))
         case StepKind.INSIGHT:
-            return str(given.get("observation", ""))
+            return str(step_input.get("observation", ""))
         case StepKind.OBSERVE:
             return "Reads what the agent knows, and plans what to look for."
         case _:
-            analyses = plural(len(given.get("analysis_ids", [])), "analysis", "analyses")
+            analyses = plural(len(step_input.get("analysis_ids", [])), "analysis", "analyses")
             return f"Weighs {analyses} against the mission."
 
 
@@ -146,26 +144,28 @@ def _state(step: StepView) -> tuple[str, str]:
             return "failed", "bad"
 
 
-def _legs(kind: StepKind, step: StepView, runs: Sequence[PhaseRunView]) -> tuple[Leg, ...]:
+def _phase_states(
+    kind: StepKind, step: StepView, runs: Sequence[PhaseRunView]
+) -> tuple[PhaseState, ...]:
     if kind != StepKind.QUERY:
         return ()
     by_phase = {run.phase: run for run in runs}
-    return tuple(_leg(phase, by_phase.get(phase), step) for phase in _LEGS)
+    return tuple(_phase_state(phase, by_phase.get(phase), step) for phase in _QUERY_PHASES)
 
 
-def _leg(phase: Phase, run: PhaseRunView | None, step: StepView) -> Leg:
+def _phase_state(phase: Phase, run: PhaseRunView | None, step: StepView) -> PhaseState:
     if run is None:
-        return Leg(phase, _LEGS[phase], "waiting")
+        return PhaseState(phase, _QUERY_PHASES[phase], "waiting")
     if run.completed_at is not None:
-        return Leg(phase, _LEGS[phase], "done", run.answers)
+        return PhaseState(phase, _QUERY_PHASES[phase], "done", run.answers)
     is_on = step.status == StepStatus.RUNNING
-    return Leg(phase, _LEGS[phase], "running" if is_on else "waiting", run.answers)
+    return PhaseState(phase, _QUERY_PHASES[phase], "running" if is_on else "waiting", run.answers)
 
 
 def _bars(
     step: StepView, runs: Sequence[PhaseRunView], began: datetime, end: datetime
 ) -> tuple[LaneBar, ...]:
-    """A bar for each phase; what a step did before its first phase is its first bar's."""
+    """Returns a bar per phase. The time before the first phase belongs to the first bar."""
     if step.started_at is None:
         return ()
     until = step.ended_at or end
@@ -185,7 +185,7 @@ def _bars(
 
 
 def _notes(kind: StepKind, step: StepView) -> tuple[str, ...]:
-    """What came of a step that ended well."""
+    """Returns the results of a completed step in words."""
     result = step.result or {}
     if step.status != StepStatus.COMPLETED:
         return ()
@@ -201,8 +201,8 @@ def _notes(kind: StepKind, step: StepView) -> tuple[str, ...]:
     return ()
 
 
-SHORTEST_SECONDS: Final = 0.001
-"""Of a time axis: one of no length has no places on it."""
+MIN_SECONDS: Final = 0.001
+"""The minimum length of a time axis."""
 _ACTORS: Final = {
     StepKind.OBSERVE: "Observer",
     StepKind.QUERY: "Researchers",
@@ -213,7 +213,7 @@ _ACTORS: Final = {
 
 @dataclass(frozen=True)
 class Stage:
-    """`lanes` is empty where nobody had anything to do, or it is not yet known whether; `why_empty` says which."""
+    """`lanes` is empty where there is no work, or where that is not known yet; `why_empty` says which."""
 
     kind: StepKind
     round: int
@@ -234,7 +234,9 @@ class Stage:
 
     @property
     def tone(self) -> str:
-        """The worst that runs; of what has ended, the best: one failed query fails nothing."""
+        """Returns the worst tone of running lanes; once all have ended, the best, since one failed
+        query does not fail the stage.
+        """
         tones = [lane.tone for lane in self.lanes]
         for tone in ("warn", "busy", ""):
             if tone in tones:
@@ -244,7 +246,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Gain:
-    """What the steps that have ended well wrote into the graph."""
+    """What completed steps wrote into the graph."""
 
     nodes: int = 0
     edges: int = 0
@@ -254,30 +256,30 @@ class Gain:
 
 @dataclass(frozen=True)
 class Flow:
-    """`seconds` is how long it ran, or has run."""
+    """`seconds` is the duration so far."""
 
     stages: tuple[Stage, ...]
     planned: tuple[int, int] | None
-    """Queries and insights of the plan; None before there is one."""
+    """Numbers of queries and insights in the plan; None before there is one."""
     rounds: int
     gain: Gain
     seconds: float
     errors: tuple[str, ...]
-    """Those of the iteration that no lane shows."""
+    """Errors of the iteration that no lane shows."""
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
-        """Those that have begun, in the order of the loop."""
+        """Lanes that have started, in the order of the loop."""
         return tuple(lane for stage in self.stages for lane in stage.lanes if lane.bars)
 
 
-def flow_of(progress: ProgressView) -> Flow:
+def build_flow(progress: ProgressView) -> Flow:
     iteration = progress.iteration
     end = iteration.ended_at or progress.now
     steps = progress.steps
     rounds = max((_round(step) for step in steps), default=0)
-    told = {text for step in steps for text in (f"{step.kind}: {step.error}", step.error)}
-    is_planned = _observed(progress, StepStatus.COMPLETED)
+    lane_errors = {text for step in steps for text in (f"{step.kind}: {step.error}", step.error)}
+    is_planned = _has_plan_step(progress, StepStatus.COMPLETED)
     return Flow(
         stages=tuple(_stages(progress, rounds, end)),
         planned=(_planned(steps, StepKind.QUERY), _planned(steps, StepKind.INSIGHT))
@@ -285,13 +287,16 @@ def flow_of(progress: ProgressView) -> Flow:
         else None,
         rounds=rounds,
         gain=_gain(steps),
-        seconds=max((end - iteration.started_at).total_seconds(), SHORTEST_SECONDS),
-        errors=tuple(error for error in iteration.errors if error not in told),
+        seconds=max((end - iteration.started_at).total_seconds(), MIN_SECONDS),
+        errors=tuple(error for error in iteration.errors if error not in lane_errors),
     )
 
 
 def _stages(progress: ProgressView, rounds: int, end: datetime) -> Iterator[Stage]:
-    """In the order of the loop: a further round is research and analysis again."""
+    """Yields the stages in the order of the loop.
+
+    A further round has queries and insights again.
+    """
     yield _stage(progress, StepKind.OBSERVE, 0, end)
     for number in range(rounds + 1):
         for kind in (StepKind.QUERY, StepKind.INSIGHT):
@@ -303,7 +308,7 @@ def _stages(progress: ProgressView, rounds: int, end: datetime) -> Iterator[Stag
 
 def _stage(progress: ProgressView, kind: StepKind, number: int, end: datetime) -> Stage:
     lanes = tuple(
-        lane_of(step, progress, end)
+        build_lane(step, progress, end)
         for step in progress.steps
         if step.kind == kind and _round(step) == number
     )
@@ -311,7 +316,7 @@ def _stage(progress: ProgressView, kind: StepKind, number: int, end: datetime) -
 
 
 def _why_empty(progress: ProgressView, kind: StepKind) -> str:
-    is_planned = _observed(progress, StepStatus.COMPLETED)
+    is_planned = _has_plan_step(progress, StepStatus.COMPLETED)
     if progress.iteration.status == IterationStatus.RUNNING:
         if not is_planned:
             return "Waits for the plan."
@@ -324,7 +329,7 @@ def _why_empty(progress: ProgressView, kind: StepKind) -> str:
     return "The plan has none."
 
 
-def _observed(progress: ProgressView, status: StepStatus) -> bool:
+def _has_plan_step(progress: ProgressView, status: StepStatus) -> bool:
     return any(step.kind == StepKind.OBSERVE and step.status == status for step in progress.steps)
 
 
@@ -357,77 +362,75 @@ NAMES: Final = {
     StepKind.INSIGHT: "Insight",
     StepKind.ADVISE: "Adviser",
 }
-_MANY: Final = (StepKind.QUERY, StepKind.INSIGHT)
-_SEEN_PERCENT: Final = 0.6
-"""Of the timeline's width: what took no time is seen still."""
+_NUMBERED_KINDS: Final = (StepKind.QUERY, StepKind.INSIGHT)
+_MIN_BAR_PERCENT: Final = 0.6
+"""Of the timeline's width, so that very short steps remain visible."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Where a step lies in its iteration, in percent of the time that this took so far."""
+    """The position of a step in its iteration, in percent of the duration so far."""
 
     left: float
     width: float
 
 
 @dataclass(frozen=True)
-class StepTold:
+class StepRow:
     step: StepView
     name: str
-    """`Query 2`; of some kinds there is only one."""
+    """Such as `Query 2`; without a number where there is only one of the kind."""
     round: int
     bar: Bar | None
-    """None of what has not begun."""
+    """None before the step has started."""
     took: timedelta | None
     runs: Sequence[PhaseRun]
     spent: Spent
     written: Sequence[Written]
 
 
-def lasted(iteration: IterationOutline, now: datetime) -> timedelta:
+def duration(iteration: IterationOutline, now: datetime) -> timedelta:
     return (iteration.ended_at or now) - iteration.started_at
 
 
-def told(iteration: IterationOutline, now: datetime) -> list[StepTold]:
-    """`now` is the end of what has not ended."""
-    return [_told(iteration, step, now) for step in iteration.steps]
+def step_rows(iteration: IterationOutline, now: datetime) -> list[StepRow]:
+    """Builds the rows of all steps. `now` is the end of running ones."""
+    return [_step_row(iteration, step, now) for step in iteration.steps]
 
 
-def _told(iteration: IterationOutline, step: StepView, now: datetime) -> StepTold:
+def _step_row(iteration: IterationOutline, step: StepView, now: datetime) -> StepRow:
     kind = StepKind(step.kind)
     runs = [run for run in iteration.runs if run.step_id == step.id]
     ended = step.ended_at or iteration.ended_at or now
-    return StepTold(
+    return StepRow(
         step=step,
-        name=f"{NAMES[kind]} {step.index + 1}" if kind in _MANY else NAMES[kind],
+        name=f"{NAMES[kind]} {step.index + 1}" if kind in _NUMBERED_KINDS else NAMES[kind],
         round=step.input.get("round", 0),
         bar=_bar(iteration, step.started_at, ended, now),
         took=None if step.started_at is None else ended - step.started_at,
         runs=runs,
-        spent=summed([run.spent for run in runs]),
-        written=[each for each in iteration.written if each.step_id == step.id],
+        spent=total_spent([run.spent for run in runs]),
+        written=[item for item in iteration.written if item.step_id == step.id],
     )
 
 
 def _bar(
-    iteration: IterationOutline, begun: datetime | None, ended: datetime, now: datetime
+    iteration: IterationOutline, started_at: datetime | None, ended: datetime, now: datetime
 ) -> Bar | None:
-    whole = lasted(iteration, now).total_seconds()
-    if begun is None or whole <= 0:
+    total_seconds = duration(iteration, now).total_seconds()
+    if started_at is None or total_seconds <= 0:
         return None
-    width = max((ended - begun).total_seconds() / whole * 100, _SEEN_PERCENT)
-    left = (begun - iteration.started_at).total_seconds() / whole * 100
+    width = max((ended - started_at).total_seconds() / total_seconds * 100, _MIN_BAR_PERCENT)
+    left = (started_at - iteration.started_at).total_seconds() / total_seconds * 100
     return Bar(left=round(max(0, min(left, 100 - width)), 2), width=round(min(width, 100), 2))
 
 
-def summed(parts: Sequence[Spent]) -> Spent:
+def total_spent(parts: Sequence[Spent]) -> Spent:
     return Spent(
-        **{name: sum(getattr(each, name) for each in parts) for name in Spent.model_fields}
+        **{name: sum(getattr(part, name) for part in parts) for name in Spent.model_fields}
     )
 
 
-MOST_SUPERSEDED: Final = 20
-"""Of nodes and of edges each."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
 
 
@@ -440,19 +443,13 @@ class Side:
     superseded: Sequence[Superseded]
 
 
-async def compared(access: AgentAccess, iteration: IterationOutline) -> Side:
-    written = iteration.written
-    nodes = [each for each in written if each.kind == "node"]
+def comparison_side(iteration: IterationOutline, superseded: Sequence[Superseded]) -> Side:
+    """Sorts what the iteration wrote into conclusions, other nodes, and edges."""
+    nodes = [element for element in iteration.written if element.kind == "node"]
     return Side(
         iteration=iteration,
-        conclusions=[each for each in nodes if each.type in _CONCLUSIONS],
-        nodes=[each for each in nodes if each.type not in _CONCLUSIONS],
-        edges=[each for each in written if each.kind == "edge"],
-        superseded=await iteration_queries.in_iteration(
-            access.session,
-            access.owner_id,
-            access.agent.id,
-            iteration.id,
-            most=MOST_SUPERSEDED,
-        ),
+        conclusions=[node for node in nodes if node.type in _CONCLUSIONS],
+        nodes=[node for node in nodes if node.type not in _CONCLUSIONS],
+        edges=[element for element in iteration.written if element.kind == "edge"],
+        superseded=superseded,
     )

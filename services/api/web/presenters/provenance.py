@@ -1,6 +1,6 @@
-"""The chain from a conclusion to its sources, as a tree. Pure.
+"""The evidence chain of a conclusion as a tree, quote highlights, and property provenance. Pure.
 
-Each link is told in full where it is met first, and named where it is met again, as `vigil verify` tells it.
+Each link is shown in full at its first occurrence and by name afterwards, as in `vigil verify`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,16 +26,16 @@ from shared.schemas.provenance import (
 )
 
 SMALL_LINKS: Final = 40
-"""Up to so many, all of it is shown unfolded."""
+"""Chains up to this many links are shown expanded."""
 LARGE_LINKS: Final = 400
-"""Beyond so many, what lies below the analyses of advice is asked for when they are unfolded."""
-MOST_QUOTES: Final = 12
-"""Of one node or edge that are shown; what is broken is always among them."""
+"""Beyond this many links, the parts below the analyses of advice are loaded when they are expanded."""
+MAX_QUOTES: Final = 12
+"""Quotes shown per node or edge. Broken ones are always shown."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """One link with what it rests on. `source` is the page of a quote."""
+    """A link with the links that it rests on. `source` is the page of a quote."""
 
     kind: str
     """`advice`, `analysis`, `node`, `edge` or `evidence`."""
@@ -45,11 +45,11 @@ class Branch:
     source_hashes: HashView | None = None
     below: Sequence["Branch"] = field(default_factory=list)
     is_known: bool = False
-    """It was told further up."""
+    """It was shown in full before."""
     is_left: bool = False
-    """What lies below is asked for when it is unfolded."""
+    """The part below is loaded when it is expanded."""
     superseded: int = 0
-    """Quotes of values that newer ones supersede: checked, and not shown."""
+    """Quotes whose values newer ones supersede: verified, but not shown."""
     left_out: int = 0
     """Further quotes that are not shown."""
 
@@ -62,52 +62,63 @@ class Chain:
     checked: CheckedView
     is_small: bool
     citations: Sequence[CitationView]
-    """What stands in the chain, for texts that name it by its id."""
+    """The elements of the chain, for texts that cite them by id."""
 
 
-def chain_of(found: VerificationView, hashes: Mapping[UUID, HashView]) -> Chain:
-    links = links_of(found)
-    edges = sum(each.link == "edge" for each in found.things)
+def build_chain(verification: VerificationView, hashes: Mapping[UUID, HashView]) -> Chain:
+    links = list_links(verification)
+    edges = sum(thing.link == "edge" for thing in verification.things)
     return Chain(
-        root=_Tree(found, hashes, is_large=len(links) > LARGE_LINKS).root(),
-        holds=found.holds,
+        root=_Tree(verification, hashes, is_large=len(links) > LARGE_LINKS).root(),
+        holds=verification.holds,
         breaks=sum(len(link.breaks) for link in links),
         checked=CheckedView(
-            sources=len(found.sources),
-            evidence=len(found.evidence),
-            nodes=len(found.conclusions) + len(found.things) - edges,
+            sources=len(verification.sources),
+            evidence=len(verification.evidence),
+            nodes=len(verification.conclusions) + len(verification.things) - edges,
             edges=edges,
         ),
         is_small=len(links) <= SMALL_LINKS,
-        citations=[*map(_concluded, found.conclusions), *map(_known, found.things)],
+        citations=[
+            *map(_conclusion_citations, verification.conclusions),
+            *map(_known_elements, verification.things),
+        ],
     )
 
 
-def _concluded(link: ConclusionLink) -> CitationView:
+def _conclusion_citations(link: ConclusionLink) -> CitationView:
     type_name = ADVICE_TYPE if link.link == "advice" else ANALYSIS_TYPE
     return CitationView(kind="node", id=link.id, type=type_name, name=link.name)
 
 
-def _known(link: ThingLink) -> CitationView:
+def _known_elements(link: ThingLink) -> CitationView:
     kind: Literal["node", "edge"] = "edge" if link.link == "edge" else "node"
     return CitationView(kind=kind, id=link.id, type=link.type, name=link.name)
 
 
-def links_of(found: VerificationView) -> Sequence[LinkView]:
-    return [*found.conclusions, *found.things, *found.evidence, *found.sources]
+def list_links(verification: VerificationView) -> Sequence[LinkView]:
+    return [
+        *verification.conclusions,
+        *verification.things,
+        *verification.evidence,
+        *verification.sources,
+    ]
 
 
 class _Tree:
     def __init__(
-        self, found: VerificationView, hashes: Mapping[UUID, HashView], *, is_large: bool
+        self, verification: VerificationView, hashes: Mapping[UUID, HashView], *, is_large: bool
     ) -> None:
-        self._found = found
+        self._found = verification
         self._hashes = hashes
         self._is_large = is_large
-        uppers: Sequence[ConclusionLink | ThingLink] = [*found.conclusions, *found.things]
-        self._uppers = {each.id: each for each in uppers}
-        self._evidence = {each.id: each for each in found.evidence}
-        self._sources = {each.id: each for each in found.sources}
+        uppers: Sequence[ConclusionLink | ThingLink] = [
+            *verification.conclusions,
+            *verification.things,
+        ]
+        self._uppers = {upper.id: upper for upper in uppers}
+        self._evidence = {evidence_row.id: evidence_row for evidence_row in verification.evidence}
+        self._sources = {source.id: source for source in verification.sources}
         self._met: set[UUID] = set()
 
     def root(self) -> Branch:
@@ -120,31 +131,36 @@ class _Tree:
         self._met.add(link.id)
         if self._is_large and kind == "analysis" and link.id != self._found.id:
             return Branch(kind, link, hashes, is_left=True)
-        quotes = [self._evidence[each] for each in link.rests_on if each in self._evidence]
-        told = sorted((each for each in quotes if not self._is_superseded(each)), key=_weight)
-        broken = sum(not each.holds for each in told)
-        shown = told[: max(MOST_QUOTES, broken)]
+        quotes = [self._evidence[item] for item in link.rests_on if item in self._evidence]
+        current_quotes = sorted(
+            (quote for quote in quotes if not self._is_superseded(quote)), key=_weight
+        )
+        broken = sum(not line.holds for line in current_quotes)
+        shown_quotes = current_quotes[: max(MAX_QUOTES, broken)]
         return Branch(
             kind,
             link,
             hashes,
-            below=[*(self._quote(each) for each in shown), *self._uppers_below(link)],
-            superseded=len(quotes) - len(told),
-            left_out=len(told) - len(shown),
+            below=[*(self._quote(row) for row in shown_quotes), *self._uppers_below(link)],
+            superseded=len(quotes) - len(current_quotes),
+            left_out=len(current_quotes) - len(shown_quotes),
         )
 
     def _uppers_below(self, link: ConclusionLink | ThingLink) -> Iterator[Branch]:
-        for each in link.rests_on:
-            below = self._uppers.get(each)
+        for item in link.rests_on:
+            below = self._uppers.get(item)
             if below is None:
                 continue
-            # An edge's end is told where it is broken.
+            # An edge's end is shown only where it is broken.
             if isinstance(link, ThingLink) and below.holds:
                 continue
             yield self._branch(below)
 
     def _is_superseded(self, link: EvidenceLink) -> bool:
-        """It says values, and newer ones hold; where something is wrong with it or its page, that is told all the same."""
+        """Returns whether newer values replace those of the quote.
+
+        A quote with a fault is shown all the same.
+        """
         source = self._sources.get(link.source_id)
         is_believed = source is None or source.retracted_at is None
         return link.holds and is_believed and bool(link.claims) and not link.stands
@@ -161,50 +177,53 @@ class _Tree:
 
 
 def _weight(link: EvidenceLink) -> tuple[bool, bool, float]:
-    """What is broken first, then what values rest on, the newest before the others."""
+    """Sorts broken links first, then quotes with values, the newest first."""
     return link.holds, not link.stands, -link.as_of.timestamp()
 
 
 _CONTINUES: Final = 0b1000_0000
 _CONTINUES_OF: Final = 0b1100_0000
-"""In UTF-8 each byte of a character but its first begins with the bits 10."""
+"""In UTF-8, each byte of a character except its first begins with the bits 10."""
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextPiece:
     text: str
     marks: Sequence[int]
-    """Places in the list of marks of the quotes that it is part of; none of plain text."""
+    """Indices of the quotes that the piece is part of; empty for plain text."""
     begins: Sequence[int]
-    """Of those, the ones that begin here."""
+    """Those of `marks` that begin here."""
 
 
-def pieces(text: str, marks: Sequence[MarkView]) -> list[Piece]:
-    """`text` in order; spans are in bytes of its UTF-8, may overlap, and are widened to whole characters."""
+def split_at_quotes(text: str, marks: Sequence[MarkView]) -> list[TextPiece]:
+    """Splits `text` at the ends of quotes.
+
+    Spans are in bytes of its UTF-8, may overlap, and are widened to whole characters.
+    """
     page = text.encode()
-    spans = [(_back(page, each.first_byte), _forth(page, each.end_byte)) for each in marks]
+    spans = [(_char_start(page, mark.first_byte), _char_end(page, mark.end_byte)) for mark in marks]
     cuts = sorted({0, len(page), *(edge for span in spans for edge in span)})
     opening: dict[int, list[int]] = {}
     for place, (first, end) in enumerate(spans):
         if first < end:
             opening.setdefault(first, []).append(place)
-    told: list[Piece] = []
+    result: list[TextPiece] = []
     open_now: list[int] = []
     for first, end in pairwise(cuts):
         begins = opening.get(first, [])
         open_now = [place for place in open_now if spans[place][1] > first] + begins
-        told.append(Piece(page[first:end].decode(), tuple(open_now), tuple(begins)))
-    return told
+        result.append(TextPiece(page[first:end].decode(), tuple(open_now), tuple(begins)))
+    return result
 
 
-def _back(page: bytes, place: int) -> int:
+def _char_start(page: bytes, place: int) -> int:
     place = max(0, min(place, len(page)))
     while 0 < place < len(page) and _is_within(page[place]):
         place -= 1
     return place
 
 
-def _forth(page: bytes, place: int) -> int:
+def _char_end(page: bytes, place: int) -> int:
     place = max(0, min(place, len(page)))
     while place < len(page) and _is_within(page[place]):
         place += 1
@@ -216,38 +235,44 @@ def _is_within(byte: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Said:
+class ClaimedQuote:
     claim: ClaimView
     quote: EvidenceView
 
 
 @dataclass
-class Saying:
-    """One property. Nothing is under `holding` where no quote among those that are told bears its value out."""
+class PropertyProvenance:
+    """The provenance of one property.
+
+    `holding` is empty where no listed quote supports the current value.
+    """
 
     name: str
     value: Any
-    holding: list[Said] = field(default_factory=list)
-    superseded: list[Said] = field(default_factory=list)
+    holding: list[ClaimedQuote] = field(default_factory=list)
+    superseded: list[ClaimedQuote] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Sayings:
-    properties: Sequence[Saying]
+class ElementProvenance:
+    properties: Sequence[PropertyProvenance]
     plain: Sequence[EvidenceView]
-    """Quotes that say of no property, only that the thing is."""
+    """Quotes that support the element itself, without a property."""
 
 
-def sayings(properties: Json, evidence: Iterable[EvidenceView]) -> Sayings:
-    """`evidence` is what is true latest first, and stays so. A quote of the value that holds bears it out too."""
-    by_name = {name: Saying(name, value) for name, value in properties.items()}
+def property_provenance(properties: Json, evidence: Iterable[EvidenceView]) -> ElementProvenance:
+    """Groups evidence by property. `evidence` is sorted by valid time, latest first.
+
+    A quote of the current value supports it too.
+    """
+    by_name = {name: PropertyProvenance(name, value) for name, value in properties.items()}
     plain: list[EvidenceView] = []
     for quote in evidence:
         if not quote.claims:
             plain.append(quote)
         for claim in quote.claims:
-            saying = by_name.setdefault(claim.property, Saying(claim.property, None))
+            saying = by_name.setdefault(claim.property, PropertyProvenance(claim.property, None))
             agrees = claim.value == saying.value and quote.retracted_at is None
             under = saying.holding if claim.holds or agrees else saying.superseded
-            under.append(Said(claim, quote))
-    return Sayings(list(by_name.values()), plain)
+            under.append(ClaimedQuote(claim, quote))
+    return ElementProvenance(list(by_name.values()), plain)

@@ -1,0 +1,303 @@
+"""`vigil agent …` and `vigil run`: create and configure agents, control them, and start iterations."""
+
+import time
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Annotated, Any
+
+import click
+import typer
+
+from cli.client.client import Client
+from cli.command import Result, api_command, command_group
+from cli.config.discovery import nats_or_none
+from cli.config.durations import parse_seconds
+from cli.errors import BadInputError, CommandError
+from cli.options import AgentName, AsJson, Data, Wait, Yes, finite
+from cli.render.agents import show_agent, show_agents, show_history, show_prompts, show_types
+from cli.render.console import out
+from cli.watch import EventListener, IterationWatch, ProgressPrinter, report_configuration
+from shared.enums import PROMPTED_PHASES
+from shared.schemas.base import AgentDetails
+
+agent_commands = command_group(
+    "agent", "Create agents, show, change, pause, resume and delete them."
+)
+
+FeedbackRounds = Annotated[
+    int | None,
+    typer.Option(
+        "--feedback-rounds",
+        min=0,
+        max=2,
+        help="How often an iteration may search for data its analyses were missing, and analyze again.",
+    ),
+]
+PhaseName = Annotated[
+    str | None, typer.Option("--phase", metavar="PHASE", help="Only the prompt of this phase.")
+]
+
+
+@agent_commands.command("list")
+@api_command
+def list_agents(
+    client: Client,
+    state: Annotated[
+        str | None,
+        typer.Option(metavar="STATE", help="Only those running, waiting or paused."),
+    ] = None,
+    search: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="Only those with these words in the name.")
+    ] = None,
+) -> Result:
+    """List the agents and their state."""
+    agents = list(client.agents(state=state, search=search))
+    return Result(agents, lambda console: show_agents(console, agents))
+
+
+@agent_commands.command("create")
+@api_command
+def create_agent(
+    client: Client,
+    mission: Annotated[
+        str,
+        typer.Argument(
+            metavar="MISSION", help="What to watch, and for what purpose, in a sentence or more."
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option(help="Its name.", show_default="taken from the mission")
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
+    ] = "5m",
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PHASE=NAME", help="A model for one phase; may be repeated."),
+    ] = None,
+    feedback_rounds: FeedbackRounds = None,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Create an agent: its prompts and types are derived from the mission, then it runs at its interval."""
+    seconds, models = parse_seconds(interval), _parse_models(model or [])
+    agent = client.create_agent(
+        mission,
+        name=name,
+        interval_seconds=seconds,
+        models=models,
+        feedback_rounds=feedback_rounds,
+    )
+    report_configuration(client, agent, wait=wait, as_json=as_json)
+
+
+@agent_commands.command("show")
+@api_command
+def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
+    """Show an agent: its schedule, the size of its graph, its last iteration, and its problems."""
+    details = client.agent(agent)
+    if as_json:
+        return Result(details, "")
+    counts = client.graph(agent, limit=0).counts
+    totals = client.calls(agent).totals
+    return Result(details, lambda console: show_agent(console, details, counts, totals))
+
+
+@agent_commands.command("edit")
+@api_command
+def edit_agent(
+    client: Client,
+    agent: AgentName,
+    name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
+    interval: Annotated[
+        str | None, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PHASE=NAME",
+            help="A model for one phase; `PHASE=` resets it to the installation's. May be repeated.",
+        ),
+    ] = None,
+    feedback_rounds: FeedbackRounds = None,
+) -> Result:
+    """Change an agent: its name, interval, models or feedback rounds. Options you leave out change nothing."""
+    if name is None and interval is None and feedback_rounds is None and not model:
+        raise BadInputError("say what to change: --name, --interval, --model or --feedback-rounds")
+    seconds = parse_seconds(interval) if interval is not None else None
+    models = _parse_models(model or [], may_be_empty=True)
+
+    def changes_of(details: AgentDetails) -> dict[str, Any]:
+        merged = {phase: model for phase, model in (details.models | models).items() if model}
+        changes = {
+            "name": name,
+            "interval_seconds": seconds,
+            "models": merged if models else None,
+            "feedback_rounds": feedback_rounds,
+        }
+        return {key: value for key, value in changes.items() if value is not None}
+
+    changed = client.change_agent(agent, changes_of)
+    return Result(changed, f"{changed.name} is changed.")
+
+
+@agent_commands.command("pause")
+@api_command
+def pause_agent(client: Client, agent: AgentName) -> None:
+    """Pause an agent: no new iteration starts; a running one completes."""
+    name = client.order(agent, "pause").name
+    typer.echo(f"{name} is paused; a running iteration completes.")
+
+
+@agent_commands.command("resume")
+@api_command
+def resume_agent(client: Client, agent: AgentName) -> None:
+    """Resume a paused agent."""
+    name = client.order(agent, "resume").name
+    typer.echo(f"{name} is running again.")
+
+
+@agent_commands.command("delete")
+@api_command
+def delete_agent(client: Client, agent: AgentName, yes: Yes = False) -> None:
+    """Delete an agent with all of its data."""
+    details = client.agent(agent)
+    if not yes:
+        counts = client.graph(str(details.id), limit=0).counts
+        typer.confirm(
+            f"Delete {details.name!r} with its {counts.nodes} nodes and {counts.edges} edges?",
+            abort=True,
+        )
+    client.delete_agent(str(details.id))
+    typer.echo(f"{details.name} is deleted.")
+
+
+@agent_commands.command("configure")
+@api_command
+def configure_agent(
+    client: Client,
+    agent: AgentName,
+    mission: Annotated[
+        str | None, typer.Option(help="Its new mission.", show_default="the present one")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PHASE", help="Keep the prompt of this phase; may be repeated."),
+    ] = None,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Derive an agent's prompts and types again. It uses the present ones until the new ones are ready."""
+    phases = [_parse_phase(phase) for phase in keep or []]
+    details = client.configure(agent, mission=mission, keep=phases)
+    report_configuration(client, details, wait=wait, as_json=as_json)
+
+
+@agent_commands.command("prompts")
+@api_command
+def prompts(
+    client: Client,
+    agent: AgentName,
+    phase: PhaseName = None,
+    edit: Annotated[
+        bool, typer.Option("--edit", help="Change the prompt of --phase in $EDITOR.")
+    ] = False,
+    source: Annotated[
+        typer.FileText | None,
+        typer.Option("--from", help="Read the prompt of --phase from this file; `-` is stdin."),
+    ] = None,
+    history: Annotated[bool, typer.Option("--history", help="All versions, newest first.")] = False,
+) -> Result:
+    """Show an agent's system prompts or their earlier versions, or change one."""
+    phase = _parse_phase(phase) if phase else None
+    if (edit or source) and phase is None:
+        raise BadInputError("say which prompt to change, for example --phase observer")
+    if history:
+        versions = list(client.prompt_history(agent, phase=phase))
+        return Result(versions, lambda console: show_history(console, versions))
+    if phase and (edit or source):
+        _change_prompt(client, agent, phase, source)
+    items = [prompt for prompt in client.prompts(agent).items if phase in (None, prompt.phase)]
+    return Result(items, lambda console: show_prompts(console, items))
+
+
+@agent_commands.command("types")
+@api_command
+def types(client: Client, agent: AgentName) -> Result:
+    """Show the types of an agent's nodes and edges, with their properties and an example."""
+    view = client.types(agent)
+    return Result(view, lambda console: show_types(console, view))
+
+
+@api_command
+def run(
+    client: Client,
+    agent: AgentName,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Watch the iteration until it ends.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(min=1, callback=finite, help="Maximum number of seconds to wait.")
+    ] = 1800,
+    data: Data = None,
+) -> None:
+    """Start an iteration now. With --wait, exit with 0 only if it completed."""
+    details = client.order(agent, "run")
+    number = details.iterations_started + 1
+    if not wait:
+        typer.echo(f"{details.name} runs iteration {number} next.")
+        return
+    with EventListener(nats_or_none(data)) as events:
+        deadline = time.monotonic() + timeout
+        watch = IterationWatch(client, events, ProgressPrinter(out()), deadline)
+        iteration = watch.watch_iteration(details.id, number)
+    if iteration is None:
+        raise CommandError(
+            f"the iteration has not ended after {timeout:.0f} s; it continues without this command"
+        )
+    if iteration.status != "completed":
+        raise typer.Exit(1)
+
+
+def _change_prompt(client: Client, agent: str, phase: str, source: typer.FileText | None) -> None:
+    """Saves the prompt from `source` or an editor. If the API refuses an edited text, it is saved to a file."""
+    present = client.prompts(agent)
+    before = next((prompt.prompt for prompt in present.items if prompt.phase == phase), None)
+    if before is None:
+        raise CommandError(f"{agent} has no prompts yet; `vigil agent show` says why")
+    text = click.edit(before, extension=".md") if source is None else source.read()
+    if text is None or text.strip() == before:
+        typer.echo("Nothing was changed.", err=True)
+        return
+    try:
+        client.edit_prompt(agent, phase, text, version=present.version)
+    except CommandError as error:
+        if source is not None:
+            raise
+        raise CommandError(
+            f"{error} Your text is in {_save_draft(text, phase)}: use --from."
+        ) from error
+
+
+def _save_draft(text: str, phase: str) -> Path:
+    with NamedTemporaryFile("w", prefix=f"vigil-{phase}-", suffix=".md", delete=False) as file:
+        file.write(text)
+    return Path(file.name)
+
+
+def _parse_phase(text: str) -> str:
+    phase = text.strip().lower().replace("-", "_")
+    if phase not in list(PROMPTED_PHASES):
+        raise BadInputError(f"there is no phase {text!r}; there are: {', '.join(PROMPTED_PHASES)}")
+    return phase
+
+
+def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str, str]:
+    """Models by phase, from `PHASE=NAME`."""
+    models = {}
+    for option in options:
+        phase, equals, name = option.partition("=")
+        if not (phase and equals and (name or may_be_empty)):
+            raise BadInputError(f"--model {option}: write PHASE=NAME, as in observer=gpt-5.4")
+        models[phase.strip().replace("-", "_")] = name.strip()
+    return models

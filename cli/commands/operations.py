@@ -1,0 +1,210 @@
+"""`vigil doctor`, `migrate`, `keys` and `dead-letters …`: running an installation."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from cli.client.client import Client
+from cli.client.http import ApiError
+from cli.command import Result, api_command, command_group
+from cli.config.discovery import api_or_none, engine_settings
+from cli.config.providers import chosen_corpus, read_settings
+from cli.errors import BadInputError
+from cli.options import AsJson, Corpus, Data, Limit, Url, Yes, finite
+from cli.render.console import out
+from cli.render.operations import print_findings, show_findings, show_letter, show_letters
+
+ID_CHARS: Final = 8
+"""Length of a dead letter's id in messages."""
+
+dead_letter_commands = command_group(
+    "dead-letters", "Messages and steps that failed for good: list, retry or discard them."
+)
+
+DeadLetterIds = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID", help="Their ids, or an unambiguous beginning of each."),
+]
+All = Annotated[bool, typer.Option("--all", help="Every dead letter.")]
+
+
+def doctor(
+    data: Data = None, url: Url = None, corpus: Corpus = None, as_json: AsJson = False
+) -> None:
+    """Check everything Vigil depends on, and say how to fix what is wrong.
+
+    The exit code is 1 if anything is wrong. Of keys it only shows whether they are set.
+    """
+    from cli.doctor import examine
+    from cli.local.data_directory import default_data_directory
+
+    settings, directory = read_settings(), data or default_data_directory()
+    findings = list(examine(settings, directory, api_or_none(url, data), chosen_corpus(corpus)))
+    if as_json:
+        print_findings(findings)
+    else:
+        show_findings(out(), findings)
+    if any(finding.verdict == "bad" for finding in findings):
+        raise typer.Exit(1)
+
+
+def migrate(
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", callback=finite, help="How long to wait for PostgreSQL and NATS."
+        ),
+    ] = 60,
+    data: Data = None,
+) -> None:
+    """Create the tables, the owner, the stream and its consumers, or bring them up to date.
+
+    Uses VIGIL_DATABASE_URL and VIGIL_NATS_URL if they are set, otherwise the installation that runs on the data
+    directory, which `vigil up` has already migrated. If VIGIL_KEYS_DIR names the output of `vigil keys`, each service
+    also gets its PostgreSQL role, with only the privileges it needs.
+    """
+    import asyncio
+
+    from cli.cluster.provision import provisioned
+    from shared.runtime.identity import MIGRATE
+
+    settings = engine_settings(MIGRATE, data)
+    asyncio.run(provisioned(settings, wait))
+    roles = ", roles" if settings.keys_dir else ""
+    typer.echo(f"tables{roles}, owner, stream and consumers are up to date.")
+
+
+def keys(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIRECTORY", help="Where the passwords are stored.")
+    ],
+    postgres_password_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File for the password of PostgreSQL's superuser, created with the others.",
+        ),
+    ] = None,
+    routes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,…", help="The nodes of a NATS cluster, which get a password too."
+        ),
+    ] = None,
+    given: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Directory with openai_api_key, tavily_api_key and vigil_smtp_url, which are copied for the services "
+            "that use them, and for TLS ca.pem, nats.pem, nats.key, postgres.pem and postgres.key.",
+        ),
+    ] = None,
+) -> None:
+    """Create a password for each service on NATS and PostgreSQL, and the NATS user configuration.
+
+    Existing files are kept, so you can put a password of your own into its file first. When run as root, the files of
+    each service belong to its own uid. Passwords are never printed.
+    """
+    from cli.cluster.keys import Keys, read_certificates
+
+    certificates = read_certificates(given) if given else {}
+    store = Keys(directory)
+    created = store.make(
+        postgres_password_file=postgres_password_file,
+        routes=[route.strip() for route in routes.split(",")] if routes else [],
+        certificates=certificates,
+    )
+    typer.echo(
+        f"{created} created, the others kept, in {directory}." if created else "all keys exist."
+    )
+    if given is not None:
+        copied = store.hand_on(given)
+        typer.echo(f"copied: {', '.join(copied) or 'no key of a model or search service'}.")
+    if certificates:
+        typer.echo("NATS and PostgreSQL have certificates: clients should require TLS.")
+
+
+@dead_letter_commands.command("list")
+@api_command
+def list_dead_letters(
+    client: Client,
+    actor: Annotated[
+        str | None, typer.Option(metavar="ACTOR", help="Only of this service.")
+    ] = None,
+    limit: Limit = 50,
+) -> Result:
+    """List the messages that could not be handled and the steps that failed for good, newest first."""
+    letters = list(client.dead_letters(actor=actor, limit=limit))
+    return Result(letters, lambda console: show_letters(console, letters, limit=limit))
+
+
+@dead_letter_commands.command("show")
+@api_command
+def show(
+    client: Client,
+    dead_letter_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")
+    ],
+) -> Result:
+    """Show a dead letter: its message, why it could not be handled, and what can be done."""
+    letter = client.dead_letter(dead_letter_id)
+    return Result(letter, lambda console: show_letter(console, letter))
+
+
+@dead_letter_commands.command("retry")
+@api_command
+def retry(
+    client: Client, ids: DeadLetterIds = None, everything: All = False, yes: Yes = False
+) -> None:
+    """Publish the messages again, and retry the failed steps. What fails again becomes a dead letter again."""
+
+    def retry_one(reference: str) -> str:
+        return f"{client.retry(reference).subject} will be published again within seconds"
+
+    _process(client, "Retry", retry_one, ids, everything, yes)
+
+
+@dead_letter_commands.command("discard")
+@api_command
+def discard(
+    client: Client, ids: DeadLetterIds = None, everything: All = False, yes: Yes = False
+) -> None:
+    """Delete dead letters for good. A failed step stays failed."""
+
+    def discard_one(reference: str) -> str:
+        client.discard(reference)
+        return "is discarded"
+
+    _process(client, "Discard", discard_one, ids, everything, yes)
+
+
+def _process(
+    client: Client,
+    verb: str,
+    process_one: Callable[[str], str],
+    ids: list[str] | None,
+    everything: bool,
+    yes: bool,
+) -> None:
+    """Processes every dead letter that it can; the exit code is 1 if the API refused one."""
+    if bool(ids) == everything:
+        raise BadInputError(f"name the dead letters to {verb.lower()} by their ids, or say --all")
+    references = ids or [str(letter.id) for letter in client.dead_letters(limit=None)]
+    if not references:
+        typer.echo("There are no dead letters.")
+        return
+    if everything and not yes:
+        count = len(references)
+        letters = "the one dead letter" if count == 1 else f"all {count} dead letters"
+        typer.confirm(f"{verb} {letters}?", abort=True)
+    refused = False
+    for reference in references:
+        try:
+            typer.echo(f"{reference[:ID_CHARS]}: {process_one(reference)}.")
+        except ApiError as error:
+            refused = True
+            typer.echo(f"{reference[:ID_CHARS]}: {error}", err=True)
+    if refused:
+        raise typer.Exit(1)

@@ -1,0 +1,326 @@
+"""`vigil demo`: a new agent on a temporary installation, watched while it works, with a summary at the end."""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from cli.client.client import Client
+from cli.config.providers import CheckedCorpus, Outside
+from cli.doctor import unreachable_providers
+from cli.local.members import demo_ports
+from cli.local.supervisor import Stack, installation
+from cli.render.console import cited, clip, counted, duration, err, out
+from cli.render.costs import NOT_BILLED, usd
+from cli.render.operations import Activity, show_unreached
+from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.runtime.settings import Settings
+from shared.schemas.base import (
+    AgentDetails,
+    CallTotals,
+    CitationView,
+    ConclusionView,
+    GraphView,
+    IterationDetails,
+    NodeView,
+)
+
+INTERRUPTED: Final = 130
+MAX_NODES: Final = 1000
+MAX_QUOTED_NODES: Final = 12
+"""Nodes whose evidence is read for quotes."""
+MAX_QUOTES: Final = 3
+MAX_NAMES_PER_TYPE: Final = 8
+MAX_EDGES_SHOWN: Final = 6
+MAX_CONCLUSIONS_SHOWN: Final = 3
+MAX_CITATIONS_SHOWN: Final = 6
+MAX_LINES_SHOWN: Final = 8
+INDENT: Final = 2
+
+_CONCLUSIONS: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
+
+
+@dataclass(frozen=True)
+class Quoted:
+    node: str
+    quote: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    agent: AgentDetails
+    iterations: tuple[IterationDetails, ...]
+    """Ended ones, oldest first."""
+    graph: GraphView
+    analyses: tuple[ConclusionView, ...]
+    advice: tuple[ConclusionView, ...]
+    calls: CallTotals
+    quotes: tuple[Quoted, ...]
+    """A few quotes that are evidence for nodes, each from another page."""
+    seconds: float
+    """From the start of the command to the end of the last iteration."""
+
+    @property
+    def completed(self) -> int:
+        return sum(iteration.status == "completed" for iteration in self.iterations)
+
+    def as_json(self, *, corpus: str | None, model: str) -> dict[str, Any]:
+        return {
+            "iterations": len(self.iterations),
+            "completed": self.completed,
+            "failed": len(self.iterations) - self.completed,
+            "nodes": self.graph.counts.nodes,
+            "edges": self.graph.counts.edges,
+            "analyses": self.graph.counts.analyses,
+            "advice": self.graph.counts.advice,
+            "llm_calls": self.calls.llm_calls,
+            "search_calls": self.calls.search_calls,
+            "cost_usd": self.calls.cost_usd,
+            "seconds": round(self.seconds, 1),
+            "corpus": corpus,
+            "mission": self.agent.mission,
+            "model": model,
+        }
+
+
+@dataclass(frozen=True)
+class Demo:
+    """Options of a demo. `started` is by the monotonic clock; the timeout counts from then."""
+
+    mission: str
+    settings: Settings
+    outside: Outside
+    corpus: CheckedCorpus | None
+    """None if the sandbox is not needed."""
+    iterations: int
+    keep: Path | None
+    started: float
+    timeout_seconds: float
+    as_json: bool
+
+
+def run_demo(demo: Demo) -> int:
+    """Runs the demo and returns the exit code. Raises VigilError if it cannot start."""
+    console = err() if demo.as_json else out()
+    _announce(console, demo)
+    try:
+        with (
+            temporary_directory(demo.keep) as directory,
+            Activity(console) as activity,
+            installation(directory, demo.outside, demo_ports, activity.say) as stack,
+        ):
+            activity.rest()
+            took = duration(time.monotonic() - demo.started)
+            console.print(
+                f"  [good]●[/] PostgreSQL, NATS, services and API are up [quiet]{took}[/]"
+            )
+            summary, model = _run(console, demo, stack)
+            if demo.as_json:
+                _print_json(demo, summary, model)
+            elif summary.completed:
+                show_summary(console, summary)
+    except KeyboardInterrupt:
+        console.print("\n[quiet]Interrupted; everything is stopped.[/]")
+        return INTERRUPTED
+    if not summary.completed:
+        console.print(
+            "\n[bad]No iteration completed.[/] [quiet]`vigil doctor` shows what is wrong.[/]"
+        )
+        return 1
+    if not demo.as_json:
+        _show_next_steps(console, demo)
+    return 0
+
+
+def _announce(console: Console, demo: Demo) -> None:
+    console.print("[title]Vigil demo[/]")
+    console.print(f"  {escape(demo.outside.sentence())}", soft_wrap=True)
+    if demo.corpus and demo.corpus.documents is not None:
+        skipped = f"; skipped: {demo.corpus.skipped} files" if demo.corpus.skipped else ""
+        console.print(f"  [quiet]{demo.corpus.documents} documents{escape(skipped)}[/]")
+    show_unreached(console, unreachable_providers(demo.settings, demo.outside))
+
+
+def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:
+    deadline = demo.started + demo.timeout_seconds
+    with watching(stack, console, deadline) as watch:
+        client = watch.client
+        model = client.outside().model
+        agent = create_agent(console, watch, demo.mission)
+        ready = agent.status == "ready"
+        iterations = list(run_iterations(watch, agent, demo.iterations)) if ready else []
+        if watch.out_of_time:
+            console.print(
+                f"\n[bad]The {demo.timeout_seconds:.0f} seconds of --timeout have passed[/] "
+                "before the last iteration ended."
+            )
+        seconds = time.monotonic() - demo.started
+        return summarize(client, str(agent.id), iterations, seconds), model
+
+
+def _print_json(demo: Demo, summary: Summary, model: str) -> None:
+    corpus = demo.outside.corpus if demo.outside.needs_sandbox else None
+    print(json.dumps(summary.as_json(corpus=corpus, model=model), ensure_ascii=False), flush=True)
+
+
+def _show_next_steps(console: Console, demo: Demo) -> None:
+    console.print("\n[title]Next[/]")
+    if demo.keep:
+        console.print(f"  vigil up --data {demo.keep}   [quiet]continues with this agent[/]")
+    console.print(
+        '  vigil demo --corpus FOLDER --mission "…"   [quiet]your own documents[/]\n'
+        '  vigil up, then vigil agent create "…"      [quiet]agents that stay[/]'
+    )
+    if demo.outside.needs_sandbox:
+        console.print(
+            "  OPENAI_API_KEY=… TAVILY_API_KEY=… vigil demo   [quiet]a real model, and the web[/]"
+        )
+
+
+def summarize(
+    client: Client, agent_id: str, iterations: Sequence[IterationDetails], seconds: float
+) -> Summary:
+    graph = client.graph(agent_id, limit=MAX_NODES)
+    return Summary(
+        agent=client.agent(agent_id),
+        iterations=tuple(iterations),
+        graph=graph,
+        quotes=_load_quotes(client, agent_id, graph),
+        analyses=tuple(client.analyses(agent_id)),
+        advice=tuple(client.advice(agent_id)),
+        calls=client.calls(agent_id).totals,
+        seconds=seconds,
+    )
+
+
+def _load_quotes(client: Client, agent_id: str, graph: GraphView) -> tuple[Quoted, ...]:
+    by_url: dict[str, Quoted] = {}
+    for node in graph.nodes[:MAX_QUOTED_NODES]:
+        for evidence in client.node(agent_id, node.id).evidence.items[:1]:
+            by_url.setdefault(evidence.url, Quoted(node.name, evidence.quote, evidence.url))
+        if len(by_url) == MAX_QUOTES:
+            break
+    return tuple(by_url.values())
+
+
+def show_summary(console: Console, summary: Summary) -> None:
+    _show_learned(console, summary.graph)
+    _show_quotes(console, summary.quotes)
+    _show_conclusions(console, "concluded", "analysis", summary.analyses)
+    _show_conclusions(console, "advised", "advice", summary.advice)
+    calls = summary.calls
+    tokens = calls.input_tokens + calls.output_tokens
+    console.print(
+        f"\n[quiet]{counted(calls.llm_calls, 'model call')}, {counted(calls.search_calls, 'search')}"
+        f", {tokens:,} tokens, {_cost(calls)}, {duration(summary.seconds)} in total[/]"
+    )
+
+
+def _cost(calls: CallTotals) -> str:
+    if calls.cost_usd:
+        return usd(calls.cost_usd)
+    return "cost unknown" if calls.unpriced_calls else NOT_BILLED
+
+
+def _heading(console: Console, verb: str, counts: str) -> None:
+    console.print(f"\n[title]What it {verb}[/]  [quiet]{counts}[/]")
+
+
+def _show_learned(console: Console, graph: GraphView) -> None:
+    nodes = [node for node in graph.nodes if node.type not in _CONCLUSIONS]
+    edges = [edge for edge in graph.edges if edge.type != "about"]
+    counts = f"{counted(len(nodes), 'node')} and {counted(len(edges), 'edge')}"
+    _heading(console, "learned", counts)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", style="quiet")
+    table.add_column(overflow="fold")
+    for name, count in _type_counts(graph):
+        table.add_row(f"[agent]{name}[/]", str(count), escape(_names(nodes, name)))
+    console.print(Padding(table, (0, 0, 0, INDENT), expand=False))
+    if edges:
+        console.print()
+    for edge in edges[:MAX_EDGES_SHOWN]:
+        line = (
+            f"{escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}"
+        )
+        console.print(Padding(line, (0, 0, 0, INDENT), expand=False))
+
+
+def _type_counts(graph: GraphView) -> list[tuple[str, int]]:
+    counts = [(kind.name, kind.nodes) for kind in graph.node_types if kind.nodes]
+    learned = [pair for pair in counts if pair[0] not in _CONCLUSIONS]
+    return sorted(learned, key=lambda pair: (-pair[1], pair[0]))
+
+
+def _names(nodes: Iterable[NodeView], type_name: str) -> str:
+    names = [node.name for node in nodes if node.type == type_name]
+    more = (
+        f", and {len(names) - MAX_NAMES_PER_TYPE} more" if len(names) > MAX_NAMES_PER_TYPE else ""
+    )
+    return ", ".join(names[:MAX_NAMES_PER_TYPE]) + more
+
+
+def _show_quotes(console: Console, quotes: Sequence[Quoted]) -> None:
+    for quoted in quotes:
+        text = f"\n[agent]{escape(quoted.node)}[/] “{escape(clip(quoted.quote, 220))}”"
+        console.print(Padding(text, (0, 0, 0, INDENT), expand=False))
+        console.print(
+            Padding(f"[link]{escape(quoted.url)}[/]", (0, 0, 0, INDENT), expand=False),
+            soft_wrap=True,
+        )
+
+
+def _show_conclusions(
+    console: Console, verb: str, noun: str, conclusions: Sequence[ConclusionView]
+) -> None:
+    _heading(console, verb, counted(len(conclusions), noun))
+    for conclusion in conclusions[:MAX_CONCLUSIONS_SHOWN]:
+        show_conclusion(console, conclusion)
+    if len(conclusions) > MAX_CONCLUSIONS_SHOWN:
+        more = len(conclusions) - MAX_CONCLUSIONS_SHOWN
+        console.print(f"\n  [quiet]and {counted(more, noun)} more[/]")
+
+
+def show_conclusion(console: Console, conclusion: ConclusionView) -> None:
+    """Its name, its text with citations by name, and the list of citations."""
+    confidence = (
+        "" if conclusion.confidence is None else f", confidence {conclusion.confidence:.2f}"
+    )
+    console.print(
+        f"\n  [title]{escape(conclusion.name)}[/]  [quiet]{conclusion.word}{confidence}[/]",
+        soft_wrap=True,
+    )
+    lines = [line for line in cited(conclusion.content, conclusion.citations).splitlines() if line]
+    more = (
+        [f"… and {counted(len(lines) - MAX_LINES_SHOWN, 'line')} more"]
+        if len(lines) > MAX_LINES_SHOWN
+        else []
+    )
+    text = escape("\n".join([*lines[:MAX_LINES_SHOWN], *more]))
+    console.print(Padding(text, (0, 0, 0, INDENT), expand=False))
+    console.print(
+        Padding(
+            f"[quiet]cites {escape(_citations(conclusion.citations))}[/]",
+            (0, 0, 0, INDENT),
+            expand=False,
+        )
+    )
+
+
+def _citations(citations: Sequence[CitationView]) -> str:
+    shown = [
+        f"{row.name} ({row.type})" if row.name else f"{row.kind} {row.id}, which no longer exists"
+        for row in citations[:MAX_CITATIONS_SHOWN]
+    ]
+    more = len(citations) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")

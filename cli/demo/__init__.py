@@ -1,1 +1,0 @@
-"""`vigil demo`: a fresh agent on a throwaway installation, watched while it works, and told about at the end."""

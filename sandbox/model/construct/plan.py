@@ -1,0 +1,223 @@
+"""The nodes and edges that a document yields. Each round of a request computes the same plan again."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sandbox.model.construct.entities import Candidate, Mention, Source, find_candidates
+from sandbox.model.construct.kinds import Kind, classify
+from sandbox.model.construct.properties import (
+    PropertyValue,
+    fit_to_schema,
+    node_properties,
+    plain_values,
+    select_values,
+    with_evidence,
+)
+from sandbox.model.construct.relations import PlannedEdge, plan_edges
+from sandbox.model.graph_view import OWN_TYPES, GraphView
+from sandbox.model.request import ChatRequest
+from sandbox.text.tokens import fold, stem, topic_stems, words
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNode:
+    """An existing node."""
+
+    id: str
+    type: str
+    name: str
+    properties: Mapping[str, Any]
+
+
+class ExistingGraph:
+    """The existing types and nodes: from the graph context and from tool results."""
+
+    def __init__(self, request: ChatRequest) -> None:
+        self._request = request
+
+    @cached_property
+    def node_types(self) -> Mapping[str, Mapping[str, Any]]:
+        """The JSON Schema of each node type's properties."""
+        listed = _entries(self._request, "listNodeTypes", "nodeTypes")
+        return {str(entry.get("name")): entry.get("propertiesSchema") or {} for entry in listed}
+
+    @cached_property
+    def edge_types(self) -> Mapping[str, Mapping[str, Any]]:
+        """The edge types with their allowed ends."""
+        return {
+            str(entry.get("name")): entry
+            for entry in _entries(self._request, "listEdgeTypes", "edgeTypes")
+        }
+
+    @cached_property
+    def nodes(self) -> Mapping[str, KnownNode]:
+        """Nodes by folded name."""
+        nodes: dict[str, KnownNode] = {}
+        for entry in _entries(self._request, "queryGraph", "nodes"):
+            node = KnownNode(
+                str(entry.get("id")),
+                str(entry.get("type")),
+                str(entry.get("name")),
+                entry.get("properties") or {},
+            )
+            if node.type not in OWN_TYPES:
+                nodes.setdefault(fold(node.name), node)
+        for view_node in GraphView(self._request.section("graph_context")).nodes:
+            node = KnownNode(view_node.id, view_node.type, view_node.name, view_node.properties)
+            nodes.setdefault(fold(node.name), node)
+        return nodes
+
+    def existing_type_name(self, name: str) -> str:
+        """The name of the existing type for a type to be created; its spelling may differ."""
+        return self._created_names.get(name, name)
+
+    @cached_property
+    def _created_names(self) -> Mapping[str, str]:
+        return {
+            str(exchange.arguments.get("name")): str((exchange.result or {}).get("name"))
+            for tool in ("createNodeType", "createEdgeType")
+            for exchange in self._request.results(tool)
+        }
+
+    @cached_property
+    def kinds(self) -> Mapping[str, str]:
+        """The type of each node by folded name."""
+        return {key: node.type for key, node in self.nodes.items()}
+
+
+def _entries(request: ChatRequest, tool: str, key: str) -> list[Mapping[str, Any]]:
+    return [
+        entry
+        for exchange in request.results(tool)
+        for entry in (exchange.result or {}).get(key) or []
+        if isinstance(entry, dict)
+    ]
+
+
+MAX_NODES = 20
+MAX_NODES_PER_SOURCE = 6
+"""Minimum; higher if there are few sources."""
+FALLBACK_TYPE = "Topic"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedNode:
+    """A node to add. `kind` describes its type if that is new."""
+
+    key: str
+    name: str
+    kind: Kind
+    property_values: Mapping[str, PropertyValue]
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The properties as they are written."""
+        return plain_values(self.property_values)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPlan:
+    """Planned nodes and edges. Edges refer to planned or known nodes by key."""
+
+    nodes: tuple[PlannedNode, ...]
+    known: Mapping[str, KnownNode]
+    edges: tuple[PlannedEdge, ...]
+
+
+def names_to_look_up(sources: list[Source], objective: str, existing: ExistingGraph) -> list[str]:
+    """Names of candidates, to be looked up in the graph before anything is added."""
+    return [
+        candidate.name for _, candidate, _ in _candidates_to_write(sources, objective, existing)
+    ]
+
+
+def make_plan(sources: list[Source], objective: str, existing: ExistingGraph) -> GraphPlan:
+    """Plan the graph. An existing node keeps its type and is written again only if a source is about it."""
+    topic = topic_stems(objective)
+    nodes = [
+        node
+        for key, candidate, kind in _candidates_to_write(sources, objective, existing)
+        if (node := _plan_node(key, candidate, kind, topic, existing))
+    ]
+    candidates = find_candidates(sources)
+    linked = {node.key for node in nodes} | (existing.nodes.keys() & candidates.keys())
+    edges = plan_edges({key: candidates[key] for key in candidates if key in linked})
+    return GraphPlan(tuple(nodes), existing.nodes, tuple(edges))
+
+
+def _candidates_to_write(
+    sources: list[Source], objective: str, existing: ExistingGraph
+) -> list[tuple[str, Candidate, Kind]]:
+    candidates = find_candidates(sources)
+    kinds = classify(candidates, existing.kinds)
+    telling = {
+        key: candidate
+        for key, candidate in candidates.items()
+        if _is_specific(candidate, kinds[key], key in existing.nodes)
+    }
+    return [
+        (key, candidates[key], kinds[key])
+        for key in _select_keys(telling, topic_stems(objective))
+        if candidates[key].is_subject or key not in existing.nodes
+    ]
+
+
+def _is_specific(candidate: Candidate, kind: Kind, is_known: bool) -> bool:
+    """Whether a candidate is specific enough: a short name of unknown type needs several sentences."""
+    if candidate.is_subject or is_known or kind.name != FALLBACK_TYPE:
+        return True
+    words_in_name = len(candidate.name.split())
+    sentences = len({mention.sentence for mention in candidate.mentions})
+    return words_in_name >= 3 or (words_in_name == 2 and sentences >= 2)
+
+
+def _plan_node(
+    key: str, candidate: Candidate, kind: Kind, topic: frozenset[str], existing: ExistingGraph
+) -> PlannedNode | None:
+    known = existing.nodes.get(key)
+    kind = Kind(known.type, kind.description) if known else kind
+    name = known.name if known else candidate.name
+    property_values = with_evidence(node_properties(candidate, topic, is_known=known is not None))
+    if not property_values:
+        return None
+    schema = existing.node_types.get(kind.name)
+    if not schema:
+        return PlannedNode(key, name, kind, property_values)
+    fitting = fit_to_schema(
+        plain_values(property_values), schema, known.properties if known else {}
+    )
+    return (
+        PlannedNode(key, name, kind, select_values(property_values, fitting)) if fitting else None
+    )
+
+
+def _select_keys(candidates: dict[str, Candidate], topic: frozenset[str]) -> list[str]:
+    """Keys of subjects first, then of the names mentioned most in relevant sentences."""
+    order = sorted(
+        candidates,
+        key=lambda key: (not candidates[key].is_subject, -_weight(candidates[key], topic)),
+    )
+    sources = {candidate.mentions[0].source for candidate in candidates.values()}
+    max_per_source = max(MAX_NODES_PER_SOURCE, MAX_NODES // (len(sources) or 1))
+    count_by_source: Counter[Source] = Counter()
+    chosen: list[str] = []
+    for key in order:
+        source = candidates[key].mentions[0].source
+        if count_by_source[source] < max_per_source and len(chosen) < MAX_NODES:
+            count_by_source[source] += 1
+            chosen.append(key)
+    return chosen
+
+
+def _weight(candidate: Candidate, topic: frozenset[str]) -> float:
+    return sum(_mention_weights(candidate.mentions, topic)) * (
+        1 if candidate.name[0].isupper() else 0.5
+    )
+
+
+def _mention_weights(mentions: list[Mention], topic: frozenset[str]) -> Iterator[float]:
+    for mention in mentions:
+        yield 1 + len(topic & {stem(word) for word in words(mention.sentence)})

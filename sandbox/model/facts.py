@@ -1,0 +1,119 @@
+"""Figures in the properties of nodes, and which of them are comparable."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sandbox.model.graph_view import ViewNode
+from sandbox.text.figures import Amount, parse_amount
+from sandbox.text.sentences import YEAR
+from sandbox.text.tokens import fold
+
+NOT_FIGURES = frozenset(
+    {
+        "…",
+        "summary",
+        "quote",
+        "sourceurl",
+        "publisheddate",
+        "name",
+        "type",
+        "content",
+        "confidence",
+        "title",
+        "url",
+    }
+)
+MAX_FIGURE_CHARS = 120
+UNTYPED = "Topic"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigure:
+    """A figure of a node. `key` is the label without its year."""
+
+    node: ViewNode
+    label: str
+    value: str
+    amount: Amount
+
+    @property
+    def key(self) -> str:
+        return " ".join(YEAR.sub("", self.label).split()).strip(" ,-:")
+
+    @property
+    def year(self) -> int:
+        """The newest year in the label or the value; 0 if there is none."""
+        return max(map(int, YEAR.findall(f"{self.label} {self.value}")), default=0)
+
+
+def figures_of(node: ViewNode) -> list[NodeFigure]:
+    """The figures in a node's properties, also in lists of labels and values."""
+    amounts = ((label, value, parse_amount(value)) for label, value in _pairs(node))
+    return [NodeFigure(node, label, value, size) for label, value, size in amounts if size]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The newest figure of each node for one key and unit, greatest first."""
+
+    key: str
+    figures: tuple[NodeFigure, ...]
+
+    @property
+    def nodes(self) -> list[ViewNode]:
+        return [figure.node for figure in self.figures]
+
+
+def comparisons(nodes: Iterable[ViewNode]) -> list[Comparison]:
+    """Comparisons for each key that two or more nodes of a type have a figure for; the widest first."""
+    groups: dict[tuple[str, str, str], dict[str, NodeFigure]] = {}
+    for figure in (figure for node in nodes for figure in figures_of(node)):
+        group = groups.setdefault((fold(figure.key), figure.amount.unit, figure.node.type), {})
+        rival = group.get(figure.node.id)
+        if rival is None or figure.year > rival.year:
+            group[figure.node.id] = figure
+    _merge_untyped(groups)
+    wide = [list(group.values()) for group in groups.values() if len(group) >= 2]
+    ordered = [
+        sorted(group, key=lambda figure: (-figure.amount.number, figure.node.name))
+        for group in wide
+    ]
+    return sorted(
+        (Comparison(group[0].key, tuple(group)) for group in ordered),
+        key=lambda figure: (-len(figure.figures), figure.key),
+    )
+
+
+def _merge_untyped(groups: dict[tuple[str, str, str], dict[str, NodeFigure]]) -> None:
+    """Merge groups of nodes without a specific type into the one group with the same key and unit."""
+    for key, unit, _ in [group for group in groups if group[2] == UNTYPED]:
+        others = [group for group in groups if group[:2] == (key, unit) and group[2] != UNTYPED]
+        if len(others) == 1:
+            groups[others[0]].update(groups.pop((key, unit, UNTYPED)))
+
+
+def series(figure: NodeFigure) -> list[NodeFigure]:
+    """The node's figures for the same key, from the oldest year to the newest."""
+    comparable = [
+        other
+        for other in figures_of(figure.node)
+        if fold(other.key) == fold(figure.key)
+        and other.year
+        and other.amount.unit == figure.amount.unit
+    ]
+    return sorted(comparable, key=lambda other: other.year)
+
+
+def _pairs(node: ViewNode) -> Iterator[tuple[str, str]]:
+    for key, value in node.properties.items():
+        if isinstance(value, list):
+            for entry in value:
+                if isinstance(entry, dict) and "label" in entry and "value" in entry:
+                    yield str(entry["label"]), str(entry["value"])
+        elif fold(key) not in NOT_FIGURES and _may_be_figure(value):
+            yield key, str(value)
+
+
+def _may_be_figure(value: object) -> bool:
+    is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return is_plain and len(str(value)) <= MAX_FIGURE_CHARS

@@ -1,0 +1,453 @@
+"""Accounts: the caller, tokens and sessions, users, and the sign-in of browsers."""
+
+import re
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, BackgroundTasks, Body, Depends, Path, Query, Request, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from sqlalchemy.exc import IntegrityError
+from starlette.responses import HTMLResponse, RedirectResponse
+
+from services.api.auth.dependencies import OperatorAccess, OwnedAccess
+from services.api.auth.middleware import (
+    AttemptLimiter,
+    ValidityCheck,
+    address_of,
+    cookie_name,
+    refuse_cross_site,
+    require_scope,
+)
+from services.api.auth.owner import BootstrapOwner
+from services.api.auth.sign_in_links import SignInLinks
+from services.api.http.dependencies import Page, Paging
+from services.api.http.idempotency import Idempotent
+from services.api.http.problem_details import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    TooManyError,
+    problems,
+)
+from services.api.paths import HOME
+from services.api.queries import accounts as account_queries
+from services.api.web.rendering import SECRET_PAGE_HEADERS, Pages
+from shared.accounts import credentials
+from shared.accounts.authentication import allowed_scopes
+from shared.accounts.secrets import hash_secret, is_secret
+from shared.database.engine import Database
+from shared.database.tables import User
+from shared.enums import AccessScope, CredentialKind
+from shared.errors import PermanentError
+from shared.notifications.smtp import parse_address
+from shared.runtime.settings import Settings
+from shared.schemas.accounts import (
+    CredentialView,
+    MeView,
+    NewTokenView,
+    SessionView,
+    SignInLinkView,
+    TokenView,
+    UserView,
+)
+
+access_router = APIRouter(tags=["access"])
+users_router = APIRouter(prefix="/users", tags=["users"])
+sign_in_router = APIRouter(tags=["sign-in"])
+
+
+MAX_TOKEN_DAYS: Final = 3650
+
+
+def _token_name(text: str) -> str:
+    text = text.strip()
+    if not text or not text.isprintable():
+        raise ValueError("a token's name is one line of text: say what it is for")
+    return text
+
+
+class NewToken(BaseModel):
+    """What a token is to be good for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_token_name)]
+    """What the token is for, to recognize it when it is to be revoked."""
+    scopes: Annotated[frozenset[AccessScope], Field(min_length=1)] = credentials.DEFAULT_SCOPES
+    expires_in_days: Annotated[int, Field(ge=1, le=MAX_TOKEN_DAYS)] | Literal["never"] = (
+        credentials.TOKEN_LIFETIME.days
+    )
+
+    @property
+    def lifetime(self) -> timedelta | None:
+        days = self.expires_in_days
+        return None if days == "never" else timedelta(days=days)
+
+
+@access_router.get("/me", name="me")
+async def show_me(access: OwnedAccess) -> MeView:
+    """The user, and the credential that was shown."""
+    caller = access.caller
+    return MeView(
+        user=await account_queries.get_user(access.session, caller.user_id),
+        credential=CredentialView(
+            kind=caller.kind,
+            id=caller.credential_id,
+            scopes=[scope for scope in AccessScope if scope in caller.scopes],
+            expires_at=caller.expires_at,
+        ),
+    )
+
+
+@access_router.post("/me/sign-in-links", name="make_link", status_code=HTTPStatus.CREATED)
+async def make_own_sign_in_link(
+    request: Request, response: Response, access: OwnedAccess
+) -> SignInLinkView:
+    """A link by which a browser is signed in, once.
+
+    A session may do all that its user may, so the credential that asks for one must, too.
+    """
+    user = await account_queries.get_user(access.session, access.owner_id)
+    for scope in sorted(allowed_scopes(operator=user.operator)):
+        require_scope(access.caller, scope)
+    invitations: SignInLinks = request.app.state.invitations
+    response.headers["Cache-Control"] = "no-store"
+    return await invitations.make(access.session, access.owner_id)
+
+
+@access_router.get("/tokens")
+async def list_tokens(access: OwnedAccess, paging: Paging) -> Page[TokenView]:
+    """One's own, the newest first; what they are is not known any more."""
+    return await account_queries.list_tokens(access.session, access.owner_id, paging)
+
+
+@access_router.post(
+    "/tokens",
+    status_code=HTTPStatus.CREATED,
+    response_model=NewTokenView,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def make_token(
+    access: OwnedAccess, once: Idempotent, body: Annotated[NewToken, Body()]
+) -> Response:
+    """A token for a program, shown this once. It allows no more than the credential that asks for it."""
+    if beyond := body.scopes - access.caller.scopes:
+        raise ForbiddenError(
+            "insufficient-scope",
+            f"A token with {', '.join(sorted(beyond))} cannot be made by a credential without it.",
+        )
+
+    async def make() -> NewTokenView:
+        row, token = await credentials.create_token(
+            access.session,
+            access.owner_id,
+            name=body.name,
+            scopes=body.scopes,
+            lifetime=body.lifetime,
+        )
+        return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
+
+    return await once.answer(make, holds_secret=True)
+
+
+@access_router.delete("/tokens/{token_id}", status_code=HTTPStatus.NO_CONTENT)
+async def revoke_token(access: OwnedAccess, token_id: UUID) -> None:
+    """At once and for good; the one that asks may be the one that goes."""
+    if not await credentials.revoke_token(access.session, access.owner_id, token_id):
+        raise NotFoundError("token", token_id)
+
+
+@access_router.get("/sessions")
+async def list_sessions(access: OwnedAccess, paging: Paging) -> Page[SessionView]:
+    """The browsers in which one is signed in, the newest first."""
+    return await account_queries.list_sessions(
+        access.session, access.owner_id, access.caller.credential_id, paging
+    )
+
+
+@access_router.delete("/sessions/{session_id}", status_code=HTTPStatus.NO_CONTENT)
+async def end_session(access: OwnedAccess, session_id: UUID) -> None:
+    """Signs that browser out."""
+    if not await credentials.end_session(access.session, access.owner_id, session_id):
+        raise NotFoundError("session", session_id)
+
+
+@access_router.post(
+    "/sign-out",
+    name="leave",
+    status_code=HTTPStatus.NO_CONTENT,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def sign_out(request: Request, response: Response, access: OwnedAccess) -> None:
+    """Ends the session of the browser that asks."""
+    if access.caller.kind is not CredentialKind.SESSION:
+        raise ConflictError(
+            "no-session", "This was asked with a token, which is revoked by DELETE /tokens/{id}."
+        )
+    await credentials.end_session(access.session, access.owner_id, access.caller.credential_id)
+    settings: Settings = request.app.state.settings
+    owner: BootstrapOwner = request.app.state.owner
+    name = cookie_name(settings, await owner.id())
+    response.delete_cookie(name, httponly=True, samesite="lax", secure=settings.is_public_over_tls)
+
+
+_USER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+MAX_ADDRESS_CHARS: Final = 254
+
+
+def _user_name(text: str) -> str:
+    if _USER_NAME.fullmatch(text) is None or _is_id(text):
+        raise ValueError(
+            "a user's name has 1 to 64 small letters, digits, dots, dashes and underscores, and begins with a letter "
+            "or digit"
+        )
+    return text
+
+
+def _is_id(text: str) -> bool:
+    """Returns whether `text` is a UUID, which would be ambiguous in paths."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _email(text: str) -> str:
+    """Validates a mail address without a display name."""
+    try:
+        plain = parse_address(text).addr_spec
+    except PermanentError as error:
+        raise ValueError(str(error)) from error
+    if plain != text or len(text) > MAX_ADDRESS_CHARS:
+        raise ValueError(f"{text!r} is not a mail address: write name@host")
+    return text
+
+
+class NewUser(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    # For the OpenAPI document only: the validators word the error.
+    name: Annotated[
+        str,
+        AfterValidator(_user_name),
+        Field(json_schema_extra={"pattern": f"^{_USER_NAME.pattern}$"}),
+    ]
+    email: (
+        Annotated[str, AfterValidator(_email), Field(json_schema_extra={"format": "email"})] | None
+    ) = None
+    operator: bool = False
+
+
+async def _find_user(
+    access: OperatorAccess,
+    user: Annotated[str, Path(description="The user's name, id or mail address")],
+) -> User:
+    row = await credentials.find_user(access.session, user)
+    if row is None:
+        raise NotFoundError("user", user)
+    return row
+
+
+UserFromPath = Annotated[User, Depends(_find_user, scope="function")]
+
+
+@users_router.get("", name="list_all")
+async def list_users(access: OperatorAccess, paging: Paging) -> Page[UserView]:
+    """By name."""
+    return await account_queries.list_users(access.session, paging)
+
+
+@users_router.post(
+    "",
+    name="create",
+    status_code=HTTPStatus.CREATED,
+    response_model=UserView,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def create_user(
+    access: OperatorAccess, once: Idempotent, body: Annotated[NewUser, Body()]
+) -> Response:
+    """Who comes in first by a sign-in link: asked for at `/sign-in`, or handed over by an operator."""
+
+    async def make() -> UserView:
+        try:
+            new_user = await credentials.create_user(
+                access.session, name=body.name, email=body.email, operator=body.operator
+            )
+        except IntegrityError as error:
+            raise ConflictError(
+                "user-taken", "There is a user of that name or with that mail address already."
+            ) from error
+        return UserView.model_validate(new_user)
+
+    return await once.answer(make)
+
+
+@users_router.get("/{user}", name="show")
+async def show_user(user: UserFromPath) -> UserView:
+    return UserView.model_validate(user)
+
+
+@users_router.delete(
+    "/{user}",
+    name="remove",
+    status_code=HTTPStatus.NO_CONTENT,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def remove_user(request: Request, access: OperatorAccess, user: UserFromPath) -> None:
+    """With every agent of its and all that they know; its credentials are refused from now on."""
+    await _refuse_owner(request, user, "removed")
+    await credentials.delete_user(access.session, user.id)
+
+
+@users_router.post("/{user}/disable", name="disable", responses=problems(HTTPStatus.CONFLICT))
+async def disable_user(request: Request, access: OperatorAccess, user: UserFromPath) -> UserView:
+    """Comes in by nothing any more, from now on; what its agents do goes on."""
+    await _refuse_owner(request, user, "disabled")
+    await credentials.set_disabled(access.session, user.id, disabled=True)
+    return await account_queries.get_user(access.session, user.id)
+
+
+@users_router.post("/{user}/enable", name="enable")
+async def enable_user(access: OperatorAccess, user: UserFromPath) -> UserView:
+    """Its tokens work again; its browsers have to sign in anew."""
+    await credentials.set_disabled(access.session, user.id, disabled=False)
+    return await account_queries.get_user(access.session, user.id)
+
+
+@users_router.post(
+    "/{user}/sign-in-links",
+    name="make_link",
+    status_code=HTTPStatus.CREATED,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def make_sign_in_link(
+    request: Request, response: Response, access: OperatorAccess, user: UserFromPath
+) -> SignInLinkView:
+    """To be handed to that user, where no mail is sent.
+
+    A session may do all that its user may, so the credential that asks for one must, too.
+    """
+    for scope in AccessScope:
+        require_scope(access.caller, scope)
+    if user.disabled_at is not None:
+        raise ConflictError("disabled", f"{user.name} is disabled: enable that user first.")
+    invitations: SignInLinks = request.app.state.invitations
+    response.headers["Cache-Control"] = "no-store"
+    return await invitations.make(access.session, user.id)
+
+
+async def _refuse_owner(request: Request, user: User, action: str) -> None:
+    """Raises ConflictError for the owner: otherwise nobody might be left to manage users."""
+    owner: BootstrapOwner = request.app.state.owner
+    if user.id == await owner.id():
+        raise ConflictError("owner", f"{user.name} owns this installation and cannot be {action}.")
+
+
+HTML: Final[dict[str, Any]] = {"content": {"text/html": {"schema": {"type": "string"}}}}
+Secret = Annotated[str, Query(max_length=200, description="As the link has it")]
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a name or mail address is one line of text")
+    return text
+
+
+class SignIn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    user: Annotated[str, Field(min_length=1, max_length=320), AfterValidator(_printable)]
+    """A name or mail address."""
+
+
+@sign_in_router.post("/sign-in", name="ask", status_code=HTTPStatus.ACCEPTED)
+async def request_sign_in_link(
+    request: Request, body: Annotated[SignIn, Body()], after: BackgroundTasks
+) -> dict[str, str]:
+    """Sends that user a sign-in link by mail; without a mail server it is printed to the api's log.
+
+    The answer is the same, as soon, whether there is such a user or not.
+    """
+    refuse_cross_site(request.headers)
+    _limit_link_requests(request, body.user)
+    invitations: SignInLinks = request.app.state.invitations
+    after.add_task(invitations.bring, body.user, address_of(request))
+    return {"detail": "If there is such a user, a sign-in link is on its way."}
+
+
+@sign_in_router.get(
+    "/sign-in/link", name="look", response_class=HTMLResponse, responses={200: HTML}
+)
+async def show_link_page(request: Request, secret: Secret) -> HTMLResponse:
+    """A page with a button. To open it uses nothing up, and tells nothing of the link.
+
+    Mail scanners open what they find in mails, but they press no buttons.
+    """
+    return _link_page(request, HTTPStatus.OK, used=False)
+
+
+@sign_in_router.post(
+    "/sign-in/link",
+    name="enter",
+    status_code=HTTPStatus.SEE_OTHER,
+    response_class=RedirectResponse,
+    responses={303: {"description": "Signed in; on to the agents."}, 410: HTML},
+)
+async def open_link(request: Request, secret: Secret) -> Response:
+    """Uses the link up, signs this browser in, and leads it to the first page."""
+    refuse_cross_site(request.headers)
+    session_secret = await _open_session(request, secret) if is_secret(secret) else None
+    if session_secret is None:
+        attempts: AttemptLimiter = request.app.state.link_attempts
+        wait_seconds = attempts.wait_seconds(address_of(request))
+        attempts.add(address_of(request))
+        if wait_seconds > 0:
+            raise TooManyError("Too many bad sign-in links came from this address.", wait_seconds)
+        return _link_page(request, HTTPStatus.GONE, used=True)
+    page = RedirectResponse(HOME, HTTPStatus.SEE_OTHER)
+    settings: Settings = request.app.state.settings
+    owner: BootstrapOwner = request.app.state.owner
+    page.set_cookie(
+        cookie_name(settings, await owner.id()),
+        session_secret,
+        max_age=int(credentials.MAX_SESSION_LIFETIME.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=settings.is_public_over_tls,
+    )
+    return page
+
+
+def _link_page(request: Request, status: HTTPStatus, *, used: bool) -> HTMLResponse:
+    pages: Pages = request.app.state.pages
+    return pages.answer(
+        "sign_in/enter.html", {"used": used}, status=status, headers=SECRET_PAGE_HEADERS
+    )
+
+
+def _limit_link_requests(request: Request, user: str) -> None:
+    """Raises TooManyError where this address has requested too many links for that user, existing or not."""
+    limiter: AttemptLimiter = request.app.state.link_requests
+    key = hash_secret(f"{address_of(request)} {user.lower()}").hex()
+    if (wait := limiter.wait_seconds(key)) > 0:
+        raise TooManyError(
+            "Too many sign-in links of this user were asked for from this address.", wait
+        )
+    limiter.add(key)
+
+
+async def _open_session(request: Request, secret: str) -> str | None:
+    owner: BootstrapOwner = request.app.state.owner
+    database: Database = request.app.state.database
+    check: ValidityCheck[bytes] = request.app.state.link_check
+    await owner.id()
+    if not await check.is_valid(hash_secret(secret)):
+        return None
+    async with database.transaction() as session:
+        return await credentials.open_session(
+            session, secret, request.headers.get("user-agent", "unknown")
+        )

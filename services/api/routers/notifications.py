@@ -1,0 +1,209 @@
+"""The inbox, and the destinations that its items are sent to."""
+
+from http import HTTPStatus
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Body, Depends, Query, Request
+from starlette.responses import Response
+
+from services.api.auth.dependencies import OwnedAccess
+from services.api.commands import destinations as destination_commands
+from services.api.commands.destinations import DestinationChange, NewDestination
+from services.api.http.dependencies import Page, Paging
+from services.api.http.idempotency import Idempotent
+from services.api.http.problem_details import ConflictError, NotFoundError, problems
+from services.api.queries import notifications
+from shared.enums import DeliveryStatus, DestinationKind
+from shared.notifications import deliveries, destinations
+from shared.runtime.settings import Settings
+from shared.schemas.base import InboxItemView
+from shared.schemas.iterations import Marked
+from shared.schemas.notifications import (
+    CreatedDestination,
+    DeliveryView,
+    DestinationDetails,
+    DestinationView,
+    NewSecret,
+)
+
+inbox_router = APIRouter(prefix="/inbox", tags=["inbox"])
+destinations_router = APIRouter(prefix="/destinations", tags=["destinations"])
+
+
+@inbox_router.get("", name="list_all")
+async def list_inbox_items(
+    access: OwnedAccess, paging: Paging, unread: bool = False, agent_id: UUID | None = None
+) -> Page[InboxItemView]:
+    """The newest first; of one agent, where its id is given."""
+    return await notifications.list_inbox_items(
+        access.session, access.owner_id, paging, unread_only=unread, agent_id=agent_id
+    )
+
+
+@inbox_router.post("/read")
+async def mark_all_read(access: OwnedAccess) -> Marked:
+    """Everything that is in the inbox now."""
+    return Marked(marked=await notifications.mark_all_read(access.session, access.owner_id))
+
+
+@inbox_router.get("/{item_id}", name="show")
+async def show_inbox_item(access: OwnedAccess, item_id: UUID) -> InboxItemView:
+    """Looking at it does not mark it."""
+    return _item_or_404(
+        await notifications.find_inbox_item(access.session, access.owner_id, item_id), item_id
+    )
+
+
+@inbox_router.post("/{item_id}/read")
+async def mark_read(access: OwnedAccess, item_id: UUID) -> InboxItemView:
+    """The first reading counts."""
+    return _item_or_404(
+        await notifications.mark_read(access.session, access.owner_id, item_id), item_id
+    )
+
+
+@inbox_router.post("/{item_id}/unread")
+async def mark_unread(access: OwnedAccess, item_id: UUID) -> InboxItemView:
+    return _item_or_404(
+        await notifications.mark_unread(access.session, access.owner_id, item_id), item_id
+    )
+
+
+def _item_or_404(item: InboxItemView | None, item_id: UUID) -> InboxItemView:
+    if item is None:
+        raise NotFoundError("inbox item", item_id)
+    return item
+
+
+async def _find_destination(access: OwnedAccess, destination_id: UUID) -> DestinationDetails:
+    return await destination_commands.get_destination(
+        access.session, access.owner_id, destination_id
+    )
+
+
+DestinationFromPath = Annotated[DestinationDetails, Depends(_find_destination, scope="function")]
+
+
+@destinations_router.get("", name="list_all")
+async def list_destinations(access: OwnedAccess, paging: Paging) -> Page[DestinationView]:
+    """The newest first, each with its last delivery."""
+    return await notifications.list_destinations(access.session, access.owner_id, paging)
+
+
+@destinations_router.post(
+    "",
+    name="create",
+    status_code=HTTPStatus.CREATED,
+    response_model=CreatedDestination,
+    responses=problems(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+)
+async def create_destination(
+    request: Request,
+    access: OwnedAccess,
+    once: Idempotent,
+    body: Annotated[NewDestination, Body()],
+) -> Response:
+    """A webhook's secret is told here, and never again. What is in the inbox already is not sent there."""
+    settings: Settings = request.app.state.settings
+
+    async def make() -> CreatedDestination:
+        return await destination_commands.create_destination(
+            access.session, access.owner_id, body, settings
+        )
+
+    return await once.answer(make, holds_secret=body.kind is DestinationKind.WEBHOOK)
+
+
+@destinations_router.get("/{destination_id}", name="show")
+async def show_destination(destination: DestinationFromPath) -> DestinationDetails:
+    """With its newest deliveries."""
+    return destination
+
+
+@destinations_router.patch("/{destination_id}", name="change")
+async def change_destination(
+    access: OwnedAccess,
+    destination: DestinationFromPath,
+    body: Annotated[DestinationChange, Body()],
+) -> DestinationDetails:
+    """While it is not active nothing is sent there, or put aside for it."""
+    await destinations.set_active(access.session, destination.id, active=body.active)
+    return await destination_commands.get_destination(
+        access.session, access.owner_id, destination.id
+    )
+
+
+@destinations_router.delete("/{destination_id}", name="delete", status_code=HTTPStatus.NO_CONTENT)
+async def delete_destination(access: OwnedAccess, destination: DestinationFromPath) -> None:
+    """With the record of its deliveries. What is being sent just now may still arrive."""
+    await destinations.delete(access.session, destination.id)
+
+
+@destinations_router.post(
+    "/{destination_id}/test",
+    name="test",
+    status_code=HTTPStatus.ACCEPTED,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def test_destination(access: OwnedAccess, destination: DestinationFromPath) -> DeliveryView:
+    """Asks for a delivery that says it is a test. It is tried once, as any other; read it again to see what became of it."""
+    if not destination.active:
+        raise ConflictError(
+            "not-active", "It is not active, so nothing is sent there: activate it."
+        )
+    delivery_id = await deliveries.create_test(access.session, destination.id)
+    return await _find_delivery(access, destination, delivery_id)
+
+
+@destinations_router.post(
+    "/{destination_id}/rotate-secret", responses=problems(HTTPStatus.CONFLICT)
+)
+async def rotate_secret(access: OwnedAccess, destination: DestinationFromPath) -> NewSecret:
+    """A new secret, told here once. For a day deliveries carry a signature by the old one too."""
+    return await destination_commands.rotate_secret(access.session, destination)
+
+
+@destinations_router.get("/{destination_id}/deliveries")
+async def list_deliveries(
+    access: OwnedAccess,
+    destination: DestinationFromPath,
+    paging: Paging,
+    status: Annotated[DeliveryStatus | None, Query(description="Of this status only")] = None,
+) -> Page[DeliveryView]:
+    """The newest first."""
+    return await notifications.list_deliveries(
+        access.session, destination.id, paging, status=status
+    )
+
+
+@destinations_router.get("/{destination_id}/deliveries/{delivery_id}")
+async def show_delivery(
+    access: OwnedAccess, destination: DestinationFromPath, delivery_id: UUID
+) -> DeliveryView:
+    return await _find_delivery(access, destination, delivery_id)
+
+
+@destinations_router.post(
+    "/{destination_id}/deliveries/{delivery_id}/retry",
+    name="retry",
+    status_code=HTTPStatus.ACCEPTED,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def retry_delivery(
+    access: OwnedAccess, destination: DestinationFromPath, delivery_id: UUID
+) -> DeliveryView:
+    """Asks that one which failed be tried again from the beginning, under the same id."""
+    delivery = await _find_delivery(access, destination, delivery_id)
+    if not await deliveries.request_retry(access.session, delivery.id):
+        raise ConflictError("not-failed", f"It has not failed, it is {delivery.status}.")
+    return await _find_delivery(access, destination, delivery_id)
+
+
+async def _find_delivery(
+    access: OwnedAccess, destination: DestinationDetails, delivery_id: UUID
+) -> DeliveryView:
+    delivery = await notifications.find_delivery(access.session, destination.id, delivery_id)
+    if delivery is None:
+        raise NotFoundError("delivery", delivery_id)
+    return delivery

@@ -1,0 +1,239 @@
+"""Pages of accounts: sign-in, settings, API tokens, users."""
+
+from http import HTTPStatus
+from typing import Annotated, Final
+from uuid import UUID
+
+from fastapi import APIRouter, BackgroundTasks, Form, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from services.api.auth.dependencies import Access, OperatorAccess, OwnedAccess
+from services.api.auth.owner import BootstrapOwner
+from services.api.http.dependencies import Paging
+from services.api.http.idempotency import IdempotentRequest
+from services.api.paths import SIGN_IN
+from services.api.queries import accounts as account_queries
+from services.api.queries import costs
+from services.api.routers import accounts as account_routes
+from services.api.routers import costs as cost_routes
+from services.api.routers.accounts import NewToken, NewUser, SignIn, UserFromPath
+from services.api.routers.costs import NewBudget
+from services.api.web.rendering import Page, PageResponse, Pages
+from shared.accounts import credentials
+from shared.accounts.credentials import OWN_TOKEN_NAME
+from shared.enums import AccessScope
+from shared.errors import PermanentError
+from shared.llm.pricing import Prices
+from shared.runtime.providers import load_prices
+from shared.runtime.settings import Settings
+from shared.schemas.accounts import NewTokenView, SessionView, SignInLinkView
+from shared.schemas.base import LARGEST_PAGE, Wanted
+
+router = APIRouter()
+
+
+@router.get(SIGN_IN)
+async def show_sign_in(request: Request) -> HTMLResponse:
+    return _sign_in_page(request, asked=False)
+
+
+@router.post(SIGN_IN)
+async def request_sign_in_link(
+    request: Request, form: Annotated[SignIn, Form()], after: BackgroundTasks
+) -> HTMLResponse:
+    """Answers the same for every name, so that it does not reveal who is a user."""
+    await account_routes.request_sign_in_link(request, form, after)
+    return _sign_in_page(request, asked=True)
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request, access: OwnedAccess) -> Response:
+    response = RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
+    await account_routes.sign_out(request, response, access)
+    return response
+
+
+def _sign_in_page(request: Request, *, asked: bool) -> HTMLResponse:
+    pages: Pages = request.app.state.pages
+    return pages.answer("sign_in/ask.html", {"asked": asked}, status=HTTPStatus.OK)
+
+
+TOKEN_LIFETIMES: Final = {
+    "7": "7 days",
+    "30": "30 days",
+    "90": "90 days",
+    "365": "a year",
+    "never": "for ever",
+}
+
+
+@router.get("/settings/tokens")
+async def list_tokens(access: OwnedAccess, page: PageResponse, paging: Paging) -> HTMLResponse:
+    return await _tokens_page(access, page, paging, made=None)
+
+
+@router.post("/settings/tokens")
+async def make_token(
+    access: OwnedAccess, page: PageResponse, form: Annotated[NewToken, Form()]
+) -> HTMLResponse:
+    """Shows the token on the response page only: a redirect could not carry it."""
+    answer = await account_routes.make_token(
+        access, IdempotentRequest(access, key=None, request_hash=""), form
+    )
+    token = NewTokenView.model_validate_json(bytes(answer.body))
+    return await _tokens_page(access, page, Wanted(), made=token)
+
+
+@router.post("/settings/tokens/{token_id}/revoke")
+async def revoke_token(access: OwnedAccess, token_id: UUID) -> Response:
+    await account_routes.revoke_token(access, token_id)
+    return RedirectResponse("/settings/tokens", HTTPStatus.SEE_OTHER)
+
+
+async def _tokens_page(
+    access: Access, page: Page, page_request: Wanted, *, made: NewTokenView | None
+) -> HTMLResponse:
+    tokens_page = await account_queries.list_tokens(access.session, access.owner_id, page_request)
+    return await page.answer(
+        "settings/tokens.html",
+        status=HTTPStatus.OK if made is None else HTTPStatus.CREATED,
+        made=made,
+        tokens=tokens_page.items,
+        next=tokens_page.next,
+        lifetimes=TOKEN_LIFETIMES,
+        own=OWN_TOKEN_NAME,
+        scopes=[scope.value for scope in AccessScope if scope in access.caller.scopes],
+    )
+
+
+USERS: Final = "/settings/users"
+
+
+@router.get("/settings/users")
+async def list_users(
+    request: Request, access: OperatorAccess, page: PageResponse, paging: Paging
+) -> HTMLResponse:
+    return await _users_page(request, access, page, paging)
+
+
+@router.post("/settings/users")
+async def create_user(access: OperatorAccess, form: Annotated[NewUser, Form()]) -> Response:
+    await account_routes.create_user(
+        access, IdempotentRequest(access, key=None, request_hash=""), form
+    )
+    return _to_users()
+
+
+@router.post("/settings/users/{user}/disable")
+async def disable_user(request: Request, access: OperatorAccess, user: UserFromPath) -> Response:
+    await account_routes.disable_user(request, access, user)
+    return _to_users()
+
+
+@router.post("/settings/users/{user}/enable")
+async def enable_user(access: OperatorAccess, user: UserFromPath) -> Response:
+    await account_routes.enable_user(access, user)
+    return _to_users()
+
+
+@router.post("/settings/users/{user}/delete")
+async def remove_user(request: Request, access: OperatorAccess, user: UserFromPath) -> Response:
+    await account_routes.remove_user(request, access, user)
+    return _to_users()
+
+
+@router.post("/settings/users/{user}/sign-in-link")
+async def make_sign_in_link(
+    request: Request, access: OperatorAccess, page: PageResponse, user: UserFromPath
+) -> HTMLResponse:
+    """Shows the link on the response page only."""
+    link = await account_routes.make_sign_in_link(request, Response(), access, user)
+    return await _users_page(request, access, page, Wanted(), link=link, link_of=user.name)
+
+
+async def _users_page(
+    request: Request,
+    access: Access,
+    page: Page,
+    page_request: Wanted,
+    *,
+    link: SignInLinkView | None = None,
+    link_of: str | None = None,
+) -> HTMLResponse:
+    owner: BootstrapOwner = request.app.state.owner
+    users_page = await account_queries.list_users(access.session, page_request)
+    return await page.answer(
+        "settings/users.html",
+        status=HTTPStatus.OK if link is None else HTTPStatus.CREATED,
+        users=users_page.items,
+        next=users_page.next,
+        owner_id=await owner.id(),
+        link=link,
+        link_of=link_of,
+    )
+
+
+def _to_users() -> Response:
+    return RedirectResponse(USERS, HTTPStatus.SEE_OTHER)
+
+
+SETTINGS: Final = "/settings"
+
+
+@router.get("/settings")
+async def show_settings(request: Request, access: OwnedAccess, page: PageResponse) -> HTMLResponse:
+    settings: Settings = request.app.state.settings
+    allowance = None
+    if access.caller.is_operator:
+        allowance = await costs.installation_allowance(access.session)
+    prices, fault = _prices_or_fault(settings)
+    return await page.answer(
+        "settings/general.html",
+        user=await account_queries.get_user(access.session, access.owner_id),
+        sessions=await _sessions(access),
+        allowance=allowance,
+        model=settings.model,
+        prices=prices,
+        prices_fault=fault,
+    )
+
+
+@router.post("/settings/budget")
+async def set_installation_budget(
+    access: OperatorAccess, form: Annotated[NewBudget, Form()]
+) -> Response:
+    await cost_routes.set_installation_budget(access, form)
+    return RedirectResponse(f"{SETTINGS}#budget", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/settings/sessions/{session_id}/end")
+async def end_session(access: OwnedAccess, session_id: UUID) -> Response:
+    await account_routes.end_session(access, session_id)
+    return RedirectResponse(f"{SETTINGS}#browsers", HTTPStatus.SEE_OTHER)
+
+
+@router.post("/settings/sign-out-others")
+async def end_other_sessions(access: OwnedAccess) -> Response:
+    """Ends all sessions except the current one."""
+    for session in await _sessions(access):
+        if not session.current:
+            await credentials.end_session(access.session, access.owner_id, session.id)
+    return RedirectResponse(f"{SETTINGS}#browsers", HTTPStatus.SEE_OTHER)
+
+
+async def _sessions(access: Access) -> list[SessionView]:
+    credential = access.caller.credential_id
+    page_request = Wanted(LARGEST_PAGE)
+    return (
+        await account_queries.list_sessions(
+            access.session, access.owner_id, credential, page_request
+        )
+    ).items
+
+
+def _prices_or_fault(settings: Settings) -> tuple[Prices | None, str | None]:
+    """Returns the prices of calls, or why they are unknown."""
+    try:
+        return load_prices(settings), None
+    except PermanentError as error:
+        return None, str(error)

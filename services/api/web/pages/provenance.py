@@ -1,0 +1,233 @@
+"""Pages of provenance: sources with highlighted quotes, conclusions with their evidence chain."""
+
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Form, Query
+from pydantic import BaseModel
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from services.api.auth.dependencies import AgentAccess, OwnedAgent, OwnedAgentSnapshot
+from services.api.commands import retractions as retraction_commands
+from services.api.commands.retractions import (
+    MAX_REASON_CHARS,
+    NewRetraction,
+    Reason,
+    RetractionWakeup,
+)
+from services.api.http.dependencies import Page, Paging
+from services.api.http.problem_details import NotFoundError
+from services.api.queries import provenance
+from services.api.web.presenters.provenance import build_chain, list_links, split_at_quotes
+from services.api.web.rendering import PageResponse
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.conclusions import queries as conclusion_queries
+from shared.graph.retraction import doubts
+from shared.graph.verification import verifier
+from shared.schemas.base import ConclusionView, Wanted
+from shared.schemas.provenance import RetractionView, SourceView
+from shared.workflow.iterations import database_time
+
+router = APIRouter(prefix="/agents/{agent}")
+
+
+class RetractionFilter(StrEnum):
+    ALL = "all"
+    BELIEVED = "believed"
+    RETRACTED = "retracted"
+
+
+@router.get("/sources")
+async def list_sources(
+    access: OwnedAgent,
+    page: PageResponse,
+    paging: Paging,
+    search: Annotated[str, Query(max_length=2_000)] = "",
+    shown: RetractionFilter = RetractionFilter.ALL,
+) -> HTMLResponse:
+    session, scope = access.session, access.scope
+    retracted = None if shown is RetractionFilter.ALL else shown is RetractionFilter.RETRACTED
+    words = search.strip()
+    if words:
+        results = await provenance.search_sources(session, scope, words, retracted=retracted)
+        sources = Page[SourceView](items=results, next=None)
+    else:
+        sources = await provenance.list_sources(session, scope, paging, retracted=retracted)
+    ids = [source.id for source in sources.items]
+    return await page.answer(
+        "sources/list.html",
+        agent=access.agent,
+        sources=sources.items,
+        next=sources.next,
+        quotes=await provenance.count_quotes(session, scope, ids),
+        search=words,
+        shown=shown,
+        all_shown=list(RetractionFilter),
+        is_cut=bool(words) and len(sources.items) == provenance.MAX_SEARCH_RESULTS,
+        looked_through=provenance.MAX_SEARCHED,
+    )
+
+
+@router.get("/sources/{source_id}")
+async def show_source(access: OwnedAgent, page: PageResponse, source_id: UUID) -> HTMLResponse:
+    session, scope = access.session, access.scope
+    source = await provenance.find_source(session, scope, source_id)
+    if source is None:
+        raise NotFoundError("source", source_id)
+    marks_view = await provenance.list_marks(session, scope, source_id)
+    versions = await provenance.list_sources(session, scope, Wanted(), url=source.url)
+    return await page.answer(
+        "sources/one.html",
+        agent=access.agent,
+        source=source,
+        marks=marks_view,
+        pieces=split_at_quotes(source.text, marks_view.items),
+        things=len({item.thing_id for item in marks_view.items}),
+        versions=[version for version in versions.items if version.id != source_id],
+        retraction=await _latest_retraction(access, source),
+        because_characters=MAX_REASON_CHARS,
+    )
+
+
+class RetractionForm(BaseModel):
+    """Retracts this version of the page, or all versions."""
+
+    because: Reason
+    whole_address: bool = False
+
+
+@router.post("/sources/{source_id}/retract")
+async def retract_source(
+    access: OwnedAgent,
+    afterwards: RetractionWakeup,
+    source_id: UUID,
+    form: Annotated[RetractionForm, Form()],
+) -> Response:
+    source = await provenance.find_source(access.session, access.scope, source_id)
+    if source is None:
+        raise NotFoundError("source", source_id)
+    reference = source.url if form.whole_address else str(source_id)
+    afterwards.work()
+    await retraction_commands.retract_source(
+        access, NewRetraction(source=reference, because=form.because)
+    )
+    return _to_source(access, source_id)
+
+
+@router.post("/sources/{source_id}/restore/{retraction_id}")
+async def restore_source(
+    access: OwnedAgent, afterwards: RetractionWakeup, source_id: UUID, retraction_id: UUID
+) -> Response:
+    afterwards.work()
+    await retraction_commands.restore_source(access, retraction_id)
+    return _to_source(access, source_id)
+
+
+def _to_source(access: AgentAccess, source_id: UUID) -> Response:
+    place = f"/agents/{access.agent.id}/sources/{source_id}"
+    return RedirectResponse(place, HTTPStatus.SEE_OTHER)
+
+
+async def _latest_retraction(access: AgentAccess, source: SourceView) -> RetractionView | None:
+    """Returns the active retraction, or else the last one that was undone, of this version or its address."""
+    retractions = [
+        item
+        for reference in (str(source.id), source.url)
+        for item in (
+            await provenance.list_retractions(
+                access.session, access.owner_id, access.agent.id, Wanted(10), source=reference
+            )
+        ).items
+        if item.source_id in (None, source.id)
+    ]
+    standing = [line for line in retractions if line.restored_at is None]
+    newest = sorted(standing or retractions, key=lambda item: item.created_at, reverse=True)
+    if source.retracted_at is None:
+        newest = [row for row in newest if row.is_pending or row.restored_at is not None]
+    return newest[0] if newest else None
+
+
+class ConclusionKind(StrEnum):
+    ADVICE = "advice"
+    ANALYSES = "analyses"
+
+
+_NODE_TYPES = {ConclusionKind.ADVICE: ADVICE_TYPE, ConclusionKind.ANALYSES: ANALYSIS_TYPE}
+
+
+@router.get("/conclusions")
+async def list_conclusions(
+    access: OwnedAgent, page: PageResponse, paging: Paging, kind: ConclusionKind | None = None
+) -> HTMLResponse:
+    """Without `kind`: advice, or analyses where there is no advice."""
+    shown_kind = kind or ConclusionKind.ADVICE
+    conclusions_page = await _conclusions_page(access, shown_kind, paging)
+    if kind is None and not conclusions_page.items:
+        shown_kind = ConclusionKind.ANALYSES
+        conclusions_page = await _conclusions_page(access, shown_kind, paging)
+    return await page.answer(
+        "conclusions/list.html",
+        agent=access.agent,
+        kind=shown_kind,
+        conclusions=conclusions_page.items,
+        next=conclusions_page.next,
+    )
+
+
+@router.get("/conclusions/{conclusion_id}")
+async def show_conclusion(
+    access: OwnedAgent, page: PageResponse, conclusion_id: UUID
+) -> HTMLResponse:
+    """The page loads the chain separately: hashing every source takes longer than reading the conclusion."""
+    type_name, conclusion = await _find_conclusion(access, conclusion_id)
+    doubts_by_node = await doubts.list_doubts(access.session, [conclusion_id])
+    return await page.answer(
+        "conclusions/one.html",
+        agent=access.agent,
+        conclusion=conclusion,
+        is_advice=type_name == ADVICE_TYPE,
+        doubts=doubts_by_node.get(conclusion_id, []),
+    )
+
+
+@router.get("/conclusions/{conclusion_id}/chain")
+async def show_chain(
+    access: OwnedAgentSnapshot, page: PageResponse, conclusion_id: UUID
+) -> HTMLResponse:
+    """Verifies the conclusion now and shows the chain."""
+    verification = await verifier.verify_conclusion(access.session, access.owner_id, conclusion_id)
+    if verification is None or verification.agent_id != access.agent.id:
+        raise NotFoundError("conclusion", conclusion_id)
+    hashes = await provenance.hashes_of_links(
+        access.session,
+        access.owner_id,
+        access.agent.id,
+        [link.id for link in list_links(verification)],
+    )
+    return await page.answer(
+        "conclusions/chain.html",
+        agent=access.agent,
+        conclusion_id=conclusion_id,
+        chain=build_chain(verification, hashes),
+        verified_at=await database_time(access.session),
+    )
+
+
+async def _conclusions_page(
+    access: AgentAccess, kind: ConclusionKind, page_request: Wanted
+) -> Page[ConclusionView]:
+    return await conclusion_queries.list_conclusions(
+        access.session, access.scope, _NODE_TYPES[kind], page_request
+    )
+
+
+async def _find_conclusion(access: AgentAccess, conclusion_id: UUID) -> tuple[str, ConclusionView]:
+    for type_name in (ADVICE_TYPE, ANALYSIS_TYPE):
+        conclusion = await conclusion_queries.get_conclusion(
+            access.session, access.scope, type_name, conclusion_id
+        )
+        if conclusion is not None:
+            return type_name, conclusion
+    raise NotFoundError("conclusion", conclusion_id)

@@ -1,0 +1,156 @@
+"""Documents: links resolve, and the commands, files and names that they mention exist."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.paths import ROOT, TESTS
+
+MAX_README_LINES: Final = 150
+DOCUMENTS: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+WRITTEN_BY_PROGRAMS: Final = {"guarantees.md", "performance.md", "soak.md"}
+BY_HAND: Final = [file for file in DOCUMENTS if file.name not in WRITTEN_BY_PROGRAMS]
+
+_FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_LINK: Final = re.compile(r"!?\[[^\]\n]*\]\(([^)\s]+)\)")
+_HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_CODE: Final = re.compile(r"`([^`\n]+)`")
+_MAKE: Final = re.compile(r"^make((?: [a-z][a-z-]*)+)")
+_VIGIL: Final = re.compile(r"(?:^|(?:run --rm|exec \w+|-T migrate) )vigil((?: [a-z][a-z-]*)+)")
+_COMMAND: Final = re.compile(r"^\W ([a-z][a-z-]*) ", re.MULTILINE)
+_PLACE: Final = re.compile(
+    r"(?<![\w/])((?:services|shared|cli|sandbox|bench|tests)/[\w/]+\.(?:py|toml))(?:::(\w+))?"
+)
+_TEST: Final = re.compile(
+    r"(?<![\w/])((?:unit|integration|e2e|cluster|chaos)/[\w/]+\.py)(?:::(\w+))?"
+)
+
+
+def name_of(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+def commands_in(text: str) -> Iterator[str]:
+    """Every line of a code block, without a trailing comment, and every inline code span."""
+    for block in _FENCE.findall(text):
+        for line in block.splitlines()[1:-1]:
+            yield line.split(" #")[0].strip()
+    yield from (span.strip() for span in _CODE.findall(_FENCE.sub("", text)))
+
+
+def anchors_of(file: Path) -> set[str]:
+    headings = _HEADING.findall(_FENCE.sub("", file.read_text()))
+    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def missing_names(pattern: re.Pattern[str], text: str, base: Path) -> list[str]:
+    """The `path.py` and `path.py::name` in `text` that `base` does not contain."""
+    missing = []
+    for path, name in pattern.findall(text):
+        file = base / path
+        defined = rf"^\s*(?:async def|def|class) {name}\b|^{name}\b"
+        if not file.is_file() or (name and not re.search(defined, file.read_text(), re.M)):
+            missing.append(f"{path}::{name}" if name else path)
+    return missing
+
+
+@cache
+def subcommands(*path: str) -> set[str] | None:
+    """What `vigil PATH --help` lists; None if it is no group of commands."""
+    words = [sys.executable, "-m", "cli", *path, "--help"]
+    told = subprocess.run(
+        words,
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return set(_COMMAND.findall(told)) if "COMMAND [ARGS]" in told else None
+
+
+def unknown_vigil_command(line: str) -> str | None:
+    """The first word of a `vigil` command line that names no command; None if all of them do."""
+    match = _VIGIL.search(line)
+    path: list[str] = []
+    for word in match[1].split() if match else ():
+        commands = subcommands(*path)
+        if commands is None:
+            return None
+        if word not in commands:
+            return word
+        path.append(word)
+    return None
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
+def test_relative_links_resolve(file: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_FENCE.sub("", file.read_text())):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (file.parent / path).resolve() if path else file
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= MAX_README_LINES
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
+def test_make_targets_exist(file: Path) -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
+    matches = [_MAKE.match(line) for line in commands_in(file.read_text())]
+    named = {word for match in matches if match for word in match[1].split()}
+    assert named <= targets
+
+
+@pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
+def test_vigil_commands_exist(file: Path) -> None:
+    unknown = {line for line in commands_in(file.read_text()) if unknown_vigil_command(line)}
+    assert unknown == set()
+
+
+@pytest.mark.parametrize("file", BY_HAND, ids=name_of)
+def test_files_and_names_exist(file: Path) -> None:
+    assert missing_names(_PLACE, file.read_text(), ROOT) == []
+
+
+def test_tests_named_by_the_security_page_exist() -> None:
+    assert missing_names(_TEST, (ROOT / "docs" / "security.md").read_text(), TESTS) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "unknown"),
+    [
+        ("vigil nothing", "nothing"),
+        ("docker compose run --rm vigil nothing", "nothing"),
+        ("vigil agent nothing", "nothing"),
+        ("vigil agent list", None),
+        ("vigil up --port 1", None),
+        ("vigil chat anybody", None),
+    ],
+)
+def test_an_unknown_command_is_found(line: str, unknown: str | None) -> None:
+    assert unknown_vigil_command(line) == unknown
+
+
+def test_a_missing_name_is_found() -> None:
+    text = "`shared/errors.py::VigilError` `shared/errors.py::Nothing` `shared/nothing.py`"
+    assert missing_names(_PLACE, text, ROOT) == ["shared/errors.py::Nothing", "shared/nothing.py"]
+
+
+def test_every_decision_is_in_the_index() -> None:
+    decisions = ROOT / "docs" / "decisions"
+    index = (decisions / "README.md").read_text()
+    assert [file.name for file in decisions.glob("0*.md") if f"({file.name})" not in index] == []
