@@ -114,7 +114,7 @@ def _page(first: int, nodes: int) -> SourceLine:
         sha256=sha256,
         seal=b"",
         retracted_at=None,
-        retracted_because=None,
+        retraction_reason=None,
     )
     return SourceLine(**row.model_dump() | {"seal": row.sealed(_AGENT_ID)}, text=text)
 
@@ -126,7 +126,7 @@ def _evidence(thing: UUID, number: int, nodes: int, quote: str, claims: Any) -> 
     says = integrity.canonical_json([claims, None, None])
     row = EvidenceRow(
         id=ids.evidence_id(thing, page.id, start, end, says),
-        thing_id=thing,
+        element_id=thing,
         source_id=page.id,
         first_byte=start,
         end_byte=end,

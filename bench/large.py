@@ -142,7 +142,7 @@ def _inbox(size: Size) -> Iterator[str]:
 def _evidence(size: Size) -> Iterator[str]:
     """Names, conclusions, sources and evidence."""
     yield (
-        "insert into graph_names (agent_id, type, key, backwards, by_length, name, node_id)"
+        "insert into graph_names (agent_id, type, key, reversed_key, sorted_words_key, name, node_id)"
         " select agent_id, type, name, reverse(name), (select string_agg(word, ' ' order by length(word) desc, word)"
         " from unnest(string_to_array(name, ' ')) word), name, id"
         f" from graph_nodes join numbered using (id) where place <= {size.names}"

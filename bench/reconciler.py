@@ -108,7 +108,7 @@ def _insert_iterations(connection: psycopg.Connection, status: str, count: int) 
     ended = status != "running"
     connection.execute(
         "with numbered as (select id, row_number() over () as place, count(*) over () as whole from agents)"
-        " insert into iterations (id, agent_id, number, why, status, stage, deadline_at, ended_at, end_told_at)"
+        " insert into iterations (id, agent_id, number, why, status, stage, deadline_at, ended_at, end_published_at)"
         " select gen_random_uuid(), numbered.id, %(from)s + number, 'due', %(status)s, %(stage)s,"
         " clock_timestamp() + interval '1 hour', %(ended)s, %(ended)s"
         " from generate_series(1, %(count)s) number join numbered on place = 1 + number %% whole",

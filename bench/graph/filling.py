@@ -123,10 +123,10 @@ def _types() -> Iterator[str]:
 def _names() -> Iterator[str]:
     """Names as `shared.graph.entity_resolution.normalization` computes them; duplicates have one owner."""
     yield (
-        "insert into graph_names (agent_id, type, key, backwards, by_length, name, node_id)"
-        " select agent_id, type, key, reverse(key), by_length, name, id from graph_nodes,"
+        "insert into graph_names (agent_id, type, key, reversed_key, sorted_words_key, name, node_id)"
+        " select agent_id, type, key, reverse(key), sorted_words_key, name, id from graph_nodes,"
         " lateral (select regexp_replace(lower(name), ' (corporation|holdings|ltd)$', '') as key) keys,"
-        " lateral (select string_agg(word, ' ' order by length(word) desc, word collate \"C\") as by_length"
+        " lateral (select string_agg(word, ' ' order by length(word) desc, word collate \"C\") as sorted_words_key"
         " from regexp_split_to_table(key, ' ') word) words on conflict do nothing"
     )
 

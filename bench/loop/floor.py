@@ -36,7 +36,7 @@ create table floor.edges (
     id uuid primary key, agent_id uuid not null, type text not null, source_id uuid not null, target_id uuid not null,
     properties jsonb not null, unique (agent_id, type, source_id, target_id)
 );
-create table floor.evidence (id uuid primary key, thing_id uuid not null, source_url text not null, quote text not null);
+create table floor.evidence (id uuid primary key, element_id uuid not null, source_url text not null, quote text not null);
 """
 _ROWS: Final = ("sources", "nodes", "edges", "evidence")
 _START: Final = b"insert into floor.iterations (id, agent_id) values (%s, %s)"
@@ -152,7 +152,7 @@ class _Iteration:
             rows["evidence"] += [
                 {
                     "id": str(uuid4()),
-                    "thing_id": element["id"],
+                    "element_id": element["id"],
                     "source_url": evidence["sourceUrl"],
                     "quote": evidence["quote"],
                 }

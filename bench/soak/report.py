@@ -263,7 +263,7 @@ def _iterations(run: Run) -> Iterator[str]:
     yield ""
     yield (
         f"{work.started} started, {work.completed} completed, {work.failed} failed, {work.with_errors} with errors;"
-        f" {work.failed_steps} failed steps, {work.resends} steps asked for again by the reconciler,"
+        f" {work.failed_steps} failed steps, {work.republish_count} steps asked for again by the reconciler,"
         f" {work.dead_letters} dead letters. Most at a time in a sample: {_max(run, lambda it: it.work.running)} running"
         f" iterations, {_max(run, lambda it: it.work.open_steps)} open steps,"
         f" {_max(run, lambda it: it.work.lapsed_leases)} lapsed leases."

@@ -71,7 +71,7 @@ class Work:
     open_steps: int
     lapsed_leases: int
     failed_steps: int
-    resends: int
+    republish_count: int
     """Steps that the reconciler has republished."""
     dead_letters: int
     nodes: int
@@ -146,12 +146,12 @@ select * from (
         count(*) filter (where status = 'failed') as failed,
         count(*) filter (where jsonb_array_length(errors) > 0) as with_errors,
         count(*) filter (where status = 'running') as running,
-        count(*) filter (where ended_at is not null and end_told_at is null) as untold
+        count(*) filter (where ended_at is not null and end_published_at is null) as untold
     from iterations) of_iterations, (
     select count(*) filter (where status in ('pending', 'running')) as open_steps,
         count(*) filter (where status = 'running' and lease_until < clock_timestamp()) as lapsed_leases,
         count(*) filter (where status = 'failed') as failed_steps,
-        coalesce(sum(resends), 0)::int as resends
+        coalesce(sum(republish_count), 0)::int as republish_count
     from steps) of_steps, (
     select (select count(*) from dead_letters) as dead_letters,
         (select count(*) from graph_nodes) as nodes,

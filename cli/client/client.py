@@ -342,8 +342,8 @@ class Merges(Connection):
         """Newest first."""
         return self._pages(MergeView, f"{agent_path(agent)}/merges", limit)
 
-    def merge(self, agent: str, *, kept: UUID, gone: UUID, reason: str) -> MergeView:
-        body = {"kept": str(kept), "gone": str(gone), "reason": reason}
+    def merge(self, agent: str, *, kept: UUID, merged: UUID, reason: str) -> MergeView:
+        body = {"kept": str(kept), "merged": str(merged), "reason": reason}
         return self._ask(MergeView, "POST", f"{agent_path(agent)}/merges", json=body)
 
     def undo_merge(self, agent: str, merge_id: UUID) -> MergeView:
@@ -401,8 +401,8 @@ class Sources(Connection):
     def retraction(self, agent: str, retraction_id: UUID) -> RetractionView:
         return self._ask(RetractionView, "GET", f"{_retractions(agent)}/{retraction_id}")
 
-    def retract(self, agent: str, source: str, because: str) -> RetractionView:
-        body = {"source": source, "because": because}
+    def retract(self, agent: str, source: str, reason: str) -> RetractionView:
+        body = {"source": source, "reason": reason}
         return self._ask(RetractionView, "POST", _retractions(agent), json=body)
 
     def restore(self, agent: str, retraction_id: UUID) -> RetractionView:

@@ -17,7 +17,7 @@ from cli.options import AgentName, AsJson
 from cli.render.agents import show_memories
 from cli.render.chat import Show, for_people, for_programs
 from cli.render.console import err, out
-from shared.schemas.conversation import LookView, MessageView, TextPiece
+from shared.schemas.conversation import MessageView, TextPiece, ToolUseView
 
 RECONNECT_SECONDS: Final = 0.5
 PROMPT: Final = "> "
@@ -195,7 +195,7 @@ class Chat:
             case "text":
                 self.show.said(TextPiece.model_validate_json(event.data).text)
             case "tool":
-                self.show.looked(LookView.model_validate_json(event.data))
+                self.show.tool_uses(ToolUseView.model_validate_json(event.data))
             case "restart":
                 self.show.restarted()
             case "complete" | "failed":

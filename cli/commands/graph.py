@@ -101,19 +101,19 @@ def merge_nodes(
     client: Client,
     agent: AgentName,
     kept: Annotated[str, typer.Argument(metavar="KEPT", help="Name or id of the node to keep.")],
-    gone: Annotated[
+    merged: Annotated[
         str, typer.Argument(metavar="GONE", help="Name or id of the node to merge into it.")
     ],
-    because: Annotated[
-        str, typer.Option("--because", metavar="TEXT", help="Why they are the same, in a sentence.")
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why they are the same, in a sentence.")
     ],
 ) -> Result:
     """Merge two nodes: names, evidence and edges of GONE move to KEPT. `vigil node unmerge` undoes it."""
     merge = client.merge(
         agent,
         kept=find_node_id(client, agent, kept),
-        gone=find_node_id(client, agent, gone),
-        reason=because,
+        merged=find_node_id(client, agent, merged),
+        reason=reason,
     )
     return Result(merge, lambda console: show_merge(console, agent, merge))
 

@@ -81,12 +81,12 @@ def retract(
         ),
     ],
     agent: OfAgent,
-    because: Annotated[str, typer.Option(metavar="TEXT", help="Why, in a sentence.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, in a sentence.")],
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
     """Retract a page: what rests only on it is left out, and conclusions drawn from it are in doubt."""
-    retractions = [client.retract(agent, source, because)]
+    retractions = [client.retract(agent, source, reason)]
     _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
 
 

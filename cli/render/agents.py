@@ -117,8 +117,8 @@ def _next(agent: AgentView) -> str:
         return "[agent]configuring[/]"
     if agent.status == "failed":
         return "[bad]not configured[/]"
-    if agent.resting_until is not None and agent.resting_until > datetime.now(UTC):
-        return f"[warn]{ago(agent.resting_until)}: suspended, because a budget is used up[/]"
+    if agent.suspended_until is not None and agent.suspended_until > datetime.now(UTC):
+        return f"[warn]{ago(agent.suspended_until)}: suspended, because a budget is used up[/]"
     if agent.run_requested_at is not None:
         return "now, as requested"
     if not agent.active:

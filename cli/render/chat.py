@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.render.console import ago, cited, harmless_json, print_json
-from shared.schemas.conversation import LookView, MessageView
+from shared.schemas.conversation import MessageView, ToolUseView
 
 _TOOLS: Final = {
     "queryGraph": "queries the graph",
@@ -25,7 +25,7 @@ class Show(Protocol):
     def restarted(self) -> None:
         """The answer starts again: what was printed of it is discarded."""
 
-    def looked(self, look: LookView) -> None: ...
+    def tool_uses(self, look: ToolUseView) -> None: ...
 
     def ended(self, message: MessageView) -> None:
         """The answer is complete, or has failed."""
@@ -60,7 +60,7 @@ class _ForPeople:
         self._end_line()
         self.hint("the answer starts again")
 
-    def looked(self, look: LookView) -> None:
+    def tool_uses(self, look: ToolUseView) -> None:
         self._end_line()
         about = f": {look.about}" if look.about else ""
         self.hint(f"{self._name} {_TOOLS.get(look.tool, look.tool)}{about}")
@@ -109,7 +109,7 @@ class _ForPrograms:
 
     def restarted(self) -> None: ...
 
-    def looked(self, look: LookView) -> None: ...
+    def tool_uses(self, look: ToolUseView) -> None: ...
 
     def ended(self, message: MessageView) -> None:
         print_json(message)

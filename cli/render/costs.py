@@ -33,8 +33,8 @@ def show_budget(console: Console, view: BudgetView | AllowanceView) -> None:
     console.print(
         f"[agent]{escape(view.agent_name)}[/] today: {_left(view.allowance)}", soft_wrap=True
     )
-    if view.resting_until is not None and view.resting_until > datetime.now(UTC):
-        console.print(f"  [warn]suspended; it resumes {ago(view.resting_until)}[/]")
+    if view.suspended_until is not None and view.suspended_until > datetime.now(UTC):
+        console.print(f"  [warn]suspended; it resumes {ago(view.suspended_until)}[/]")
 
 
 def usd(amount: float) -> str:
@@ -56,7 +56,7 @@ def _table(view: CostsView) -> Table:
 def _cells(sums: CostTotals | CostGroup) -> tuple[str, str, str, str]:
     cost = f"{sums.cost_usd:,.4f}" if is_billed(sums) else NOT_BILLED
     # The maximum cost of calls without a response.
-    presumed = f" [warn]+{sums.presumed_usd:,.4f}?[/]" if sums.presumed_usd else ""
+    presumed = f" [warn]+{sums.assumed_usd:,.4f}?[/]" if sums.assumed_usd else ""
     return (
         f"{sums.calls:,}",
         f"{sums.input_tokens:,}",
@@ -67,7 +67,7 @@ def _cells(sums: CostTotals | CostGroup) -> tuple[str, str, str, str]:
 
 def is_billed(sums: CostTotals | CostGroup) -> bool:
     """False if there were calls and none cost anything: those of the sandbox, or of an own server."""
-    return bool(sums.cost_usd or sums.presumed_usd or not sums.calls)
+    return bool(sums.cost_usd or sums.assumed_usd or not sums.calls)
 
 
 def _left(allowance: AllowanceView) -> str:

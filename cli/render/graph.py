@@ -186,7 +186,7 @@ def _property_lines(console: Console, properties: Json) -> None:
 
 def show_merge(console: Console, agent: str, merge: MergeView) -> None:
     console.print(
-        f"{escape(merge.gone_name)} is merged into [agent]{escape(merge.kept_name or '')}[/]: {_moved(merge)}.",
+        f"{escape(merge.merged_name)} is merged into [agent]{escape(merge.kept_name or '')}[/]: {_moved(merge)}.",
         soft_wrap=True,
     )
     console.print(
@@ -196,7 +196,7 @@ def show_merge(console: Console, agent: str, merge: MergeView) -> None:
 
 def show_unmerge(console: Console, merge: MergeView) -> None:
     console.print(
-        f"[agent]{escape(merge.gone_name)}[/] is restored, with {_moved(merge)}.",
+        f"[agent]{escape(merge.merged_name)}[/] is restored, with {_moved(merge)}.",
         soft_wrap=True,
     )
 
@@ -208,7 +208,7 @@ def show_merges(console: Console, merges: Sequence[MergeView]) -> None:
         kept = "a node that was merged itself since" if merge.kept_name is None else merge.kept_name
         undone = "" if merge.undone_at is None else f", undone {ago(merge.undone_at)}"
         console.print(
-            f"{escape(merge.gone_name)} [quiet]→[/] [agent]{escape(kept)}[/]  {escape(merge.reason)}  "
+            f"{escape(merge.merged_name)} [quiet]→[/] [agent]{escape(kept)}[/]  {escape(merge.reason)}  "
             f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {merge.id}[/]",
             soft_wrap=True,
         )

@@ -133,7 +133,7 @@ def _state(destination: DestinationView) -> str:
 def _activity(destination: DestinationView) -> str:
     if destination.active:
         return "[good]active[/]"
-    why = destination.stopped_because
+    why = destination.stop_reason
     return f"[bad]stopped[/]: {escape(why)}" if why else "[warn]paused[/]"
 
 

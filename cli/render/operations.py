@@ -37,7 +37,7 @@ def show_letters(console: Console, letters: Sequence[DeadLetterView], *, limit: 
     for letter in letters:
         table.add_row(
             str(letter.id)[:ID_CHARS],
-            f"[quiet]{ago(letter.kept_at)}[/]",
+            f"[quiet]{ago(letter.stored_at)}[/]",
             escape(letter.actor),
             escape(letter.subject),
             escape(clip(_about(letter), 32)),
@@ -102,8 +102,8 @@ def _waits(letter: DeadLetterView) -> str:
 
 
 def _when(letter: DeadLetterView) -> str:
-    last = f"{letter.kept_at.astimezone():%Y-%m-%d %H:%M:%S} [quiet]({ago(letter.kept_at)})[/]"
-    again = letter.kept_at != letter.created_at
+    last = f"{letter.stored_at.astimezone():%Y-%m-%d %H:%M:%S} [quiet]({ago(letter.stored_at)})[/]"
+    again = letter.stored_at != letter.created_at
     return f"{last}, first {ago(letter.created_at)}" if again else last
 
 

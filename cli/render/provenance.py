@@ -54,8 +54,8 @@ def show_source(console: Console, source: SourceDetails) -> None:
     if source.title:
         console.print(f"[title]{escape(source.title)}[/]", soft_wrap=True)
     console.print(f"[link]{escape(source.url)}[/]{_fate(source)}", soft_wrap=True)
-    if source.retracted_because:
-        console.print(f"[bad]{escape(source.retracted_because)}[/]", soft_wrap=True)
+    if source.retraction_reason:
+        console.print(f"[bad]{escape(source.retraction_reason)}[/]", soft_wrap=True)
     console.print(f"[quiet]{_when(source)}  sha256 {source.sha256}[/]\n", soft_wrap=True)
     console.print(escape(source.text), soft_wrap=True)
 
@@ -87,7 +87,7 @@ def show_retractions(console: Console, retractions: Sequence[RetractionView]) ->
             soft_wrap=True,
         )
         versions = "one version" if retraction.source_id else counted(retraction.sources, "version")
-        console.print(f"  {versions}: {escape(retraction.because)}", soft_wrap=True)
+        console.print(f"  {versions}: {escape(retraction.reason)}", soft_wrap=True)
         console.print(f"  {_doubted(retraction)}", soft_wrap=True)
 
 
@@ -287,7 +287,7 @@ def _break(fault: BreakView) -> str:
 
 
 def _doubt(doubt: DoubtView) -> str:
-    page = f"[link]{_data(doubt.url)}[/] was retracted ({_data(doubt.because)})"
+    page = f"[link]{_data(doubt.url)}[/] was retracted ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 
 

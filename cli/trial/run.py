@@ -239,7 +239,7 @@ class _Progress:
 
 def _rests(agent: AgentDetails) -> bool:
     """Whether the agent is suspended because its budget is used up."""
-    return agent.resting_until is not None and agent.resting_until > datetime.now(UTC)
+    return agent.suspended_until is not None and agent.suspended_until > datetime.now(UTC)
 
 
 def _recorded(client: Client, course: _Course, iterations_asked: int) -> Recorded:

@@ -21,7 +21,7 @@ from shared.workflow.leases import Lease, leased_transaction
 class Advise:
     model: Model
     context_tokens: int
-    meaning: EmbeddingSearch | None = None
+    embedding_search: EmbeddingSearch | None = None
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
@@ -34,7 +34,7 @@ class Advise:
             )
         message = user_message(agent.mission, analyses, graph_context)
         run = PhaseRun(self.model, lease, agent, Phase.ADVICE_GENERATION, message)
-        loop = ToolLoop(run, advice_generation(scope, self.meaning))
+        loop = ToolLoop(run, advice_generation(scope, self.embedding_search))
         reason = await loop.run()
         advice = [
             {"id": result["nodeId"], "action": result["action"]}

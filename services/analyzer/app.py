@@ -14,7 +14,9 @@ SLOTS = 4
 def build(settings: Settings, provider: Provider | None = None) -> MessageConsumer:
     database = step_database("analyzer", settings, slots=SLOTS)
     model = create_model(settings, database, provider)
-    work = Analyze(model, settings.context_tokens, meaning=embedding_search_settings(settings))
+    work = Analyze(
+        model, settings.context_tokens, embedding_search=embedding_search_settings(settings)
+    )
     return step_consumer(
         "analyzer",
         settings,

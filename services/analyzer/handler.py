@@ -28,7 +28,7 @@ class Analyze:
     model: Model
     context_tokens: int
     validators: Validators = field(default_factory=Validators)
-    meaning: EmbeddingSearch | None = None
+    embedding_search: EmbeddingSearch | None = None
     shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
@@ -51,7 +51,7 @@ class Analyze:
             message,
             context=graph_context,
         )
-        loop = ToolLoop(run, analysis_generation(scope, self.validators, self.meaning))
+        loop = ToolLoop(run, analysis_generation(scope, self.validators, self.embedding_search))
         answer = await loop.run()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         requests = loop.results_of("requestInvestigation")

@@ -211,7 +211,7 @@ class AnswerHandler:
     search: SearchClient
     context_tokens: int
     conversation_tokens: int
-    meaning: EmbeddingSearch | None = None
+    embedding_search: EmbeddingSearch | None = None
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         """Answers one question, then summarizes older turns where the conversation has grown too
@@ -259,7 +259,7 @@ class AnswerHandler:
                 situation.answer_id,
                 draft=draft.number,
                 content=draft.content,
-                looked=draft.looked,
+                tool_uses=draft.tool_uses,
             )
             await conversations.complete_answer(session, situation.answer_id, citations_told)
 
@@ -269,12 +269,12 @@ class AnswerHandler:
     async def _writer(self, lease: Lease, answer_id: UUID) -> AnswerWriter:
         async with self.model.database.transaction() as session:
             message = await session.get_one(Message, answer_id)
-        draft = Draft(message.draft, message.content, tuple(message.looked))
+        draft = Draft(message.draft, message.content, tuple(message.tool_uses))
         return AnswerWriter(self.model.database, lease, answer_id, draft, time.monotonic)
 
     def _tools(self, situation: AnswerContext) -> list[Tool]:
         return [
-            query_graph(situation.scope, self.meaning),
+            query_graph(situation.scope, self.embedding_search),
             conversation_search(self.search),
             remember_tool(situation.agent.id, situation.question_id, situation.question),
         ]

@@ -24,7 +24,7 @@ class Draft:
 
     number: int
     content: str
-    looked: tuple[Json, ...] = ()
+    tool_uses: tuple[Json, ...] = ()
     """The tool uses so far, as `{"tool", "about"}` in order. A resumed answer repeats them."""
 
     def saying(self, text: str) -> "Draft":
@@ -45,7 +45,7 @@ class Draft:
 
     def looking(self, looks: tuple[Json, ...]) -> "Draft":
         """Returns the draft with all tool uses so far."""
-        return replace(self, looked=looks) if len(looks) > len(self.looked) else self
+        return replace(self, tool_uses=looks) if len(looks) > len(self.tool_uses) else self
 
 
 FLUSH_SECONDS: Final = 0.1
@@ -108,7 +108,7 @@ class AnswerWriter:
                     self._answer_id,
                     draft=draft.number,
                     content=draft.content,
-                    looked=draft.looked,
+                    tool_uses=draft.tool_uses,
                 )
         except LeaseLostError:
             raise

@@ -23,7 +23,7 @@ def build(
         search,
         settings.context_tokens,
         settings.name_likeness,
-        meaning=embedding_search_settings(settings),
+        embedding_search=embedding_search_settings(settings),
     )
     return step_consumer(
         "researcher",

@@ -98,7 +98,7 @@ StoreVectors = Callable[[EmbeddingBatch, AsyncSession, Sequence[Vector]], Awaita
 async def embed_nodes(
     embeddings: Embeddings | None,
     scope: GraphScope,
-    meaning: EmbeddingSearch | None,
+    embedding_search: EmbeddingSearch | None,
     node_ids: Sequence[UUID],
     *,
     sweeps: bool,
@@ -107,18 +107,20 @@ async def embed_nodes(
 
     Does nothing if embeddings are not configured; after a failure, a later step embeds the same nodes.
     """
-    if meaning is None or embeddings is None:
+    if embedding_search is None or embeddings is None:
         return
     async with embeddings.run.transaction() as session:
-        batches = await plan_step_batches(session, scope, meaning, node_ids)
+        batches = await plan_step_batches(session, scope, embedding_search, node_ids)
     await _embed(embeddings, batches, EmbeddingBatch.keep)
     if sweeps:
-        await _sweep(embeddings, scope, meaning)
+        await _sweep(embeddings, scope, embedding_search)
 
 
-async def _sweep(embeddings: Embeddings, scope: GraphScope, meaning: EmbeddingSearch) -> None:
+async def _sweep(
+    embeddings: Embeddings, scope: GraphScope, embedding_search: EmbeddingSearch
+) -> None:
     async with embeddings.run.transaction() as session:
-        sweep_result = await plan_sweep(session, scope, meaning)
+        sweep_result = await plan_sweep(session, scope, embedding_search)
     if sweep_result is not None and await _embed(
         embeddings, sweep_result.batches, sweep_result.keep
     ):

@@ -32,7 +32,7 @@ class Research:
     context_tokens: int
     name_likeness: float = DUPLICATE_THRESHOLD
     validators: Validators = field(default_factory=Validators)
-    meaning: EmbeddingSearch | None = None
+    embedding_search: EmbeddingSearch | None = None
     shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
@@ -40,11 +40,15 @@ class Research:
         query_context = await self._load_context(lease, step)
         acquired = await acquire(self.model, self.search, query_context)
         tools = graph_construction(
-            query_context.scope, self.validators, self.name_likeness, self.meaning
+            query_context.scope, self.validators, self.name_likeness, self.embedding_search
         )
         embeddings, written = await construct(self.model, query_context, acquired, tools)
         await embed_nodes(
-            embeddings, query_context.scope, self.meaning, written.nodes, sweeps=step.index == 0
+            embeddings,
+            query_context.scope,
+            self.embedding_search,
+            written.nodes,
+            sweeps=step.index == 0,
         )
         result = {"nodes": len(written.nodes), "edges": len(written.edges)}
         if repairs := acquired.repairs + written.repairs:

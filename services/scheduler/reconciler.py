@@ -38,7 +38,7 @@ def unclaimed_without_iteration(resend_after: timedelta) -> Select[Step]:
 def unretried(resend_after: timedelta) -> Select[Step]:
     """Steps that are retried after their iteration has ended: not claimed yet, or missed."""
     requested_at = func.greatest(Step.requested_at, Step.retry_requested_at)
-    delay = _delay(resend_after, Step.resends)
+    delay = _delay(resend_after, Step.republish_count)
     is_missed = and_(is_retry_requested(), requested_at < func.statement_timestamp() - delay)
     return _steps(Step.retry_requested_at.is_not(None), or_(is_missed, _is_overdue(resend_after)))
 
@@ -48,7 +48,7 @@ def _is_overdue(resend_after: timedelta) -> ColumnElement[bool]:
     waiting_since = func.greatest(Step.requested_at, Step.retry_at)
     forgotten = and_(
         Step.status == StepStatus.PENDING,
-        waiting_since < now - _delay(resend_after, Step.resends),
+        waiting_since < now - _delay(resend_after, Step.republish_count),
     )
     orphaned = and_(
         Step.status == StepStatus.RUNNING,
@@ -66,7 +66,8 @@ def unjoined(resend_after: timedelta) -> Select[Step]:
     last = and_(
         Step.iteration_id.in_(select(_iterations_without_open_steps().c.id)),
         Step.ended_at < now - resend_after,
-        func.coalesce(Step.requested_at, Step.ended_at) < now - _delay(resend_after, Step.resends),
+        func.coalesce(Step.requested_at, Step.ended_at)
+        < now - _delay(resend_after, Step.republish_count),
         ~exists().where(later.iteration_id == Step.iteration_id, later.ended_at > Step.ended_at),
     )
     return _steps(_is_in_running_iteration(), last)
@@ -74,13 +75,13 @@ def unjoined(resend_after: timedelta) -> Select[Step]:
 
 def unannounced_ends(resend_after: timedelta) -> Select[Iteration]:
     """Ended iterations whose end event was not received: the aggregator may have died before publishing it."""
-    last_published_at = func.coalesce(Iteration.end_resent_at, Iteration.ended_at)
-    delay = _delay(resend_after, Iteration.end_resends)
+    last_published_at = func.coalesce(Iteration.end_republished_at, Iteration.ended_at)
+    delay = _delay(resend_after, Iteration.end_republish_count)
     return (
         select(Iteration)
         .where(
             Iteration.ended_at.is_not(None),
-            Iteration.end_told_at.is_(None),
+            Iteration.end_published_at.is_(None),
             last_published_at < func.statement_timestamp() - delay,
         )
         .order_by(Iteration.ended_at)
@@ -98,9 +99,9 @@ def _is_in_running_iteration() -> ColumnElement[bool]:
 
 
 def _delay(
-    resend_after: timedelta, resends: InstrumentedAttribute[int]
+    resend_after: timedelta, republish_count: InstrumentedAttribute[int]
 ) -> ColumnElement[timedelta]:
-    return func.power(2, func.least(resends, MAX_DOUBLINGS)) * resend_after
+    return func.power(2, func.least(republish_count, MAX_DOUBLINGS)) * resend_after
 
 
 def _iterations_without_open_steps() -> CTE:
@@ -184,11 +185,11 @@ class Reconciler:
 
 
 def _missed_step(step: Step, load_events: StepEvents) -> MissedEvent:
-    number = step.resends + 1
+    number = step.republish_count + 1
     count_update = (
         update(Step)
-        .where(Step.id == step.id, Step.resends == step.resends)
-        .values(resends=number, requested_at=func.clock_timestamp())
+        .where(Step.id == step.id, Step.republish_count == step.republish_count)
+        .values(republish_count=number, requested_at=func.clock_timestamp())
     )
     return MissedEvent(
         step.id, step.iteration_id, number, lambda session: load_events(session, step), count_update
@@ -196,11 +197,14 @@ def _missed_step(step: Step, load_events: StepEvents) -> MissedEvent:
 
 
 def _missed_end(iteration: Iteration) -> MissedEvent:
-    number = iteration.end_resends + 1
+    number = iteration.end_republish_count + 1
     count_update = (
         update(Iteration)
-        .where(Iteration.id == iteration.id, Iteration.end_resends == iteration.end_resends)
-        .values(end_resends=number, end_resent_at=func.clock_timestamp())
+        .where(
+            Iteration.id == iteration.id,
+            Iteration.end_republish_count == iteration.end_republish_count,
+        )
+        .values(end_republish_count=number, end_republished_at=func.clock_timestamp())
     )
     return MissedEvent(
         iteration.id,

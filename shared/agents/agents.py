@@ -72,7 +72,7 @@ async def lock_due_agents(session: AsyncSession, limit: int) -> Sequence[Agent]:
         Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING
     )
     is_due = or_((Agent.active) & (Agent.next_run_at <= now), Agent.run_requested_at.is_not(None))
-    not_suspended = or_(Agent.resting_until.is_(None), Agent.resting_until <= now)
+    not_suspended = or_(Agent.suspended_until.is_(None), Agent.suspended_until <= now)
     agents = await session.scalars(
         select(Agent)
         .where(is_due, Agent.status == AgentStatus.READY, not_suspended, ~running)

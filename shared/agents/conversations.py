@@ -131,10 +131,10 @@ async def store_partial_answer(
     *,
     draft: int,
     content: str,
-    looked: Sequence[dict[str, Any]],
+    tool_uses: Sequence[dict[str, Any]],
 ) -> None:
     """Stores the partial answer."""
-    values = {"draft": draft, "content": content, "looked": list(looked)}
+    values = {"draft": draft, "content": content, "tool_uses": list(tool_uses)}
     await session.execute(_update_message(answer_id, values))
 
 

@@ -282,7 +282,7 @@ async def _suspend(session: AsyncSession, agent_id: UUID, exceeded: ExceededCap)
     suspend = (
         update(Agent)
         .where(Agent.id == agent_id)
-        .values(resting_until=end_of_day(exceeded.day))
+        .values(suspended_until=end_of_day(exceeded.day))
         .returning(Agent.owner_id, Agent.name)
         .execution_options(synchronize_session=False)
     )
@@ -314,10 +314,10 @@ with room as (
   left join installation_budget as whole on true
   left join budget_days as own on own.scope = agents.id and own.day = :day
   left join budget_days as all_of on all_of.scope = :installation and all_of.day = :day
-  where agents.resting_until is not null
+  where agents.suspended_until is not null
     and (cast(:agent as uuid) is null or agents.id = cast(:agent as uuid))
 )
-update agents set resting_until = null from room where agents.id = room.id and room.is_there
+update agents set suspended_until = null from room where agents.id = room.id and room.is_there
 """)
 
 

@@ -180,9 +180,9 @@ def open_calls(
             return await _open_each(session, agent_id, rows, max_costs)
         day = await reservations.check_reserved(session, params, inserted.value[0])
         if day is None:
-            return [Call(**row, sendings=0) for row in rows], ()
+            return [Call(**row, attempts=0) for row in rows], ()
         calls = [
-            Call(**row, sendings=1, reserved_usd=max_costs[row["id"]], reserved_on=day)
+            Call(**row, attempts=1, reserved_usd=max_costs[row["id"]], reserved_on=day)
             for row in rows
         ]
         return calls, [Attempt(call.id, agent_id, 1, day, max_costs[call.id]) for call in calls]
@@ -256,7 +256,7 @@ async def fail_attempt(
 
 def was_never_sent(call: Call) -> bool:
     """Whether the call has neither an answer nor an attempt."""
-    return call.answered_at is None and call.sendings == 0
+    return call.answered_at is None and call.attempts == 0
 
 
 async def _open_each(
@@ -273,7 +273,7 @@ with {reservations.budget_cte("not exists (select from calls where id = any(cast
 {reservations.RESERVE_CTES},
 opened as (
   insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
-    request_hash, request, sendings, reserved_usd, reserved_on, sent_at)
+    request_hash, request, attempts, reserved_usd, reserved_on, sent_at)
   select told.id, told.agent_id, told.iteration_id, told.step_id, told.interaction_id, told.kind,
     told.phase, told.model, told.request_hash, told.request,
     case when of_installation.day is null then 0 else 1 end,
@@ -294,8 +294,8 @@ with closed as (
   update calls
   set failures = case when jsonb_array_length(failures) < {MAX_FAILURES}
       then failures || cast(:failure as jsonb) else failures end,
-    reserved_usd = null, reserved_on = null, presumed_usd = presumed_usd + :presumed_usd
-  where id = :call and sendings = :number and reserved_on is not null
+    reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
+  where id = :call and attempts = :number and reserved_on is not null
   returning id
 ),
 {reservations.SETTLE_CTES}
@@ -307,8 +307,8 @@ with closed as (
   update calls
   set answer = cast(:answer as jsonb), input_tokens = :input_tokens,
     output_tokens = :output_tokens, cost_usd = :cost_usd, answered_at = clock_timestamp(),
-    reserved_usd = null, reserved_on = null, presumed_usd = presumed_usd + :presumed_usd
-  where id = :call and sendings = :number and reserved_on is not null and answered_at is null
+    reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
+  where id = :call and attempts = :number and reserved_on is not null and answered_at is null
   returning id
 ),
 {reservations.SETTLE_CTES}

@@ -102,7 +102,7 @@ class Attempt:
     call_id: UUID
     agent_id: UUID
     number: int
-    """The call's `sendings` at this attempt. An attempt that a later one replaced is settled already."""
+    """The call's `attempts` at this attempt. An attempt that a later one replaced is settled already."""
     day: date
     max_cost_usd: Decimal
 
@@ -135,7 +135,7 @@ async def reserve(
     if reserved_day is None:
         return None
     return [
-        Attempt(row.id, agent_id, row.sendings, reserved_day, max_costs[row.id]) for row in rows
+        Attempt(row.id, agent_id, row.attempts, reserved_day, max_costs[row.id]) for row in rows
     ]
 
 
@@ -193,7 +193,7 @@ def settled_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
     """Returns the parameters of SETTLE_CTES for an answered call; see `settle`."""
     presumed = attempt.max_cost_usd if cost_usd is None else _ZERO
     spent = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return _settle_params(attempt, spent_usd=spent, spent_calls=1, presumed_usd=presumed)
+    return _settle_params(attempt, spent_usd=spent, spent_calls=1, assumed_usd=presumed)
 
 
 def failed_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
@@ -202,12 +202,12 @@ def failed_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
     Books its cost as spent, or the reserved maximum if the cost is unknown (None).
     """
     spent = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return _settle_params(attempt, spent_usd=spent, spent_calls=1, presumed_usd=spent)
+    return _settle_params(attempt, spent_usd=spent, spent_calls=1, assumed_usd=spent)
 
 
 def released_params(attempt: Attempt) -> SettleParams:
     """Returns the parameters of SETTLE_CTES for a call that was not billed; see `release`."""
-    return _settle_params(attempt, spent_usd=_ZERO, spent_calls=0, presumed_usd=_ZERO)
+    return _settle_params(attempt, spent_usd=_ZERO, spent_calls=0, assumed_usd=_ZERO)
 
 
 async def write_off_call(session: AsyncSession, call_id: UUID) -> None:
@@ -236,7 +236,7 @@ async def forget_agent(
 
 
 def _settle_params(
-    attempt: Attempt, *, spent_usd: Decimal, spent_calls: int, presumed_usd: Decimal
+    attempt: Attempt, *, spent_usd: Decimal, spent_calls: int, assumed_usd: Decimal
 ) -> SettleParams:
     return {
         "call": attempt.call_id,
@@ -248,7 +248,7 @@ def _settle_params(
         "held_calls": 1,
         "spent_usd": spent_usd,
         "spent_calls": spent_calls,
-        "presumed_usd": presumed_usd,
+        "assumed_usd": assumed_usd,
     }
 
 
@@ -273,14 +273,14 @@ with {budget_cte("true")},
 {RESERVE_CTES},
 sent as (
   update calls
-  set sendings = calls.sendings + 1, reserved_usd = wanted.usd, reserved_on = of_installation.day,
+  set attempts = calls.attempts + 1, reserved_usd = wanted.usd, reserved_on = of_installation.day,
     sent_at = clock_timestamp(), received_chars = null, progressed_at = null
   from of_installation,
     unnest(cast(:ids as uuid[]), cast(:bounds as numeric[])) as wanted (id, usd)
   where calls.id = wanted.id
-  returning calls.id, calls.sendings
+  returning calls.id, calls.attempts
 )
-select of_agent.day as agent_day, of_installation.day as installation_day, sent.id, sent.sendings
+select of_agent.day as agent_day, of_installation.day as installation_day, sent.id, sent.attempts
 from (values (1)) as one
 left join of_agent on true left join of_installation on true left join sent on true
 """)
@@ -294,8 +294,8 @@ where scope = :agent and day = :day
 _SETTLE: Final = CompiledStatement(f"""
 with closed as (
   update calls
-  set reserved_usd = null, reserved_on = null, presumed_usd = presumed_usd + :presumed_usd
-  where id = :call and sendings = :number and reserved_on is not null
+  set reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
+  where id = :call and attempts = :number and reserved_on is not null
   returning id
 ),
 {SETTLE_CTES}
@@ -318,7 +318,7 @@ with held as (
   for update
 )
 update calls
-set presumed_usd = calls.presumed_usd + held.reserved_usd, reserved_usd = null, reserved_on = null
+set assumed_usd = calls.assumed_usd + held.reserved_usd, reserved_usd = null, reserved_on = null
 from held where calls.id = held.id
 returning held.agent_id, held.reserved_on as day, held.reserved_usd as usd
 """)

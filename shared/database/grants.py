@@ -63,7 +63,7 @@ GRAPH_READS: Final = {
     "graph_edges": READ_ALL,
     "graph_names": READ_ALL,
     "graph_merges": READ_ALL,
-    "graph_moves": READ_ALL,
+    "graph_redirects": READ_ALL,
     "sources": READ_ALL,
     "evidence": READ_ALL,
     "investigation_requests": READ_ALL,
@@ -108,9 +108,9 @@ FACT_WRITES: Final = {
     "sources": Grant(ALL, insert=ALL),
     "evidence": Grant(ALL, insert=ALL),
     "node_embeddings": Grant(
-        ALL, insert=ALL, update=("model", "text_sha256", "meaning", "updated_at")
+        ALL, insert=ALL, update=("model", "text_sha256", "embedding", "updated_at")
     ),
-    "embedding_sweeps": Grant(ALL, insert=ALL, update=("model", *_SWEEP_POSITION)),
+    "embedding_progress": Grant(ALL, insert=ALL, update=("model", *_SWEEP_POSITION)),
 }
 """Nodes, edges, sources and evidence that come from web pages."""
 # Merges are made by users, through the API. Only facts are merged, never conclusions.
@@ -127,20 +127,20 @@ MERGE_WRITES: Final = {
     "graph_edges": Grant(ALL, insert=ALL, update=_ELEMENT_UPDATES, delete=True),
     "graph_names": Grant(ALL, insert=ALL, update=("node_id",)),
     "graph_merges": Grant(ALL, insert=ALL, update=("undone_at",)),
-    "graph_moves": Grant(ALL, insert=ALL, delete=True),
-    "embedding_sweeps": Grant(ALL, update=_SWEEP_POSITION),
+    "graph_redirects": Grant(ALL, insert=ALL, delete=True),
+    "embedding_progress": Grant(ALL, update=_SWEEP_POSITION),
     "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
 }
 
 # A retraction changes what is derived from the remaining evidence; the evidence itself stays unchanged.
 RETRACTION_WRITES: Final = {
-    "sources": Grant(ALL, update=("retracted_at", "retracted_because")),
+    "sources": Grant(ALL, update=("retracted_at", "retraction_reason")),
     "graph_nodes": Grant(ALL, update=_ELEMENT_UPDATES, updates=_FACT_ROWS),
     "graph_edges": Grant(ALL, update=_ELEMENT_UPDATES),
     "retractions": Grant(ALL, insert=ALL, update=("restored_at", "due_at")),
     "retracted_sources": Grant(ALL, insert=ALL, update=("is_due", "through")),
     "citations": Grant(ALL, insert=ALL),
-    "doubts": Grant(ALL, insert=ALL, update=("since", "weighed_at", "cleared_at")),
+    "doubts": Grant(ALL, insert=ALL, update=("since", "evaluated_at", "resolved_at")),
 }
 
 
@@ -157,7 +157,7 @@ _DEAD_LETTER_COLUMNS: Final = (
     "error",
     "attempts",
 )
-_DEAD_LETTER_UPDATES: Final = ("code", "error", "attempts", "kept_at")
+_DEAD_LETTER_UPDATES: Final = ("code", "error", "attempts", "stored_at")
 _STEP_PROGRESS: Final = (
     "status",
     "result",
@@ -186,7 +186,7 @@ _CONFIGURATION_COLUMNS: Final = (
     "updated_at",
 )
 """Columns that are derived from an agent's mission."""
-_RESERVATION_COLUMNS: Final = ("reserved_usd", "reserved_on", "presumed_usd")
+_RESERVATION_COLUMNS: Final = ("reserved_usd", "reserved_on", "assumed_usd")
 _DAY: Final = ("scope", "day")
 _RESERVED_TOTALS: Final = ("reserved_usd", "reserved_calls")
 _SPENT_TOTALS: Final = ("spent_usd", "spent_calls")
@@ -197,7 +197,7 @@ _PAYMENTS: Final = {
         ALL, insert=(*_DAY, *_RESERVED_TOTALS), update=(*_RESERVED_TOTALS, *_SPENT_TOTALS)
     ),
     "installation_budget": READ_ALL,
-    "agents": Grant(ALL, update=("resting_until",)),
+    "agents": Grant(ALL, update=("suspended_until",)),
     "inbox_items": Grant(insert=ALL, inserts=RowFilter("kind", (InboxKind.NOTICE,))),
 }
 # What an abandoned step has reserved counts as spent.
@@ -265,7 +265,7 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
         "output_tokens",
         "cost_usd",
         "answered_at",
-        "sendings",
+        "attempts",
         "failures",
         *_RESERVATION_COLUMNS,
     )
@@ -303,7 +303,7 @@ _DELIVERY_RESULT: Final = (
     "ended_at",
     "retry_requested_at",
 )
-_DESTINATION_STATE: Final = ("active", "stopped_because")
+_DESTINATION_STATE: Final = ("active", "stop_reason")
 _DESTINATION_WRITES: Final = {
     "destinations": Grant(ALL, insert=ALL, update=_DESTINATION_STATE, delete=True),
     # A secret is shown once, on creation: the API cannot read it again.
@@ -323,12 +323,14 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
         "agents": Grant(ALL, update=("next_run_at", "run_requested_at", "iterations_started")),
         "iterations": Grant(
-            ALL, insert=ALL, update=("end_told_at", "end_resends", "end_resent_at")
+            ALL,
+            insert=ALL,
+            update=("end_published_at", "end_republish_count", "end_republished_at"),
         ),
         "steps": Grant(
             ALL,
             insert=ALL,
-            update=("requested_at", "resends"),
+            update=("requested_at", "republish_count"),
             inserts=RowFilter("kind", (StepKind.OBSERVE,)),
         ),
         **_COSTS,
@@ -356,7 +358,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "aggregator": {
         # Whether and how often it may start another round for missing data.
-        "agents": Grant(("id", "feedback_rounds", "resting_until")),
+        "agents": Grant(("id", "feedback_rounds", "suspended_until")),
         "investigation_requests": READ_ALL,
         "iterations": Grant(
             ALL,
@@ -408,10 +410,12 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "prompt_versions": Grant(ALL, insert=ALL),
         **_steps(StepKind.CONFIGURE, StepKind.CONVERSE, requests_more=True),
         "conversations": Grant(ALL, update=("summary", "summarized_turns")),
-        "messages": Grant(ALL, update=("content", "draft", "looked", "citations", "completed_at")),
+        "messages": Grant(
+            ALL, update=("content", "draft", "tool_uses", "citations", "completed_at")
+        ),
         "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),
         **_calls_model(Phase.CONFIGURATION, Phase.CONVERSATION),
-        "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "resting_until")),
+        "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "suspended_until")),
         **_dead_letters("assistant"),
     },
     "notifier": {

@@ -71,8 +71,8 @@ def notice_id(agent_id: UUID, cause: str, day: date) -> UUID:
     return _derive_id("notice", agent_id, cause, day.isoformat())
 
 
-def doubt_id(conclusion_id: UUID, thing_id: UUID, source_id: UUID) -> UUID:
-    return _derive_id("doubt", conclusion_id, thing_id, source_id)
+def doubt_id(conclusion_id: UUID, element_id: UUID, source_id: UUID) -> UUID:
+    return _derive_id("doubt", conclusion_id, element_id, source_id)
 
 
 def conversation_id(agent_id: UUID) -> UUID:

@@ -349,5 +349,5 @@ def _evidence_row(
         "id": evidence_id,
         element.column: element.id,
         "step_id": scope.step_id,
-        "seal": integrity.evidence_seal(evidence_id=evidence_id, thing_id=element.id, **sealed),
+        "seal": integrity.evidence_seal(evidence_id=evidence_id, element_id=element.id, **sealed),
     }

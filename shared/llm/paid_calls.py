@@ -52,7 +52,7 @@ class PaidCalls:
             # The call is resumed by its reference and settled then.
             assert call.reserved_usd is not None
             attempt = Attempt(
-                call.id, self._agent_id, call.sendings, call.reserved_on, call.reserved_usd
+                call.id, self._agent_id, call.attempts, call.reserved_on, call.reserved_usd
             )
             self._reservations[call.id] = _Reservation(attempt, is_unsent=False)
 

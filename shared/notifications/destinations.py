@@ -49,7 +49,7 @@ async def set_active(session: AsyncSession, destination_id: UUID, *, active: boo
     await session.execute(
         update(Destination)
         .where(Destination.id == destination_id)
-        .values(active=active, stopped_because=None)
+        .values(active=active, stop_reason=None)
         .execution_options(synchronize_session=False)
     )
 
@@ -58,7 +58,7 @@ async def stop(session: AsyncSession, destination_id: UUID, why: str) -> None:
     await session.execute(
         update(Destination)
         .where(Destination.id == destination_id, Destination.active)
-        .values(active=False, stopped_because=why)
+        .values(active=False, stop_reason=why)
         .execution_options(synchronize_session=False)
     )
 

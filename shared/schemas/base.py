@@ -98,7 +98,7 @@ class AgentView(View):
     """Phase to model, for phases that do not use the default of the installation."""
     next_run_at: datetime
     run_requested_at: datetime | None
-    resting_until: datetime | None
+    suspended_until: datetime | None
     """No iteration is started before, because a budget is used up."""
     iterations_started: int
     created_at: datetime
@@ -131,7 +131,7 @@ class StepView(View):
     error: str | None
     """The last error; if the step is pending or running, it is being retried."""
     attempts: int
-    resends: int
+    republish_count: int
     retry_at: datetime | None
     waiting_since: datetime | None = None
     """As in `Trouble`."""

@@ -11,7 +11,7 @@ MessageStatus = Literal["waiting", "pending", "writing", "complete", "failed"]
 ENDED: Final = ("complete", "failed")
 
 
-class LookView(View):
+class ToolUseView(View):
     """A lookup by the agent for its answer: the tool, and its subject."""
 
     tool: str
@@ -32,7 +32,7 @@ class MessageView(View):
     """The same for a question and its answer; None for advice."""
     status: MessageStatus
     content: str
-    looked: list[LookView]
+    tool_uses: list[ToolUseView]
     citations: list[CitationView]
     """Of a complete answer. A citation without a name does not exist: the model made it up."""
     error: str | None

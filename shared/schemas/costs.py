@@ -31,21 +31,21 @@ class BudgetView(View):
 
     agent_id: UUID
     agent_name: str
-    resting_until: datetime | None
+    suspended_until: datetime | None
     allowance: AllowanceView
 
 
 class CostTotals(View):
-    """Totals of sent calls. `cost_usd` is the cost of their responses, `presumed_usd` the maximum cost of attempts
+    """Totals of sent calls. `cost_usd` is the cost of their responses, `assumed_usd` the maximum cost of attempts
     without a response: both count against budgets.
     """
 
     calls: int
-    sendings: int
+    attempts: int
     input_tokens: int
     output_tokens: int
     cost_usd: float
-    presumed_usd: float
+    assumed_usd: float
 
 
 class CostGroup(CostTotals):

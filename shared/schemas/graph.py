@@ -102,8 +102,8 @@ class MergeView(View):
     kept_id: UUID
     kept_name: str | None
     """None if it has been merged into a third node since."""
-    gone_id: UUID
-    gone_name: str
+    merged_id: UUID
+    merged_name: str
     reason: str
     names: int
     evidence: int

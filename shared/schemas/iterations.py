@@ -101,13 +101,13 @@ class Gained(View):
 
 
 class Spent(View):
-    """`cost_usd` is the cost of responses, `presumed_usd` the maximum cost of attempts without a response."""
+    """`cost_usd` is the cost of responses, `assumed_usd` the maximum cost of attempts without a response."""
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    presumed_usd: float = 0.0
+    assumed_usd: float = 0.0
     unpriced: int = 0
     """Model calls without a known cost: unanswered, or the server reported no usage."""
 

@@ -36,7 +36,7 @@ class DestinationView(View):
     """None: all agents of the owner."""
     agent_name: str | None
     active: bool
-    stopped_because: str | None
+    stop_reason: str | None
     """Why the notifier deactivated it; None if a user did."""
     created_at: datetime
     last_delivery: DeliveryView | None

@@ -32,7 +32,7 @@ class DeadLetterView(View):
     error: str
     attempts: int
     created_at: datetime
-    kept_at: datetime
+    stored_at: datetime
     """When it last failed."""
     retry_requested_at: datetime | None
     """None if no retry is pending."""

@@ -19,7 +19,7 @@ class SourceView(View):
     sha256: str
     """Of the text in UTF-8, in hexadecimal."""
     retracted_at: datetime | None
-    retracted_because: str | None
+    retraction_reason: str | None
 
 
 class SourceDetails(SourceView):
@@ -69,7 +69,7 @@ class MarkView(View):
     first_byte: int
     end_byte: int
     kind: Literal["node", "edge"]
-    thing_id: UUID
+    element_id: UUID
     type: str
     name: str
     claims: Json
@@ -97,7 +97,7 @@ class DoubtView(View):
     since: datetime
     source_id: UUID
     url: str
-    because: str
+    reason: str
     """Why the source was retracted."""
 
 
@@ -108,7 +108,7 @@ class RetractionView(View):
     url: str
     source_id: UUID | None
     """The one version that is retracted; None if all versions at the URL are."""
-    because: str
+    reason: str
     created_at: datetime
     restored_at: datetime | None
     is_pending: bool
@@ -159,7 +159,7 @@ class ThingLink(LinkView):
 
 
 class EvidenceLink(LinkView):
-    thing_id: UUID
+    element_id: UUID
     source_id: UUID
     quote: str
     """The current text of the span."""

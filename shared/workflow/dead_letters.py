@@ -49,7 +49,7 @@ async def store(
         .on_conflict_do_update(
             index_elements=[DeadLetter.id],
             # Repeated instead of taken from `excluded`, which would require the privilege to read these columns.
-            set_={**reason, "kept_at": func.clock_timestamp()},
+            set_={**reason, "stored_at": func.clock_timestamp()},
         )
     )
 
@@ -108,7 +108,7 @@ async def delete_republished(
 
 def is_retry_requested() -> ColumnElement[bool]:
     """Whether a retry was requested and the message has not failed again since."""
-    return func.coalesce(DeadLetter.retry_requested_at > DeadLetter.kept_at, False)
+    return func.coalesce(DeadLetter.retry_requested_at > DeadLetter.stored_at, False)
 
 
 def _failed(step_id: UUID) -> Update:

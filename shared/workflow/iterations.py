@@ -70,7 +70,7 @@ _LOAD_STEPS: Final = CompiledStatement(
     select(
         *_STEP_COLUMNS,
         _AGENTS.c.feedback_rounds,
-        func.coalesce(_AGENTS.c.resting_until > func.statement_timestamp(), False).label("rests"),
+        func.coalesce(_AGENTS.c.suspended_until > func.statement_timestamp(), False).label("rests"),
         func.clock_timestamp().label("now"),
     )
     .select_from(_AGENTS.outerjoin(_STEPS, _STEPS.c.iteration_id == bindparam("of_iteration")))
@@ -267,9 +267,9 @@ _NOTE_ENDS: Final = CompiledStatement(
     .where(
         _ITERATIONS.c.id == any_(bindparam("iteration_ids", type_=ARRAY(Uuid()))),
         _ITERATIONS.c.ended_at.is_not(None),
-        _ITERATIONS.c.end_told_at.is_(None),
+        _ITERATIONS.c.end_published_at.is_(None),
     )
-    .values(end_told_at=func.clock_timestamp())
+    .values(end_published_at=func.clock_timestamp())
 )
 
 

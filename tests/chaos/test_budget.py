@@ -58,7 +58,7 @@ async def test_what_is_billed_never_passes_the_cap(
     async with visitor.database.transaction() as session:
         ended = (await session.scalars(select(Iteration.errors))).all()
         letters = (await session.scalars(select(DeadLetter.code))).all()
-        resting = (await session.scalars(select(Agent.resting_until))).all()
+        resting = (await session.scalars(select(Agent.suspended_until))).all()
     assert any("budget" in error for errors in ended for error in errors), "the cap was reached"
     assert ERROR_CODE not in letters
     assert any(resting)

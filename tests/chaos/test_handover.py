@@ -23,7 +23,7 @@ pytestmark = pytest.mark.chaos
 
 REPLICAS: Final = dict.fromkeys(WORKS_ON, 2)
 SETTINGS: Final = {"VIGIL_DRAIN_SECONDS": "1"}
-"""Of leases and resends those that everybody has: they must have no part in this."""
+"""Of leases and republish_count those that everybody has: they must have no part in this."""
 LONG_ANSWER_SECONDS: Final = 6.0
 LONGEST_SECONDS: Final = 2.0
 FIRST_CALLS: Final = {

@@ -75,9 +75,9 @@ def test_poison_and_failed_steps_from_their_first_sight_to_their_end(
     assert "00 ff 20 6a" in told(vigil, "show", by_code["unreadable_event"]["id"])
     assert future[:8] in told(vigil, "list", "--actor", "researcher")
 
-    kept_at = by_code["unknown_event"]["kept_at"]
+    stored_at = by_code["unknown_event"]["stored_at"]
     assert "will be published again" in told(vigil, "retry", future[:8])
-    waited_for(lambda: _kept_again(vigil, future, kept_at), "the letter to come back")
+    waited_for(lambda: _kept_again(vigil, future, stored_at), "the letter to come back")
     assert "is discarded" in told(vigil, "discard", future[:8])
 
     Sandbox(sandbox).faults(
@@ -101,6 +101,6 @@ def test_poison_and_failed_steps_from_their_first_sight_to_their_end(
     assert "no dead letters" in told(vigil, "retry", "--all").lower()
 
 
-def _kept_again(vigil: Installation, letter_id: str, kept_at: str) -> bool | None:
+def _kept_again(vigil: Installation, letter_id: str, stored_at: str) -> bool | None:
     found = [each for each in vigil.json("dead-letters", "list") if each["id"] == letter_id]
-    return (bool(found) and found[0]["kept_at"] != kept_at) or None
+    return (bool(found) and found[0]["stored_at"] != stored_at) or None

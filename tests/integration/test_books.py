@@ -40,7 +40,7 @@ async def test_what_is_reserved_becomes_what_it_has_cost(
     assert await spender.day() == await whole_day(database) == kept("0.02", 1)
     row = await spender.row(sending.call_id)
     assert row.reserved_on is None
-    assert row.presumed_usd == 0
+    assert row.assumed_usd == 0
     assert await nothing_is_reserved(database)
 
 
@@ -56,7 +56,7 @@ async def test_an_answer_that_does_not_tell_its_cost_counts_at_its_bound(
     sending = await spender.reserved("0.50")
     await spender.settle(sending, None)
     assert await spender.day() == await whole_day(database) == kept("0.50", 1)
-    assert (await spender.row(sending.call_id)).presumed_usd == usd("0.50")
+    assert (await spender.row(sending.call_id)).assumed_usd == usd("0.50")
 
 
 async def test_what_is_settled_is_settled_once(spender: Spender, database: Database) -> None:
@@ -84,7 +84,7 @@ async def test_a_call_that_is_sent_again_is_reserved_for_again(
     assert await spender.day() == kept("0.50", 1, "0.40", 1), "the first comes too late"
     await spender.settle(second[0], "0.01")
     assert await spender.day() == await whole_day(database) == kept("0.51", 2)
-    assert (await spender.row(first.call_id)).presumed_usd == usd("0.50")
+    assert (await spender.row(first.call_id)).assumed_usd == usd("0.50")
 
 
 async def test_nothing_passes_the_cap_in_usd(spender: Spender, database: Database) -> None:
@@ -121,7 +121,7 @@ async def test_what_the_installation_refuses_the_agent_is_not_charged(
     assert await other.reserve("0.70") is not None
     assert await spender.reserve("0.70") is None
     assert await spender.day() == NOTHING
-    assert (await spender.row(await spender.call())).sendings == 0
+    assert (await spender.row(await spender.call())).attempts == 0
     assert await whole_day(database) == kept(reserved="0.70", held=1)
     assert await book_faults(database) == []
     await cap_all(database, calls=1)

@@ -128,7 +128,7 @@ async def notices(database: Database) -> int:
 
 async def resting(database: Database) -> list[Agent]:
     async with database.transaction() as session:
-        return list(await session.scalars(select(Agent).where(Agent.resting_until.is_not(None))))
+        return list(await session.scalars(select(Agent).where(Agent.suspended_until.is_not(None))))
 
 
 async def test_without_caps_the_books_tell_what_was_billed(
@@ -143,7 +143,7 @@ async def test_without_caps_the_books_tell_what_was_billed(
         await crowd.work()
         async with database.transaction() as session:
             day = await session.get_one(BudgetDay, (INSTALLATION, await budgets.today(session)))
-            sums = select(func.sum(Call.cost_usd), func.sum(Call.presumed_usd))
+            sums = select(func.sum(Call.cost_usd), func.sum(Call.assumed_usd))
             known, presumed = (amount or 0 for amount in (await session.execute(sums)).one())
         assert await nothing_is_reserved(database)
         assert day.spent_usd == known + presumed

@@ -241,7 +241,7 @@ async def test_a_model_that_only_refuses_leaves_what_is_built_in_and_a_broken_se
     async with database.transaction() as session:
         calls = list(await session.scalars(select(Call)))
     assert [len(call.failures or ()) for call in calls] == [each] * len(calls)
-    assert provider.sendings == each * len(calls) == each * len(built or [1])
+    assert provider.attempts == each * len(calls) == each * len(built or [1])
 
 
 @dataclass
@@ -249,13 +249,13 @@ class Refusing:
     """A provider whose every answer is paid for and of no use."""
 
     kind: FailureKind
-    sendings: int = 0
+    attempts: int = 0
 
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
     ) -> ChatAnswer:
         async with in_flight.sending():
-            self.sendings += 1
+            self.attempts += 1
             raise AnswerError("it has no time for this", kind=self.kind)
 
     async def close(self) -> None:

@@ -101,7 +101,7 @@ async def test_poison_that_is_retried_comes_back_and_is_discarded(
     await retried(api, first)
 
     async def is_back() -> Any:
-        return [letter for letter in await listed(api) if letter["kept_at"] != first["kept_at"]]
+        return [letter for letter in await listed(api) if letter["stored_at"] != first["stored_at"]]
 
     async with running(settings, ["observer", "scheduler"]):
         await until(is_back, what="the letter to be kept again")

@@ -60,7 +60,7 @@ async def ends_told(bus: Bus) -> list[str]:
 
 
 async def heard(database: Database, iteration: Iteration) -> bool:
-    return (await now(database, iteration)).end_told_at is not None
+    return (await now(database, iteration)).end_published_at is not None
 
 
 async def test_a_join_that_could_not_tell_tells_when_its_message_comes_again(
@@ -126,7 +126,7 @@ async def test_an_end_that_was_heard_is_not_told_again(
         await aggregate.pass_deadline(second.id, 60)
         # By then the first is old enough to be told again too.
         await until(lambda: heard(database, second), what="the other's end to be told")
-    assert [(await now(database, each)).end_resends for each in (first, second)] == [0, 1]
+    assert [(await now(database, each)).end_republish_count for each in (first, second)] == [0, 1]
     assert await ends_told(bus) == ["iteration.failed"] * 2
 
 
@@ -137,7 +137,7 @@ async def test_what_nobody_hears_is_told_ever_more_rarely(database: Database) ->
     await change(database, iteration, ended_at=ago(100 * GRACE_SECONDS))
     said = [await said_again(database)]
     for graces in (1.5, 2.5, 3.5, 4.5):
-        await change(database, iteration, end_resent_at=ago(graces * GRACE_SECONDS))
+        await change(database, iteration, end_republished_at=ago(graces * GRACE_SECONDS))
         said.append(await said_again(database))
     assert [[number for _, number in each] for each in said] == [[1], [], [2], [], [3]]
 

@@ -117,7 +117,7 @@ async def test_an_unusable_answer_is_booked_at_its_usage_and_the_next_is_another
         with pytest.raises(AnswerError, match="its message is null"):
             await worker.words()
         failed, spent = await worker.call(), await worker.today()
-        assert (failed.answered_at, failed.sendings, failed.presumed_usd) == (None, 1, COST)
+        assert (failed.answered_at, failed.attempts, failed.assumed_usd) == (None, 1, COST)
         assert spent == Kept((COST or Decimal(0), 1), (Decimal(0), 0))
         await worker.another()
         assert await worker.words() == "Done"
@@ -127,7 +127,7 @@ async def test_an_unusable_answer_is_booked_at_its_usage_and_the_next_is_another
         "unusable", 11, str(COST),
     )  # fmt: skip
     assert '"message": null' in failure["said"]
-    assert (done.sendings, done.cost_usd, done.presumed_usd) == (2, COST, COST)
+    assert (done.attempts, done.cost_usd, done.assumed_usd) == (2, COST, COST)
     assert COST is not None
     assert spent == Kept((2 * COST, 2), (Decimal(0), 0))
     assert len(worker.server.requests) == 2
@@ -156,8 +156,8 @@ async def test_usage_that_cannot_be_right_refills_no_budget(
     # At least all the output that was reserved for.
     bound = read_prices().tokens_usd("m", 0, sandbox_settings.most_output_tokens)
     assert bound is not None
-    assert call.presumed_usd >= bound
-    assert spent == Kept((call.presumed_usd, 1), (Decimal(0), 0))
+    assert call.assumed_usd >= bound
+    assert spent == Kept((call.assumed_usd, 1), (Decimal(0), 0))
     assert await nothing_is_reserved(database)
 
 
@@ -169,7 +169,7 @@ async def test_an_answer_that_costs_more_than_can_be_stored_is_booked_at_its_bou
     async with working(sandbox_settings, database, respond) as worker:
         assert await worker.words(prices={"m": (9000.0, 9000.0)}) == "Done"
         call = await worker.call()
-    assert (call.cost_usd, call.presumed_usd > 0) == (None, True)
+    assert (call.cost_usd, call.assumed_usd > 0) == (None, True)
 
 
 async def never(connection: Connection) -> None:

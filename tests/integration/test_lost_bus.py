@@ -54,7 +54,7 @@ class Watch:
         return bool(working and await self.count(queries, Step.status == StepStatus.PENDING))
 
     async def all_ended(self) -> bool:
-        return await self.count(Iteration.end_told_at.is_not(None)) == AGENTS
+        return await self.count(Iteration.end_published_at.is_not(None)) == AGENTS
 
     async def told(self, subject: str) -> int:
         """How many messages of that subject the stream holds."""

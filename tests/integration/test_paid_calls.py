@@ -131,7 +131,7 @@ async def test_a_call_is_written_once_when_it_is_asked_and_once_when_it_is_answe
         3,
         4,
     )
-    assert (kept_row.cost_usd, kept_row.sendings) == (usd("0.02"), 1)
+    assert (kept_row.cost_usd, kept_row.attempts) == (usd("0.02"), 1)
     assert (kept_row.request, kept_row.model) == ({"of": "a"}, "m")
     assert kept_row.answered_at is not None
     assert await nothing_is_reserved(clerk.database)
@@ -148,7 +148,7 @@ async def test_a_call_that_is_opened_again_is_not_reserved_for_again(clerk: Cler
     """As where the answer to a commit was lost."""
     opened = await clerk.open("0.30", "a")
     again = await clerk.open("0.30", "a")
-    assert (numbers(again), [call.sendings for call in again[0]]) == ([], [1])
+    assert (numbers(again), [call.attempts for call in again[0]]) == ([], [1])
     assert await clerk.today(opened) == kept(reserved="0.30", held=1)
 
 
@@ -162,9 +162,9 @@ async def test_of_several_only_those_that_are_new_are_reserved_for(clerk: Clerk)
 
 async def test_what_no_cap_lets_through_is_asked_without_a_reservation(clerk: Clerk) -> None:
     await clerk.spender.cap("0.50")
-    calls, sendings = await clerk.open("0.30", "a", "b")
-    assert ([call.sendings for call in calls], sendings) == ([0, 0], ())
-    assert (await clerk.spender.row(calls[0].id)).sendings == 0
+    calls, attempts = await clerk.open("0.30", "a", "b")
+    assert ([call.attempts for call in calls], attempts) == ([0, 0], ())
+    assert (await clerk.spender.row(calls[0].id)).attempts == 0
     assert await nothing_is_reserved(clerk.database)
     await clerk.spender.cap("0.60")
     later = await clerk.open("0.30", "a", "b")
@@ -174,8 +174,8 @@ async def test_what_no_cap_lets_through_is_asked_without_a_reservation(clerk: Cl
 
 async def test_what_the_installation_refuses_the_agent_is_given_back(clerk: Clerk) -> None:
     await cap_all(clerk.database, "0.50")
-    calls, sendings = await clerk.open("0.60", "a")
-    assert (calls[0].sendings, sendings) == (0, ())
+    calls, attempts = await clerk.open("0.60", "a")
+    assert (calls[0].attempts, attempts) == (0, ())
     assert await nothing_is_reserved(clerk.database)
     opened = await clerk.open("0.50", "a")
     assert await clerk.today(opened) == kept(reserved="0.50", held=1)
@@ -206,7 +206,7 @@ async def test_an_answer_of_unknown_cost_counts_at_its_bound(clerk: Clerk) -> No
     await clerk.answer(opened[1][0], CallAnswer({"said": "done"}), billed=True)
     assert await clerk.today(opened) == kept("0.50", 1)
     row = await clerk.spender.row(opened[0][0].id)
-    assert (row.cost_usd, row.presumed_usd) == (None, usd("0.50"))
+    assert (row.cost_usd, row.assumed_usd) == (None, usd("0.50"))
 
 
 async def _begin(_: AsyncSession) -> None:
@@ -234,7 +234,7 @@ async def test_what_was_reserved_in_a_commit_that_was_undone_pays_for_nothing(
         await unit.commit()
     await clerk.spender.cap("0.10")
     call = await recorder.get_call(request)
-    assert call.sendings == 0
+    assert call.attempts == 0
     with pytest.raises(TransientError, match="leaves too little"):
         async with paid_calls.attempt(call, is_needed=False):
             pytest.fail("it must not be sent")

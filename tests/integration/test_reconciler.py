@@ -58,8 +58,8 @@ async def of_kind(database: Database, iteration: Iteration, kind: StepKind) -> l
         return await steps.list_steps(session, iteration.id, kind)
 
 
-async def resends(database: Database, iteration: Iteration) -> list[int]:
-    return [step.resends for step in await of_kind(database, iteration, StepKind.QUERY)]
+async def republish_counts(database: Database, iteration: Iteration) -> list[int]:
+    return [step.republish_count for step in await of_kind(database, iteration, StepKind.QUERY)]
 
 
 async def test_a_row_that_cannot_be_told_is_complained_of_once_and_the_others_go_on(
@@ -83,7 +83,7 @@ async def test_a_row_that_cannot_be_told_is_complained_of_once_and_the_others_go
 
 async def is_counted(database: Database, step: Step) -> bool:
     async with database.transaction() as session:
-        return (await session.get_one(Step, step.id)).resends == 1
+        return (await session.get_one(Step, step.id)).republish_count == 1
 
 
 @pytest.mark.parametrize("what", ["a step's end", "an iteration's end"])
@@ -124,7 +124,7 @@ async def test_only_what_the_bus_has_stored_is_counted(
     async def failing_at_the_second(self: Bus, event: Event, *, resend: int = 0) -> None:
         published.append(str(event.event_id))
         if len(published) == 2:
-            failed_at.extend(await resends(database, iteration))
+            failed_at.extend(await republish_counts(database, iteration))
             raise TransientError("NATS did not store it", counts=False)
         await publish(self, event, resend=resend)
 
@@ -135,7 +135,7 @@ async def test_only_what_the_bus_has_stored_is_counted(
     assert failed_at == [1, 0, 0]
     assert len(published) == 4, "the first is not said twice"
     assert {number.partition(":")[2] for number in await resent(bus)} == {"r1"}
-    assert await resends(database, iteration) == [1, 1, 1]
+    assert await republish_counts(database, iteration) == [1, 1, 1]
 
 
 async def all_resent(bus: Bus, number: int) -> bool:
@@ -157,7 +157,7 @@ async def test_what_was_said_and_not_counted_is_said_under_the_same_id(
     for each in seen:
         await reconciler.count(each)
     assert len(await resent(bus)) == 1
-    assert await resends(database, iteration) == [1]
+    assert await republish_counts(database, iteration) == [1]
 
 
 @pytest.mark.parametrize("kind", [StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT])

@@ -92,7 +92,7 @@ class Past:
                 status=IterationStatus.COMPLETED,
                 stage=Stage.ENDED,
                 ended_at=func.clock_timestamp(),
-                end_told_at=func.clock_timestamp(),
+                end_published_at=func.clock_timestamp(),
             )
         )
 

@@ -65,7 +65,7 @@ async def test_the_owner_is_told_once_for_each_cap_and_day(
     await spender.cap("1.00")
     for _ in range(3):
         assert isinstance(await refused(spender), BudgetUsedUpError)
-    assert (await agent_of(spender)).resting_until == MIDNIGHT
+    assert (await agent_of(spender)).suspended_until == MIDNIGHT
     [told] = await inbox(database)
     assert (told.kind, told.node_id, told.owner_id) == ("notice", None, spender.agent.owner_id)
     assert told.title == (
@@ -74,7 +74,7 @@ async def test_the_owner_is_told_once_for_each_cap_and_day(
     assert "of 1 USD a day 0.95 USD are spent" in told.summary
     assert "`vigil budget AGENT --usd …`" in told.summary
     await refused(spender, day=TOMORROW)
-    assert (await agent_of(spender)).resting_until == MIDNIGHT + timedelta(days=1)
+    assert (await agent_of(spender)).suspended_until == MIDNIGHT + timedelta(days=1)
     await spender.cap()
     await cap_all(database, calls=1)
     await refused(spender)
@@ -91,7 +91,7 @@ async def test_who_only_waits_for_others_does_not_rest(
     error = await refused(spender)
     assert isinstance(error, TransientError)
     assert (error.counts, error.retry_in_seconds) == (False, budgets.RETRY_SECONDS)
-    assert ((await agent_of(spender)).resting_until, await inbox(database)) == (None, [])
+    assert ((await agent_of(spender)).suspended_until, await inbox(database)) == (None, [])
 
 
 async def test_who_was_refused_before_the_cap_was_raised_does_not_rest(spender: Spender) -> None:
@@ -99,13 +99,13 @@ async def test_who_was_refused_before_the_cap_was_raised_does_not_rest(spender: 
     await spender.cap("1.00")
     await spender.cap("2.00")
     assert isinstance(await refused(spender), TransientError)
-    assert (await agent_of(spender)).resting_until is None
+    assert (await agent_of(spender)).suspended_until is None
 
 
 async def rest(spender: Spender, *, seconds: float = 3600) -> None:
     async with spender.database.transaction() as session:
         until = func.clock_timestamp() + timedelta(seconds=seconds)
-        await session.execute(update(Agent).values(resting_until=until))
+        await session.execute(update(Agent).values(suspended_until=until))
 
 
 @pytest.mark.parametrize("asked_to_run", [False, True])
@@ -117,13 +117,13 @@ async def test_no_iteration_is_started_while_an_agent_rests(
     async with database.transaction() as session:
         now = func.clock_timestamp()
         later = now + timedelta(seconds=3600)
-        values: dict[str, Any] = {"resting_until": later}
+        values: dict[str, Any] = {"suspended_until": later}
         if asked_to_run:
             values |= {"run_requested_at": now, "next_run_at": later}
         await session.execute(update(Agent).values(**values))
     assert await ticker.tick() == []
     async with database.transaction() as session:
-        await session.execute(update(Agent).values(resting_until=func.clock_timestamp()))
+        await session.execute(update(Agent).values(suspended_until=func.clock_timestamp()))
     assert len(await ticker.tick()) == 1
 
 
@@ -134,16 +134,16 @@ async def test_a_higher_cap_ends_the_rest_where_it_leaves_something(
     await spent(spender, "0.50", day=None)
     await rest(spender)
     await spender.cap("0.50")
-    assert (await agent_of(spender)).resting_until is not None, "nothing is left of it"
+    assert (await agent_of(spender)).suspended_until is not None, "nothing is left of it"
     await spender.cap("0.60")
-    assert (await agent_of(spender)).resting_until is None
+    assert (await agent_of(spender)).suspended_until is None
     await rest(spender)
     await cap_all(database, calls=1)
-    assert (await agent_of(spender)).resting_until is not None
+    assert (await agent_of(spender)).suspended_until is not None
     await spender.cap("9.00")
-    assert (await agent_of(spender)).resting_until is not None, "the installation's is used up"
+    assert (await agent_of(spender)).suspended_until is not None, "the installation's is used up"
     await cap_all(database, calls=2)
-    assert (await agent_of(spender)).resting_until is None
+    assert (await agent_of(spender)).suspended_until is None
 
 
 async def test_the_whole_loop_rests_at_its_cap_and_needs_no_mending(
@@ -164,5 +164,5 @@ async def test_the_whole_loop_rests_at_its_cap_and_needs_no_mending(
         assert (await session.scalars(select(DeadLetter))).all() == []
         kept = await session.get_one(Agent, agent.id)
     assert kept.iterations_started == 1
-    assert kept.resting_until is not None
+    assert kept.suspended_until is not None
     assert await nothing_is_reserved(database)

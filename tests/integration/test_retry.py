@@ -40,7 +40,8 @@ from tests.support.waiting import until
 
 # When the word of an iteration's end was heard has nothing to do with its retries.
 OF_TELLING = {
-    Iteration.__table__.c[name] for name in ("end_told_at", "end_resends", "end_resent_at")
+    Iteration.__table__.c[name]
+    for name in ("end_published_at", "end_republish_count", "end_republished_at")
 }
 ALL_BUT_ADVISER = ("scheduler", "observer", "researcher", "aggregator", "analyzer")
 
@@ -118,7 +119,7 @@ async def test_a_step_that_fails_again_has_its_letter_back(
     await retried(api, first)
 
     async def is_back() -> Any:
-        return [letter for letter in await listed(api) if letter["kept_at"] > first["kept_at"]]
+        return [letter for letter in await listed(api) if letter["stored_at"] > first["stored_at"]]
 
     async with running_actor(researcher(settings, hopeless)), running(settings, ["scheduler"]):
         (again,) = await until(is_back, what="the letter to come back")

@@ -130,7 +130,7 @@ async def test_a_round_has_three_queries_and_the_next_has_the_rest(database: Dat
 
 async def test_an_agent_that_rests_begins_no_round(database: Database) -> None:
     loop = await Loop.begin(database, rounds=2)
-    await loop.set_agent(resting_until=func.clock_timestamp() + timedelta(hours=1))
+    await loop.set_agent(suspended_until=func.clock_timestamp() + timedelta(hours=1))
     assert subjects(await loop.lack("much")) == ["iteration.completed"]
 
 

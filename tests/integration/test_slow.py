@@ -47,7 +47,7 @@ async def test_a_call_that_outlasts_lease_and_patience_is_left_alone(
         done = await ended_iteration(database, agent, 1)
     assert (done.status, done.errors) == (IterationStatus.COMPLETED, [])
     [observe] = await steps_of(database, StepKind.OBSERVE)
-    assert (observe.epoch, observe.resends, observe.attempts) == (1, 0, 0)
+    assert (observe.epoch, observe.republish_count, observe.attempts) == (1, 0, 0)
     assert await subjects_told(bus) == ["iteration.started", "plan.produced", "iteration.completed"]
     assert levers.billed()["llm"] == 1
 
@@ -86,10 +86,10 @@ async def test_a_long_queue_is_asked_for_a_few_times_and_worked_on_once(
     assert {step.epoch for step in waited} == {1}
     # Both phases did nothing, and were asked once more.
     assert (levers.billed()["llm"], levers.repeated()) == (1 + 4 * MAX_QUERIES, 0)
-    assert max(step.resends for step in waited) > 1, "the queue was long"
+    assert max(step.republish_count for step in waited) > 1, "the queue was long"
     for step in waited:
         assert step.started_at is not None
         assert step.first_requested_at is not None
         seconds = (step.started_at - step.first_requested_at).total_seconds()
-        assert step.resends <= most_resends(seconds)
-    assert len(await resent(bus)) == sum(step.resends for step in waited)
+        assert step.republish_count <= most_resends(seconds)
+    assert len(await resent(bus)) == sum(step.republish_count for step in waited)

@@ -81,7 +81,7 @@ async def test_how_far_an_answer_has_come_is_stored_and_shown(
     assert await shown(database) is None
     async with database.transaction() as session:
         [call] = await session.scalars(select(Call))
-    assert (call.sendings, call.received_chars) == (1, 4_321)
+    assert (call.attempts, call.received_chars) == (1, 4_321)
 
 
 async def shown(database: Database) -> RunningCall | None:
@@ -145,7 +145,7 @@ async def test_an_iteration_with_a_slow_server_ends_and_is_paid_once_and_seen_pr
     async with database.transaction() as session:
         calls = list(await session.scalars(select(Call)))
         kept = list(await session.scalars(select(BudgetDay)))
-    assert [call.sendings for call in calls] == [1] * 5
+    assert [call.attempts for call in calls] == [1] * 5
     assert {(day.spent_calls, day.reserved_calls) for day in kept} == {(5, 0)}
     assert seen > 0
     answers = [call for call in calls if call.kind == CallKind.LLM]

@@ -1,4 +1,4 @@
-"""What a worker writes between two sendings: one commit; what was paid for is kept whatever becomes of the rest."""
+"""What a worker writes between two attempts: one commit; what was paid for is kept whatever becomes of the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator

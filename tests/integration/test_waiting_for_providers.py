@@ -218,7 +218,7 @@ async def test_a_step_whose_message_was_lost_while_it_waited_is_asked_for_again(
     async with running_actor(observer(short, done)), running(short, ["scheduler"]):
         await until(lambda: status_is(database, step, StepStatus.COMPLETED), what="the step")
     ended = await step_now(database, step)
-    assert (ended.waiting_since, ended.resends) == (None, 1)
+    assert (ended.waiting_since, ended.republish_count) == (None, 1)
 
 
 @pytest.mark.usefixtures("hurried")

@@ -111,7 +111,7 @@ async def test_the_books_say_what_the_meter_says(
     assert levers.billed_usd() > 2 * SEARCH_USD
     assert await payer.today() == kept(levers.billed_usd(), 4)
     assert sum(call.cost_usd or 0 for call in await payer.calls()) == levers.billed_usd()
-    assert [call.sendings for call in await payer.calls()] == [1, 1, 1, 1]
+    assert [call.attempts for call in await payer.calls()] == [1, 1, 1, 1]
     assert await nothing_is_reserved(database)
 
 
@@ -136,7 +136,7 @@ async def test_at_the_cap_the_next_call_is_not_sent_and_the_agent_rests(
         await payer.words()
     assert levers.billed() == {"llm": 1, "embedding": 0, "search": 1, "extract": 0, "research": 0}
     assert await payer.today() == kept(levers.billed_usd(), 2)
-    assert (await payer.agent()).resting_until is not None
+    assert (await payer.agent()).suspended_until is not None
     assert await nothing_is_reserved(database)
 
 
@@ -156,7 +156,7 @@ async def test_once_there_is_a_budget_again_nothing_is_paid_twice(
     await payer.spender.cap(calls=2)
     await payer.refusal()
     await payer.spender.cap(calls=4)
-    assert (await payer.agent()).resting_until is None
+    assert (await payer.agent()).suspended_until is None
     assert await payer.words() == "done"
     assert (sum(levers.billed().values()), levers.repeated()) == (4, 0)
     assert (await payer.today()).spent == (levers.billed_usd(), 4)
@@ -171,7 +171,7 @@ async def test_a_refusal_costs_nothing_and_its_retry_uses_what_was_reserved(
     await payer.spender.cap(CALL_USD)
     assert await payer.words() == "done"
     assert await payer.today() == kept(levers.billed_usd(), 1)
-    assert [call.sendings for call in await payer.calls()] == [1]
+    assert [call.attempts for call in await payer.calls()] == [1]
     assert await nothing_is_reserved(database)
 
 
@@ -215,12 +215,12 @@ async def test_an_answer_that_is_lost_on_the_way_counts_and_so_does_the_next(
         with pytest.raises(TransientError):
             await payer.words()
     assert await payer.words() == "done"
-    lost = next(call for call in await payer.calls() if call.sendings == 2)
+    lost = next(call for call in await payer.calls() if call.attempts == 2)
     spent, calls = (await payer.today()).spent
-    assert lost.presumed_usd > 0
+    assert lost.assumed_usd > 0
     assert calls == sum(levers.billed().values())
     assert levers.billed_usd() <= spent
-    assert spent == lost.presumed_usd + sum(call.cost_usd or 0 for call in await payer.calls())
+    assert spent == lost.assumed_usd + sum(call.cost_usd or 0 for call in await payer.calls())
     assert await nothing_is_reserved(database)
 
 
@@ -248,8 +248,8 @@ async def test_a_worker_that_resumes_presumes_what_the_one_before_has_sent(
     await payer.another_worker()
     assert await payer.words() == "done"
     [call] = await payer.calls()
-    assert (call.sendings, call.presumed_usd > 0) == (2, True)
-    assert await payer.today() == kept(call.presumed_usd + levers.billed_usd(), 2)
+    assert (call.attempts, call.assumed_usd > 0) == (2, True)
+    assert await payer.today() == kept(call.assumed_usd + levers.billed_usd(), 2)
     assert await nothing_is_reserved(database)
 
 
@@ -284,7 +284,7 @@ async def test_what_others_have_reserved_is_waited_for_and_nobody_rests(
     with pytest.raises(TransientError, match="under way") as held:
         await payer.words()
     assert not held.value.counts
-    assert (await payer.agent()).resting_until is None
+    assert (await payer.agent()).suspended_until is None
     await payer.spender.settle(other, "0.01")
     assert await payer.words() == "done"
     assert await payer.today() == kept(usd("0.01") + levers.billed_usd(), 2)

@@ -7,17 +7,17 @@ from shared.billing.reservations import INSTALLATION
 
 
 async def faults(session: AsyncSession) -> list[str]:
-    """Where what is reserved is not the sum of what open sendings hold, in words."""
+    """Where what is reserved is not the sum of what open attempts hold, in words."""
     rows = await session.execute(_DIFFERENCES, {"installation": INSTALLATION})
     return [
-        f"{row.scope} on {row.day}: {row.kept_usd} USD for {row.kept_calls} calls are reserved, open sendings hold"
+        f"{row.scope} on {row.day}: {row.kept_usd} USD for {row.kept_calls} calls are reserved, open attempts hold"
         f" {row.held_usd} for {row.held_calls}"
         for row in rows
     ]
 
 
 async def reserved(session: AsyncSession) -> int:
-    """How many sendings hold something."""
+    """How many attempts hold something."""
     return int((await session.execute(_RESERVED)).scalar_one())
 
 

@@ -51,7 +51,7 @@ async def told(bus: Bus, subject: str) -> list[bytes]:
 
 async def rows(database: Database) -> list[DeadLetter]:
     async with database.transaction() as session:
-        return list(await session.scalars(select(DeadLetter).order_by(DeadLetter.kept_at)))
+        return list(await session.scalars(select(DeadLetter).order_by(DeadLetter.stored_at)))
 
 
 async def listed(api: httpx.AsyncClient, **params: Any) -> list[dict[str, Any]]:

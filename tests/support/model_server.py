@@ -137,10 +137,10 @@ async def speaking(
 
 
 def in_flight(
-    sendings: list[BaseException | None] | None = None,
+    attempts: list[BaseException | None] | None = None,
     progressed: Callable[[int], Awaitable[None]] | None = None,
 ) -> ResumableCall:
-    """A call without a ledger; `sendings` gets what came of each sending."""
+    """A call without a ledger; `attempts` gets what came of each sending."""
 
     async def keep(reference: str) -> None:
         raise AssertionError(f"nothing has a reference here: {reference}")
@@ -154,7 +154,7 @@ def in_flight(
             error = raised
             raise
         finally:
-            if sendings is not None:
-                sendings.append(error)
+            if attempts is not None:
+                attempts.append(error)
 
     return ResumableCall("key", None, keep, sending, progressed)

@@ -42,7 +42,7 @@ async def lost(database: Database, step: Step, **values: Any) -> None:
 
 
 async def resent(bus: Bus) -> list[str]:
-    """The ids on the bus, as far as they are those of resends."""
+    """The ids on the bus, as far as they are those of republish_count."""
     last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
     messages = [await bus.jetstream.get_msg(STREAM, number) for number in range(1, last + 1)]
     ids = [(message.headers or {})["Nats-Msg-Id"] for message in messages]

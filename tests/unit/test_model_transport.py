@@ -77,13 +77,13 @@ async def failing(
     respond: Respond, *, stream: Stream = "auto", limits: Limits | None = None
 ) -> BaseException:
     """What one sending raises."""
-    sendings: list[BaseException | None] = []
+    attempts: list[BaseException | None] = []
     async with model_server(respond) as stand_in:
         async with speaking(stand_in, stream=stream, limits=limits) as provider:
             with pytest.raises((TransientError, PermanentError)):
-                await provider.complete(REQUEST, in_flight(sendings))
+                await provider.complete(REQUEST, in_flight(attempts))
         assert len(stand_in.requests) == 1
-    [error] = sendings
+    [error] = attempts
     assert error is not None
     assert "127.0.0.1" in str(error)
     return error

@@ -267,8 +267,8 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
     if agent.status == AgentStatus.FAILED:
         raise ConflictError("not-configured", f"{agent.name} cannot run. {agent.fault}")
     rests_until = await session.scalar(
-        select(Agent.resting_until).where(
-            Agent.id == agent_id, Agent.resting_until > func.statement_timestamp()
+        select(Agent.suspended_until).where(
+            Agent.id == agent_id, Agent.suspended_until > func.statement_timestamp()
         )
     )
     if rests_until is not None:

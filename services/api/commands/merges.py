@@ -30,12 +30,12 @@ Reason = Annotated[str, AfterValidator(_reason), length_in_schema(1, MAX_REASON_
 
 
 class NewMerge(BaseModel):
-    """Two nodes of one type that are one thing: what `gone` has becomes the other's."""
+    """Two nodes of one type that are one thing: what `merged` has becomes the other's."""
 
     model_config = ConfigDict(extra="forbid")
 
     kept: UUID
-    gone: UUID
+    merged: UUID
     reason: Reason
 
 
@@ -49,7 +49,7 @@ async def merge_nodes(access: AgentAccess, new_merge: NewMerge) -> MergeView:
             access.session,
             access.scope,
             kept_id=new_merge.kept,
-            gone_id=new_merge.gone,
+            merged_id=new_merge.merged,
             reason=new_merge.reason,
             made_by=access.owner_id,
         )
@@ -57,7 +57,7 @@ async def merge_nodes(access: AgentAccess, new_merge: NewMerge) -> MergeView:
         raise ConflictError("not-merged", f"Not merged: {refusal}.") from refusal
     if merge_id is None:
         is_there = await graph.has_node(access.session, access.scope, new_merge.kept)
-        raise NotFoundError("node", new_merge.gone if is_there else new_merge.kept)
+        raise NotFoundError("node", new_merge.merged if is_there else new_merge.kept)
     return await get_merge(access, merge_id.id)
 
 

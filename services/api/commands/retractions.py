@@ -55,7 +55,7 @@ class NewRetraction(BaseModel):
             description="A URL, for all versions of it that were read; or a source's id, for one"
         ),
     ]
-    because: Reason
+    reason: Reason
 
 
 class RetractionWorker:
@@ -109,7 +109,7 @@ async def retract_source(access: AgentAccess, new_retraction: NewRetraction) -> 
     """Retracts a source, or all sources at a URL. Raises NotFoundError where there is none."""
     try:
         retraction = await retractions.retract_source(
-            access.session, access.scope, new_retraction.source, new_retraction.because
+            access.session, access.scope, new_retraction.source, new_retraction.reason
         )
     except retractions.NoSuchSourceError as error:
         raise NotFoundError("source", new_retraction.source) from error

@@ -323,7 +323,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         models=agent.models,
         next_run_at=agent.next_run_at,
         run_requested_at=agent.run_requested_at,
-        resting_until=agent.resting_until,
+        suspended_until=agent.suspended_until,
         iterations_started=agent.iterations_started,
         created_at=agent.created_at,
         updated_at=agent.updated_at,

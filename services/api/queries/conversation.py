@@ -13,7 +13,7 @@ from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Conversation, Memory, Message, Step
 from shared.enums import Role, StepKind, StepStatus
 from shared.schemas.base import CitationView, Page, Wanted
-from shared.schemas.conversation import LookView, MemoryView, MessageStatus, MessageView
+from shared.schemas.conversation import MemoryView, MessageStatus, MessageView, ToolUseView
 from shared.workflow.leases import is_retry_requested
 
 _MESSAGES = Keyset("messages", (Message.created_at, Message.id))
@@ -136,7 +136,7 @@ def _view(row: Message, step: _StepFacts | None) -> MessageView:
             "turn": row.turn,
             "status": answer_status(is_complete=is_complete, step=step.standing if step else None),
             "content": row.content,
-            "looked": [LookView.model_validate(item) for item in row.looked],
+            "tool_uses": [ToolUseView.model_validate(item) for item in row.tool_uses],
             "citations": [CitationView.model_validate(citation) for citation in row.citations],
             "error": None if is_complete or step is None else step.error,
             "node_id": row.node_id,

@@ -165,7 +165,7 @@ async def agent_budget(session: AsyncSession, agent_id: UUID) -> BudgetView:
     return BudgetView(
         agent_id=row.id,
         agent_name=row.name,
-        resting_until=row.resting_until,
+        suspended_until=row.suspended_until,
         allowance=await agent_allowance(session, row.id),
     )
 
@@ -331,11 +331,11 @@ def _midnight(day: date) -> datetime:
 
 SUMS: Final = (
     func.count().label("calls"),
-    func.coalesce(func.sum(Call.sendings), 0).label("sendings"),
+    func.coalesce(func.sum(Call.attempts), 0).label("attempts"),
     func.coalesce(func.sum(Call.input_tokens), 0).label("input_tokens"),
     func.coalesce(func.sum(Call.output_tokens), 0).label("output_tokens"),
     func.coalesce(func.sum(Call.cost_usd), 0).label("cost_usd"),
-    func.coalesce(func.sum(Call.presumed_usd), 0).label("presumed_usd"),
+    func.coalesce(func.sum(Call.assumed_usd), 0).label("assumed_usd"),
 )
 
 KEYS: Final[Mapping[CostsBy, ColumnElement[str]]] = {
@@ -476,10 +476,10 @@ def _all_days(since: date, until: date, rows: Mapping[str, CostRow]) -> list[Cos
 
 
 def _by_cost(row: CostRow) -> tuple[float, int, str]:
-    return -(row.cost_usd + row.presumed_usd), -row.calls, row.key
+    return -(row.cost_usd + row.assumed_usd), -row.calls, row.key
 
 
-_SUMMED: Final = ("sendings", "input_tokens", "output_tokens", "cost_usd", "presumed_usd")
+_SUMMED: Final = ("attempts", "input_tokens", "output_tokens", "cost_usd", "assumed_usd")
 _SUMS: Final = ("calls", "unpriced", *_SUMMED)
 _ZERO: Final[dict[str, Any]] = dict.fromkeys(_SUMS, 0)
 _DAY: Final = func.date_bin(

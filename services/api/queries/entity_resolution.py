@@ -89,8 +89,8 @@ async def _neighbour_keys(
         "nodes": [item.id for item in candidates],
         "types": [row.type for row in candidates],
         "keys": [element.key for element in candidates],
-        "backwards": [reversed_key(entry.key) for entry in candidates],
-        "by_length": [sorted_words_key(member.key) for member in candidates],
+        "reversed_key": [reversed_key(entry.key) for entry in candidates],
+        "sorted_words_key": [sorted_words_key(member.key) for member in candidates],
     }
     result: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
     for asking, key, node_id in await _NEIGHBOUR_KEYS.rows(session, {**scope.bound, **parameters}):
@@ -108,7 +108,8 @@ async def _names(
 _NEIGHBOUR_KEYS: Final = CompiledStatement(
     "select asked.id, near.key, near.node_id"
     " from unnest(cast(:nodes as uuid[]), cast(:types as text[]), cast(:keys as text[]),"
-    " cast(:backwards as text[]), cast(:by_length as text[])) asked (id, type, key, backwards, by_length)"
+    " cast(:reversed_key as text[]), cast(:sorted_words_key as text[]))"
+    " asked (id, type, key, reversed_key, sorted_words_key)"
     f" cross join lateral ({neighbour_keys_sql('asked.{}')}) near"
 )
 _NAMES: Final = CompiledStatement(
@@ -143,17 +144,17 @@ def _merges(owner_id: UUID, agent_id: UUID) -> Select[Any]:
     return (
         select(
             GraphMerge.id,
-            GraphMerge.gone["type"].astext,
+            GraphMerge.merged_node["type"].astext,
             GraphMerge.kept_id,
             GraphNode.name,
-            GraphMerge.gone_id,
-            GraphMerge.gone["name"].astext,
+            GraphMerge.merged_id,
+            GraphMerge.merged_node["name"].astext,
             GraphMerge.reason,
             _count("names"),
             _count("evidence"),
             _count("edges"),
             func.jsonb_array_length(
-                func.jsonb_path_query_array(GraphMerge.moved, cast(_DROPPED, JSONPATH)),
+                func.jsonb_path_query_array(GraphMerge.journal, cast(_DROPPED, JSONPATH)),
                 type_=Integer,
             ),
             GraphMerge.made_at,
@@ -165,7 +166,7 @@ def _merges(owner_id: UUID, agent_id: UUID) -> Select[Any]:
 
 
 def _count(jsonpath: str) -> ColumnElement[int]:
-    return func.jsonb_array_length(GraphMerge.moved[jsonpath], type_=Integer)
+    return func.jsonb_array_length(GraphMerge.journal[jsonpath], type_=Integer)
 
 
 def _merge_view(*row: Any) -> MergeView:

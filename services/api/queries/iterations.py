@@ -274,20 +274,20 @@ async def list_superseded(
     edges = (
         await session.execute(_superseded_claims(Evidence.edge_id, iteration_id).limit(most))
     ).all()
-    ids = [row.thing_id for row in (*nodes, *edges)]
+    ids = [row.element_id for row in (*nodes, *edges)]
     names = await labels.load_labels(session, owner_id, agent_id, ids)
     return [
         Superseded(
             kind=kind,
-            id=row.thing_id,
-            name=names[row.thing_id].name,
+            id=row.element_id,
+            name=names[row.element_id].name,
             property=row.property,
             before=row.before,
             after=row.after,
         )
         for kind, rows in (("node", nodes), ("edge", edges))
         for row in rows
-        if row.thing_id in names
+        if row.element_id in names
     ]
 
 
@@ -320,7 +320,7 @@ def _superseded_claims(
     )
     return (
         select(
-            now_thing.label("thing_id"),
+            now_thing.label("element_id"),
             claim.c.key.label("property"),
             earlier.c.value.label("before"),
             claim.c.value.label("after"),

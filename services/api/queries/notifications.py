@@ -212,7 +212,7 @@ def _view(
         agent_id=destination.agent_id,
         agent_name=agent_name,
         active=destination.active,
-        stopped_because=destination.stopped_because,
+        stop_reason=destination.stop_reason,
         created_at=destination.created_at,
         last_delivery=None if last is None else _delivery_view(last, title),
     )

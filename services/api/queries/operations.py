@@ -17,7 +17,7 @@ from shared.schemas.base import Page, Wanted
 from shared.schemas.operations import DeadLetterDetails, DeadLetterView, LetterStepView
 from shared.workflow.dead_letters import FailedStep, is_retry_requested, retry_refusal
 
-_NEWEST = Keyset("dead letters", (DeadLetter.kept_at, DeadLetter.id))
+_NEWEST = Keyset("dead letters", (DeadLetter.stored_at, DeadLetter.id))
 
 _Visible = Select[DeadLetter, bool, Step, Iteration, Agent]
 _DeadLetterRow = tuple[DeadLetter, bool, Step, Iteration, Agent]
@@ -70,7 +70,7 @@ def _view(row: _DeadLetterRow) -> DeadLetterView:
         error=letter.error,
         attempts=letter.attempts,
         created_at=letter.created_at,
-        kept_at=letter.kept_at,
+        stored_at=letter.stored_at,
         retry_requested_at=letter.retry_requested_at if is_wished else None,
         refusal=retry_refusal(letter.actor, letter.subject, letter.code, _failed(step)),
         step=step,

@@ -62,7 +62,7 @@ SOURCE_COLUMNS = (
     Source.fetched_at,
     Source.sha256,
     Source.retracted_at,
-    Source.retracted_because,
+    Source.retraction_reason,
 )
 
 
@@ -194,7 +194,7 @@ async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) 
             first_byte=line.first_byte,
             end_byte=line.end_byte,
             kind="edge" if line.node_id is None else "node",
-            thing_id=thing,
+            element_id=thing,
             type=names[thing].type,
             name=names[thing].name,
             claims=line.claims,
@@ -325,7 +325,7 @@ def _in_doubt(type_name: str) -> ScalarSelect[int]:
         .join(GraphNode, GraphNode.id == Doubt.conclusion_id)
         .where(
             RetractedSource.retraction_id == Retraction.id,
-            Doubt.cleared_at.is_(None),
+            Doubt.resolved_at.is_(None),
             GraphNode.type == type_name,
         )
         .correlate(Retraction)
@@ -346,7 +346,7 @@ def _retraction_view(
         id=row.id,
         url=row.url,
         source_id=row.source_id,
-        because=row.because,
+        reason=row.reason,
         created_at=row.created_at,
         restored_at=row.restored_at,
         is_pending=row.due_at is not None,

@@ -358,7 +358,7 @@ def _spent(call: Call | None) -> Spent:
         "input_tokens": call.input_tokens or 0,
         "output_tokens": call.output_tokens or 0,
         "cost_usd": call.cost_usd or 0,
-        "presumed_usd": call.presumed_usd,
+        "assumed_usd": call.assumed_usd,
         "unpriced": int(call.kind == CallKind.LLM and call.cost_usd is None),
     }
     return Spent(calls=1, **figures)

@@ -16,7 +16,7 @@ SPENT: Final = (
     func.coalesce(func.sum(Call.input_tokens), 0).label("input_tokens"),
     func.coalesce(func.sum(Call.output_tokens), 0).label("output_tokens"),
     func.coalesce(func.sum(Call.cost_usd), 0).label("cost_usd"),
-    func.coalesce(func.sum(Call.presumed_usd), 0).label("presumed_usd"),
+    func.coalesce(func.sum(Call.assumed_usd), 0).label("assumed_usd"),
     func.count().filter(and_(Call.kind == CallKind.LLM, Call.cost_usd.is_(None))).label("unpriced"),
 )
 

@@ -30,11 +30,11 @@ from shared import derived_events
 from shared.database.engine import Database
 from shared.enums import StepStatus
 from shared.schemas.conversation import (
-    LookView,
     MemoryView,
     MessageView,
     Restart,
     TextPiece,
+    ToolUseView,
     TurnView,
 )
 
@@ -47,7 +47,7 @@ STREAM_SECONDS: Final = 60.0
 The client reconnects, is authenticated again, and continues at its position.
 """
 RECONNECT_MILLISECONDS: Final = 500
-_NAMES: Final = {LookView: "tool", Restart: "restart", TextPiece: "text"}
+_NAMES: Final = {ToolUseView: "tool", Restart: "restart", TextPiece: "text"}
 
 
 @router.get("/conversation/messages")

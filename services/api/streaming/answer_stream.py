@@ -33,7 +33,7 @@ from shared.database.engine import Database
 from shared.database.tables import Message, Step
 from shared.errors import VigilError
 from shared.runtime.background import cancel_and_wait, log_and_continue
-from shared.schemas.conversation import ENDED, LookView, MessageStatus, Restart, TextPiece
+from shared.schemas.conversation import ENDED, MessageStatus, Restart, TextPiece, ToolUseView
 
 _POSITION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
@@ -51,7 +51,7 @@ class StreamPosition:
 
     draft: int = 0
     offset: int = 0
-    looked: int = 0
+    tool_uses: int = 0
 
     @classmethod
     def read(cls, event_id: str | None) -> Self:
@@ -66,7 +66,7 @@ class StreamPosition:
         return cls(*(int(part) for part in match.groups()))
 
     def __str__(self) -> str:
-        return f"{self.draft}.{self.offset}.{self.looked}"
+        return f"{self.draft}.{self.offset}.{self.tool_uses}"
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class AnswerState:
 
     draft: int
     content: str
-    looked: tuple[LookView, ...]
+    tool_uses: tuple[ToolUseView, ...]
     status: MessageStatus
 
     @property
@@ -88,25 +88,25 @@ class StreamChunk:
     """One event, with the position after it."""
 
     place: StreamPosition
-    what: LookView | Restart | TextPiece
+    what: ToolUseView | Restart | TextPiece
 
 
 def chunks_after(place: StreamPosition, state: AnswerState) -> Sequence[StreamChunk]:
     """Returns the events of `state` after `place`: nothing twice and nothing left out, whatever states were missed."""
     chunks: list[StreamChunk] = []
-    for number, look in enumerate(state.looked[place.looked :], place.looked + 1):
+    for number, look in enumerate(state.tool_uses[place.tool_uses :], place.tool_uses + 1):
         place = StreamPosition(place.draft, place.offset, number)
         chunks.append(StreamChunk(place, look))
     if state.draft != place.draft:
         had_some = place.offset > 0
-        place = StreamPosition(state.draft, 0, place.looked)
+        place = StreamPosition(state.draft, 0, place.tool_uses)
         if had_some:
             chunks.append(StreamChunk(place, Restart(draft=state.draft)))
     text = state.content[place.offset :]
     if text:
         piece = TextPiece(draft=state.draft, offset=place.offset, text=text)
         chunks.append(
-            StreamChunk(StreamPosition(state.draft, len(state.content), place.looked), piece)
+            StreamChunk(StreamPosition(state.draft, len(state.content), place.tool_uses), piece)
         )
     return chunks
 
@@ -115,7 +115,9 @@ def position_after(
     place: StreamPosition, chunks: Sequence[StreamChunk], state: AnswerState
 ) -> StreamPosition:
     """Returns the position after `found`."""
-    return chunks[-1].place if chunks else StreamPosition(state.draft, place.offset, place.looked)
+    return (
+        chunks[-1].place if chunks else StreamPosition(state.draft, place.offset, place.tool_uses)
+    )
 
 
 POLL_SECONDS: Final = 0.1
@@ -130,7 +132,7 @@ _KNOWN_COLUMNS: Final[Mapping[str, TypeEngine[Any]]] = {
     "step_id": Uuid(),
     "draft": Integer(),
     "length": Integer(),
-    "looked": Integer(),
+    "tool_uses": Integer(),
     "stands": Text(),
 }
 """What was read of each answer before, one array parameter per column."""
@@ -261,7 +263,7 @@ def _changed_answers_query() -> Select[Any]:
         Message.id.is_(None),
         Message.draft != known.c.draft,
         func.length(Message.content) != known.c.length,
-        func.jsonb_array_length(Message.looked) != known.c.looked,
+        func.jsonb_array_length(Message.tool_uses) != known.c.tool_uses,
         stands != known.c.stands,
     )
     return (
@@ -270,7 +272,7 @@ def _changed_answers_query() -> Select[Any]:
             Message.draft,
             length,
             func.substr(Message.content, length + 1),
-            Message.looked,
+            Message.tool_uses,
             stands,
         )
         .select_from(known)
@@ -285,7 +287,14 @@ def _known_values(answer_id: UUID, followed: _Followed) -> tuple[UUID, UUID, int
     if state is None:
         return answer_id, followed.step_id, 0, 0, 0, UNKNOWN
     standing = followed.stands
-    return answer_id, followed.step_id, state.draft, len(state.content), len(state.looked), standing
+    return (
+        answer_id,
+        followed.step_id,
+        state.draft,
+        len(state.content),
+        len(state.tool_uses),
+        standing,
+    )
 
 
 def _state(
@@ -300,5 +309,5 @@ def _state(
     before = followed.state.content[:length] if followed.state else ""
     step = None if stands in (COMPLETE, DELETED) else stands
     status = reading.answer_status(is_complete=stands == COMPLETE, step=step)
-    looks = tuple(LookView.model_validate(item) for item in tool_uses)
+    looks = tuple(ToolUseView.model_validate(item) for item in tool_uses)
     return AnswerState(draft, before + text, looks, status)

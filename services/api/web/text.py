@@ -80,11 +80,13 @@ _TAG: Final = re.compile(r'(<[^>"]*(?:"[^"]*"[^>"]*)*>)')
 _UNKNOWN: Final = "not in the graph"
 
 
-def element_address(agent_id: UUID, kind: str, thing_id: UUID, type_name: str | None = None) -> str:
+def element_address(
+    agent_id: UUID, kind: str, element_id: UUID, type_name: str | None = None
+) -> str:
     """Returns the address of the page about a node, an edge or a conclusion."""
     if type_name in _CONCLUSIONS:
-        return f"/agents/{agent_id}/conclusions/{thing_id}"
-    return f"/agents/{agent_id}/{kind}s/{thing_id}"
+        return f"/agents/{agent_id}/conclusions/{element_id}"
+    return f"/agents/{agent_id}/{kind}s/{element_id}"
 
 
 def render_cited_markdown(text: str, citations: Iterable[CitationView], agent_id: UUID) -> Markup:

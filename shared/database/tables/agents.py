@@ -83,7 +83,7 @@ class Agent(Base):
     budget_usd_per_day: Mapped[Decimal | None] = mapped_column(USD)
     budget_calls_per_day: Mapped[int | None]
     """Daily cap (UTC); None is no cap for this agent."""
-    resting_until: Mapped[datetime | None]
+    suspended_until: Mapped[datetime | None]
     """No iteration is started before: a budget is used up. Set by the service that hits the cap, cleared by the API."""
     created_at: Mapped[Created]
     updated_at: Mapped[Created]
@@ -149,7 +149,7 @@ class Message(Base):
     """Of an unfinished answer: the text so far."""
     draft: Mapped[int] = mapped_column(server_default="0")
     """Increased when an answer is restarted; within one draft the content is only appended to."""
-    looked: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
+    tool_uses: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
     """What the agent read for its answer: `{"key", "tool", "about"}` in order, append-only."""
     citations: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
     """Of a complete answer: `{"kind", "id", "type", "name"}`; without type and name if the element does not exist."""

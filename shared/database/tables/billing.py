@@ -133,11 +133,11 @@ class Call(Base):
                 "kind",
                 "phase",
                 "model",
-                "sendings",
+                "attempts",
                 "input_tokens",
                 "output_tokens",
                 "cost_usd",
-                "presumed_usd",
+                "assumed_usd",
             ],
         ),
     )
@@ -170,13 +170,13 @@ class Call(Base):
     """Characters received of a streamed response; None before the first, or without streaming."""
     progressed_at: Mapped[datetime | None]
     """When `received_chars` was last written: every few seconds at most."""
-    sendings: Mapped[int] = mapped_column(server_default="0")
+    attempts: Mapped[int] = mapped_column(server_default="0")
     """Number of attempts, including one about to be sent: each that may be billed counts against the budgets."""
     reserved_usd: Mapped[Decimal | None] = mapped_column(USD)
     """Maximum cost of the newest attempt while its cost is unknown."""
     reserved_on: Mapped[date | None] = mapped_column(Date)
     """The day (UTC) of the budgets that it is reserved from; None if nothing is reserved."""
-    presumed_usd: Mapped[Decimal] = mapped_column(USD, server_default="0")
+    assumed_usd: Mapped[Decimal] = mapped_column(USD, server_default="0")
     """Cost of attempts without a usable response, or their maximum if unknown: counts as spent in addition to
     `cost_usd`.
     """

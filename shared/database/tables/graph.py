@@ -148,7 +148,7 @@ class GraphEdge(Base):
 
 DIMENSIONS: Final = 256
 """Dimensions of every vector, whatever model created it."""
-AS_VECTOR: Final = f"meaning::vector({DIMENSIONS})"
+AS_VECTOR: Final = f"embedding::vector({DIMENSIONS})"
 """The column as a pgvector value. Must be written exactly as in the index, which would not be used otherwise."""
 
 
@@ -157,7 +157,7 @@ class NodeEmbedding(Base):
 
     __tablename__ = "node_embeddings"
     __table_args__ = (
-        CheckConstraint(f"cardinality(meaning) = {DIMENSIONS}", name="dimensions"),
+        CheckConstraint(f"cardinality(embedding) = {DIMENSIONS}", name="dimensions"),
         Index("node_embeddings_agent_model_idx", "agent_id", "model"),
         # Created by `shared.database.pgvector`, if the server has pgvector.
         Index(
@@ -175,14 +175,14 @@ class NodeEmbedding(Base):
     model: Mapped[str]
     text_sha256: Mapped[bytes] = mapped_column(LargeBinary)
     """Hash of the embedded text: the node's text may have changed since."""
-    meaning: Mapped[list[float]] = mapped_column(ARRAY(REAL, dimensions=1))
+    embedding: Mapped[list[float]] = mapped_column(ARRAY(REAL, dimensions=1))
     updated_at: Mapped[Created]
 
 
 class EmbeddingSweep(Base):
     """How far an agent's nodes were scanned for missing embeddings, in the order of `updated_at` and id."""
 
-    __tablename__ = "embedding_sweeps"
+    __tablename__ = "embedding_progress"
 
     agent_id: Mapped[UUID] = mapped_column(
         ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
@@ -203,8 +203,8 @@ class GraphName(Base):
 
     __tablename__ = "graph_names"
     __table_args__ = (
-        Index("graph_names_backwards_idx", "agent_id", "type", "backwards"),
-        Index("graph_names_by_length_idx", "agent_id", "type", "by_length"),
+        Index("graph_names_reversed_key_idx", "agent_id", "type", "reversed_key"),
+        Index("graph_names_sorted_words_key_idx", "agent_id", "type", "sorted_words_key"),
     )
 
     agent_id: Mapped[UUID] = mapped_column(
@@ -213,9 +213,9 @@ class GraphName(Base):
     type: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(_BY_BYTES, primary_key=True)
     """Normalized name, see `shared.graph.entity_resolution.normalization`."""
-    backwards: Mapped[str] = mapped_column(_BY_BYTES)
+    reversed_key: Mapped[str] = mapped_column(_BY_BYTES)
     """The key reversed: its neighbours in the index have the same ending."""
-    by_length: Mapped[str] = mapped_column(_BY_BYTES)
+    sorted_words_key: Mapped[str] = mapped_column(_BY_BYTES)
     """The key's words, longest first: its neighbours have the same words in another order."""
     name: Mapped[str]
     """The name as written."""
@@ -239,11 +239,11 @@ class GraphMerge(Base):
     id: Mapped[Id]
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
     kept_id: Mapped[UUID] = mapped_column(index=True)
-    gone_id: Mapped[UUID] = mapped_column(index=True)
+    merged_id: Mapped[UUID] = mapped_column(index=True)
     reason: Mapped[str]
-    gone: Mapped[Json]
+    merged_node: Mapped[Json]
     """The row of the merged node."""
-    moved: Mapped[Json]
+    journal: Mapped[Json]
     """See `shared.graph.entity_resolution.journal`."""
     made_by: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
     made_at: Mapped[Created]
@@ -253,9 +253,9 @@ class GraphMerge(Base):
 class GraphMove(Base):
     """A redirect from the id of a merged node or edge; deleted when the merge is undone."""
 
-    __tablename__ = "graph_moves"
+    __tablename__ = "graph_redirects"
     __table_args__ = (
-        CheckConstraint("gone_id <> kept_id", name="elsewhere"),
+        CheckConstraint("merged_id <> kept_id", name="elsewhere"),
         Index("graph_moves_merge_idx", "merge_id"),
         Index("graph_moves_kept_idx", "agent_id", "kept_id"),
     )
@@ -263,7 +263,7 @@ class GraphMove(Base):
     agent_id: Mapped[UUID] = mapped_column(
         ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
     )
-    gone_id: Mapped[UUID] = mapped_column(primary_key=True)
+    merged_id: Mapped[UUID] = mapped_column(primary_key=True)
     kept_id: Mapped[UUID]
     """May itself have been merged since."""
     merge_id: Mapped[UUID] = mapped_column(ForeignKey("graph_merges.id", ondelete="CASCADE"))

@@ -57,7 +57,7 @@ class DeadLetter(Base):
     __tablename__ = "dead_letters"
     __table_args__ = (
         Index("dead_letters_created_idx", "created_at"),
-        Index("dead_letters_kept_idx", "kept_at"),
+        Index("dead_letters_kept_idx", "stored_at"),
         Index(
             "dead_letters_retry_idx",
             "retry_requested_at",
@@ -77,7 +77,7 @@ class DeadLetter(Base):
     attempts: Mapped[int]
     created_at: Mapped[Created]
     """When it was first stored."""
-    kept_at: Mapped[Created]
+    stored_at: Mapped[Created]
     """When it was last stored: a message that fails again is the same dead letter."""
     retry_requested_at: Mapped[datetime | None]
     """When a user last requested a retry. Open until the message is republished, or stored again."""
@@ -105,7 +105,7 @@ class Destination(Base):
     address: Mapped[str]
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     """While inactive, nothing is sent to it or queued for it."""
-    stopped_because: Mapped[str | None]
+    stop_reason: Mapped[str | None]
     """Why the notifier deactivated it; None if a user did."""
     created_at: Mapped[Created]
 

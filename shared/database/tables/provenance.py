@@ -35,7 +35,7 @@ class Source(Base):
     )
     """The step that fetched it first."""
     retracted_at: Mapped[datetime | None]
-    retracted_because: Mapped[str | None]
+    retraction_reason: Mapped[str | None]
 
 
 class Evidence(Base):
@@ -100,7 +100,7 @@ class Retraction(Base):
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
     """The one version that is retracted; None if all versions at the URL are."""
-    because: Mapped[str]
+    reason: Mapped[str]
     created_at: Mapped[Created]
     restored_at: Mapped[datetime | None]
     due_at: Mapped[datetime | None]
@@ -144,7 +144,7 @@ class Doubt(Base):
             "doubts_open_idx",
             "conclusion_id",
             "since",
-            postgresql_where=text("cleared_at is null"),
+            postgresql_where=text("resolved_at is null"),
         ),
     )
 
@@ -152,12 +152,12 @@ class Doubt(Base):
     conclusion_id: Mapped[UUID] = mapped_column(
         ForeignKey("graph_nodes.id", ondelete="CASCADE"), index=True
     )
-    thing_id: Mapped[UUID] = mapped_column(index=True)
+    element_id: Mapped[UUID] = mapped_column(index=True)
     """The node or edge. No foreign key, as in citations."""
     source_id: Mapped[UUID] = mapped_column(
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
     since: Mapped[Created]
-    weighed_at: Mapped[datetime | None]
+    evaluated_at: Mapped[datetime | None]
     """When it was last confirmed although the element had changed again; None: not since it was opened."""
-    cleared_at: Mapped[datetime | None]
+    resolved_at: Mapped[datetime | None]

@@ -33,7 +33,7 @@ class Iteration(Base):
         Index(
             "iterations_untold_idx",
             "ended_at",
-            postgresql_where=text("ended_at is not null and end_told_at is null"),
+            postgresql_where=text("ended_at is not null and end_published_at is null"),
         ),
     )
 
@@ -50,11 +50,11 @@ class Iteration(Base):
     """The iteration is not failed for lack of progress before this time; progress postpones it."""
     stage_changed_at: Mapped[Created]
     ended_at: Mapped[datetime | None]
-    end_told_at: Mapped[datetime | None]
+    end_published_at: Mapped[datetime | None]
     """When the scheduler received the event of its end; None if it may have been lost."""
-    end_resends: Mapped[int] = mapped_column(server_default="0")
+    end_republish_count: Mapped[int] = mapped_column(server_default="0")
     """How often the reconciler republished its end."""
-    end_resent_at: Mapped[datetime | None]
+    end_republished_at: Mapped[datetime | None]
 
 
 class Step(Base):
@@ -105,7 +105,7 @@ class Step(Base):
     """When the step was first requested; never changes. The `occurred_at` of its request event."""
     requested_at: Mapped[datetime | None]
     """When the step was last requested on the bus."""
-    resends: Mapped[int] = mapped_column(server_default="0")
+    republish_count: Mapped[int] = mapped_column(server_default="0")
     """How often the reconciler republished its request."""
     retry_requested_at: Mapped[datetime | None]
     """When a user last requested a retry of the failed step. Written by the API.

@@ -152,7 +152,11 @@ async def _load_names(
 
 def neighbour_params(scope: GraphScope, type_name: str, key: str) -> dict[str, Any]:
     """The parameters of NEIGHBOUR_KEYS_SQL."""
-    key_params = {"key": key, "backwards": reversed_key(key), "by_length": sorted_words_key(key)}
+    key_params = {
+        "key": key,
+        "reversed_key": reversed_key(key),
+        "sorted_words_key": sorted_words_key(key),
+    }
     return {**scope.bound, "type": type_name, **key_params}
 
 
@@ -165,7 +169,7 @@ def neighbour_keys_sql(value: str) -> str:
         f"(select key, node_id from graph_names where agent_id = {OWNED_AGENT_ID_SQL}"
         f" and type = {value.format('type')} and {column} {operator} {value.format(column)}"
         f" order by {column} {order} limit {_NEIGHBOURS_PER_SIDE})"
-        for column in ("key", "backwards", "by_length")
+        for column in ("key", "reversed_key", "sorted_words_key")
         for operator, order in ((">=", "asc"), ("<", "desc"))
     )
 

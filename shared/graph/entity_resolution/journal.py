@@ -102,7 +102,7 @@ async def transfer_doubts(
     session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
     await doubts.transfer_doubts(
-        session, {merge.gone_id: merge.kept_id} | _edge_redirects(merge_journal)
+        session, {merge.merged_id: merge.kept_id} | _edge_redirects(merge_journal)
     )
 
 
@@ -111,9 +111,9 @@ async def restore_doubts(
 ) -> None:
     """After the nodes are separate again: what only the merge supported is in doubt again."""
     edges = _edge_redirects(merge_journal)
-    node_ids = await lock_elements(session, NODES, [merge.gone_id, merge.kept_id])
+    node_ids = await lock_elements(session, NODES, [merge.merged_id, merge.kept_id])
     edge_ids = await lock_elements(session, EDGES, [*edges, *edges.values()])
-    await doubts.reopen_doubts(session, [merge.gone_id, *edges], merge.made_at)
+    await doubts.reopen_doubts(session, [merge.merged_id, *edges], merge.made_at)
     removed = {new_id: old_id for old_id, new_id in edges.items() if new_id not in edge_ids}
     await doubts.transfer_doubts(session, removed)
     claims = await load_claims(session, NODES, node_ids)

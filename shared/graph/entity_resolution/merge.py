@@ -188,7 +188,7 @@ def _evidence_seal(row: Row, evidence_id: UUID, element_id: UUID) -> bytes:
     return integrity.evidence_seal(
         evidence_id=evidence_id,
         agent_id=row["agent_id"],
-        thing_id=element_id,
+        element_id=element_id,
         source_id=row["source_id"],
         first_byte=row["first_byte"],
         end_byte=row["end_byte"],
@@ -206,11 +206,11 @@ async def move_edge(
     scope: GraphScope,
     edge: Row,
     evidence: Sequence[Row],
-    gone_id: UUID,
+    merged_id: UUID,
     kept_id: UUID,
 ) -> MovedEdge:
-    """Move an edge from the node `gone` to the node `kept`; an edge that would join a node with itself is dropped."""
-    ends = [kept_id if edge[end] == gone_id else edge[end] for end in ("source_id", "target_id")]
+    """Move an edge from the node `merged` to the node `kept`; an edge that would join a node with itself is dropped."""
+    ends = [kept_id if edge[end] == merged_id else edge[end] for end in ("source_id", "target_id")]
     if ends[0] == ends[1]:
         return await _drop_loop(session, edge, evidence)
     new_id = ids.edge_id(scope.agent_id, edge["type"], *ends)
@@ -293,32 +293,32 @@ async def merge_nodes(
     scope: GraphScope,
     *,
     kept_id: UUID,
-    gone_id: UUID,
+    merged_id: UUID,
     reason: str,
     made_by: UUID,
 ) -> GraphMerge | None:
-    """Merge the node `gone_id` into `kept_id`; None if the agent does not have both.
+    """Merge the node `merged_id` into `kept_id`; None if the agent does not have both.
 
     Raises MergeRefusedError if they cannot be merged.
     """
     await exclusive_write_lock(session, scope.agent_id)
     rows = await select_rows(
-        session, NODES, NODES.c.agent_id == scope.agent(), NODES.c.id.in_((kept_id, gone_id))
+        session, NODES, NODES.c.agent_id == scope.agent(), NODES.c.id.in_((kept_id, merged_id))
     )
     by_id = {row["id"]: row for row in rows}
-    if kept_id not in by_id or gone_id not in by_id:
+    if kept_id not in by_id or merged_id not in by_id:
         return None
-    kept, gone = by_id[kept_id], by_id[gone_id]
-    _refuse_merge(kept, gone)
-    merge_journal = await _move_all(session, scope, kept, gone)
+    kept, merged = by_id[kept_id], by_id[merged_id]
+    _refuse_merge(kept, merged)
+    merge_journal = await _move_all(session, scope, kept, merged)
     graph_merge = GraphMerge(
         id=uuid4(),
         agent_id=scope.agent_id,
         kept_id=kept_id,
-        gone_id=gone_id,
+        merged_id=merged_id,
         reason=reason,
-        gone=as_json(gone),
-        moved=merge_journal.model_dump(mode="json"),
+        merged_node=as_json(merged),
+        journal=merge_journal.model_dump(mode="json"),
         made_by=made_by,
     )
     session.add(graph_merge)
@@ -329,45 +329,47 @@ async def merge_nodes(
     return graph_merge
 
 
-def _refuse_merge(kept: Row, gone: Row) -> None:
-    if kept["id"] == gone["id"]:
+def _refuse_merge(kept: Row, merged: Row) -> None:
+    if kept["id"] == merged["id"]:
         raise MergeRefusedError(f"both ids refer to {kept['name']!r}: give two different nodes")
-    if RESERVED_TYPES & {kept["type"], gone["type"]}:
+    if RESERVED_TYPES & {kept["type"], merged["type"]}:
         raise MergeRefusedError("analyses and advice are conclusions and cannot be merged")
-    if kept["type"] != gone["type"]:
+    if kept["type"] != merged["type"]:
         raise MergeRefusedError(
-            f"{kept['name']!r} is a {kept['type']} and {gone['name']!r} a {gone['type']}: "
+            f"{kept['name']!r} is a {kept['type']} and {merged['name']!r} a {merged['type']}: "
             "only nodes of one type are merged"
         )
 
 
-async def _move_all(session: AsyncSession, scope: GraphScope, kept: Row, gone: Row) -> MergeJournal:
+async def _move_all(
+    session: AsyncSession, scope: GraphScope, kept: Row, merged: Row
+) -> MergeJournal:
     edges = await select_rows(
-        session, EDGES, or_(EDGES.c.source_id == gone["id"], EDGES.c.target_id == gone["id"])
+        session, EDGES, or_(EDGES.c.source_id == merged["id"], EDGES.c.target_id == merged["id"])
     )
-    evidence = await select_rows(session, EVIDENCE, EVIDENCE.c.node_id == gone["id"])
+    evidence = await select_rows(session, EVIDENCE, EVIDENCE.c.node_id == merged["id"])
     edge_ids = [edge["id"] for edge in edges]
     edge_evidence = await select_rows(session, EVIDENCE, EVIDENCE.c.edge_id.in_(edge_ids))
     _refuse_too_many_rows(len(edges) + len(evidence) + len(edge_evidence))
     added = {
         name: value
-        for name, value in properties_without_evidence(gone["properties"], evidence).items()
+        for name, value in properties_without_evidence(merged["properties"], evidence).items()
         if name not in kept["properties"]
     }
     evidence_by_edge = group_by_column(edge_evidence, "edge_id")
     merge_journal = MergeJournal(
-        names=await _move_names(session, scope, kept, gone),
+        names=await _move_names(session, scope, kept, merged),
         before=previous_state(kept),
         added=added,
         evidence=await move_evidence(session, evidence, "node_id", kept["id"]),
         edges=[
             await move_edge(
-                session, scope, edge, evidence_by_edge.get(edge["id"], []), gone["id"], kept["id"]
+                session, scope, edge, evidence_by_edge.get(edge["id"], []), merged["id"], kept["id"]
             )
             for edge in edges
         ],
     )
-    await session.execute(delete(NODES).where(NODES.c.id == gone["id"]))
+    await session.execute(delete(NODES).where(NODES.c.id == merged["id"]))
     if added:
         await set_properties(session, NODES, kept["id"], {**added, **kept["properties"]})
     await reproject_node(session, scope, kept["id"])
@@ -382,16 +384,18 @@ def _refuse_too_many_rows(rows: int) -> None:
         )
 
 
-async def _move_names(session: AsyncSession, scope: GraphScope, kept: Row, gone: Row) -> list[str]:
+async def _move_names(
+    session: AsyncSession, scope: GraphScope, kept: Row, merged: Row
+) -> list[str]:
     """The keys of the merged node. Its own name leads to the kept node from now on, even if it was never reserved."""
     keys = await session.scalars(
         update(NAMES)
-        .where(NAMES.c.agent_id == scope.agent(), NAMES.c.node_id == gone["id"])
+        .where(NAMES.c.agent_id == scope.agent(), NAMES.c.node_id == merged["id"])
         .values(node_id=kept["id"])
         .returning(NAMES.c.key)
     )
-    own_key = (gone["type"], normalization.normalize(gone["name"], gone["type"]).key)
-    insertion = pg_insert(NAMES).values(name_row(scope, own_key, gone["name"], kept["id"]))
+    own_key = (merged["type"], normalization.normalize(merged["name"], merged["type"]).key)
+    insertion = pg_insert(NAMES).values(name_row(scope, own_key, merged["name"], kept["id"]))
     inserted_keys = await session.scalars(insertion.on_conflict_do_nothing().returning(NAMES.c.key))
     return sorted([*keys, *inserted_keys])
 
@@ -399,7 +403,7 @@ async def _move_names(session: AsyncSession, scope: GraphScope, kept: Row, gone:
 async def _store_redirects(
     session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
-    new_ids = {merge.gone_id: merge.kept_id}
+    new_ids = {merge.merged_id: merge.kept_id}
     new_ids |= {
         UUID(edge.row["id"]): edge.to for edge in merge_journal.edges if edge.to is not None
     }
@@ -407,12 +411,12 @@ async def _store_redirects(
         delete(GraphMove)
         .where(
             GraphMove.agent_id == merge.agent_id,
-            GraphMove.gone_id.in_([*new_ids.keys(), *new_ids.values()]),
+            GraphMove.merged_id.in_([*new_ids.keys(), *new_ids.values()]),
         )
         .execution_options(synchronize_session=False)
     )
     session.add_all(
-        GraphMove(agent_id=merge.agent_id, gone_id=gone_id, kept_id=kept_id, merge_id=merge.id)
-        for gone_id, kept_id in new_ids.items()
+        GraphMove(agent_id=merge.agent_id, merged_id=merged_id, kept_id=kept_id, merge_id=merge.id)
+        for merged_id, kept_id in new_ids.items()
     )
     await session.flush()

@@ -29,9 +29,9 @@ async def current_ids_of_agent(
         select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id).scalar_subquery()
     )
     chain = (
-        select(GraphMove.gone_id.label("asked"), GraphMove.kept_id, literal(1).label("length"))
+        select(GraphMove.merged_id.label("asked"), GraphMove.kept_id, literal(1).label("length"))
         .where(
-            GraphMove.agent_id == agent, GraphMove.gone_id.in_(id_set), _is_merged_away(GraphMove)
+            GraphMove.agent_id == agent, GraphMove.merged_id.in_(id_set), _is_merged_away(GraphMove)
         )
         .cte("chain", recursive=True)
     )
@@ -39,7 +39,7 @@ async def current_ids_of_agent(
     chain = chain.union_all(
         select(chain.c.asked, next_move.kept_id, chain.c.length + 1).where(
             next_move.agent_id == agent,
-            next_move.gone_id == chain.c.kept_id,
+            next_move.merged_id == chain.c.kept_id,
             _is_merged_away(next_move),
             chain.c.length < MAX_CHAIN_LENGTH,
         )
@@ -57,36 +57,37 @@ async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID
     if not ids:
         return {}
     chain = (
-        select(GraphMove.kept_id.label("asked"), GraphMove.gone_id, literal(1).label("length"))
+        select(GraphMove.kept_id.label("asked"), GraphMove.merged_id, literal(1).label("length"))
         .where(GraphMove.kept_id.in_(ids), _is_merged_away(GraphMove))
         .cte("chain", recursive=True)
     )
     next_move = aliased(GraphMove)
     chain = chain.union_all(
-        select(chain.c.asked, next_move.gone_id, chain.c.length + 1).where(
-            next_move.kept_id == chain.c.gone_id,
+        select(chain.c.asked, next_move.merged_id, chain.c.length + 1).where(
+            next_move.kept_id == chain.c.merged_id,
             _is_merged_away(next_move),
             chain.c.length < MAX_CHAIN_LENGTH,
         )
     )
     by_current_id: defaultdict[UUID, list[UUID]] = defaultdict(list)
     for row in await session.execute(
-        select(chain.c.asked, chain.c.gone_id).order_by(chain.c.gone_id)
+        select(chain.c.asked, chain.c.merged_id).order_by(chain.c.merged_id)
     ):
-        by_current_id[row.asked].append(row.gone_id)
+        by_current_id[row.asked].append(row.merged_id)
     return by_current_id
 
 
 def _is_merged_away(move: type[GraphMove]) -> ColumnElement[bool]:
     """An element with that id can have been written again since the merge."""
     return ~or_(
-        exists().where(GraphNode.id == move.gone_id), exists().where(GraphEdge.id == move.gone_id)
+        exists().where(GraphNode.id == move.merged_id),
+        exists().where(GraphEdge.id == move.merged_id),
     )
 
 
 HAS_REDIRECT_SQL: Final = (
-    f"exists (select from graph_moves where agent_id = {OWNED_AGENT_ID_SQL}"
-    " and gone_id = any(cast(:ids as uuid[])))"
+    f"exists (select from graph_redirects where agent_id = {OWNED_AGENT_ID_SQL}"
+    " and merged_id = any(cast(:ids as uuid[])))"
 )
 """Whether a merge has redirected any of `ids`."""
 _HAS_REDIRECT: Final = CompiledStatement(f"select {HAS_REDIRECT_SQL}")

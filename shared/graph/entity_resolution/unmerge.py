@@ -42,16 +42,16 @@ async def undo_merge(session: AsyncSession, scope: GraphScope, merge_id: UUID) -
     )
     if merge is None or merge.undone_at is not None:
         return merge
-    merge_journal = MergeJournal.model_validate(merge.moved)
+    merge_journal = MergeJournal.model_validate(merge.journal)
     await _refuse_later_merges(session, merge, merge_journal)
     await session.execute(delete(GraphMove).where(GraphMove.merge_id == merge.id))
-    await restore_row(session, NODES, merge.gone)
+    await restore_row(session, NODES, merge.merged_node)
     await _restore_names(session, merge, merge_journal)
     await move_evidence_back(session, merge_journal.evidence)
     await _restore_edges(session, scope, merge, merge_journal)
     await _restore_merged_node(session, scope, merge)
     await _restore_kept_node(session, scope, merge, merge_journal)
-    await rewind_sweep(session, scope, [merge.gone_id, merge.kept_id])
+    await rewind_sweep(session, scope, [merge.merged_id, merge.kept_id])
     merge.undone_at = func.clock_timestamp()
     await session.flush()
     await journal.restore_doubts(session, merge, merge_journal)
@@ -68,7 +68,7 @@ async def _refuse_later_merges(
         .join(GraphMove, GraphMove.merge_id == GraphMerge.id)
         .where(
             GraphMove.agent_id == merge.agent_id,
-            or_(GraphMove.gone_id.in_(element_ids), GraphMove.kept_id.in_(element_ids)),
+            or_(GraphMove.merged_id.in_(element_ids), GraphMove.kept_id.in_(element_ids)),
             GraphMerge.made_at > merge.made_at,
             GraphMerge.undone_at.is_(None),
         )
@@ -77,7 +77,7 @@ async def _refuse_later_merges(
     )
     if later is not None:
         raise MergeRefusedError(
-            f"merge {later.id} of {later.gone['name']!r} was made later and builds on this one: "
+            f"merge {later.id} of {later.merged['name']!r} was made later and builds on this one: "
             "undo it first"
         )
 
@@ -89,7 +89,7 @@ def _affected_ids(merge: GraphMerge, merge_journal: MergeJournal) -> Collection[
 async def _restore_names(
     session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
-    type_name = merge.gone["type"]
+    type_name = merge.merged["type"]
     await session.execute(
         update(NAMES)
         .where(
@@ -98,7 +98,7 @@ async def _restore_names(
             NAMES.c.key.in_(merge_journal.names),
             NAMES.c.node_id == merge.kept_id,
         )
-        .values(node_id=merge.gone_id)
+        .values(node_id=merge.merged_id)
     )
 
 
@@ -112,7 +112,7 @@ async def _restore_edges(
             session.add(
                 GraphMove(
                     agent_id=merge.agent_id,
-                    gone_id=edge.to,
+                    merged_id=edge.to,
                     kept_id=UUID(edge.row["id"]),
                     merge_id=merge.id,
                 )
@@ -120,10 +120,10 @@ async def _restore_edges(
 
 
 async def _restore_merged_node(session: AsyncSession, scope: GraphScope, merge: GraphMerge) -> None:
-    row: dict[str, Any] = as_row(NODES, merge.gone)
-    properties = await reproject_node(session, scope, merge.gone_id)
+    row: dict[str, Any] = as_row(NODES, merge.merged_node)
+    properties = await reproject_node(session, scope, merge.merged_id)
     if properties == row["properties"]:
-        await restore_state(session, NODES, merge.gone_id, previous_state(row))
+        await restore_state(session, NODES, merge.merged_id, previous_state(row))
 
 
 async def _restore_kept_node(

@@ -133,8 +133,8 @@ class _PageCache:
         versions = [page for page in all_versions if page.retracted_at is None]
         if not versions:
             because = (
-                f": {all_versions[0].retracted_because}"
-                if all_versions[0].retracted_because
+                f": {all_versions[0].retraction_reason}"
+                if all_versions[0].retraction_reason
                 else ""
             )
             raise ToolRefusalError(

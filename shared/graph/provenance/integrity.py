@@ -40,7 +40,7 @@ def evidence_seal(
     *,
     evidence_id: UUID,
     agent_id: UUID,
-    thing_id: UUID,
+    element_id: UUID,
     source_id: UUID,
     first_byte: int,
     end_byte: int,
@@ -51,12 +51,12 @@ def evidence_seal(
     as_of: datetime,
     learned_at: datetime,
 ) -> bytes:
-    """Seal of evidence. `thing_id` is the id of the node or edge."""
+    """Seal of evidence. `element_id` is the id of the node or edge."""
     return _seal(
         "evidence",
         evidence_id,
         agent_id,
-        thing_id,
+        element_id,
         source_id,
         first_byte,
         end_byte,
@@ -189,7 +189,7 @@ class SourceRow(Row):
     sha256: bytes
     seal: bytes
     retracted_at: datetime | None
-    retracted_because: str | None
+    retraction_reason: str | None
 
     def sealed(self, agent_id: UUID) -> bytes:
         """The seal that matches the row's content."""
@@ -206,7 +206,7 @@ class SourceRow(Row):
 
 class EvidenceRow(Row):
     id: UUID
-    thing_id: UUID
+    element_id: UUID
     source_id: UUID
     first_byte: int
     end_byte: int
@@ -227,7 +227,7 @@ class EvidenceRow(Row):
         return evidence_seal(
             evidence_id=self.id,
             agent_id=agent_id,
-            thing_id=self.thing_id,
+            element_id=self.element_id,
             source_id=self.source_id,
             first_byte=self.first_byte,
             end_byte=self.end_byte,

@@ -30,7 +30,7 @@ _MAX_RECENT_PAGES: Final = 1_000
 _MAX_PUBLISHED_AHEAD: Final = timedelta(days=1)
 
 
-_PAGE_COLUMNS: Final = "id, url, published, fetched_at, retracted_at, retracted_because, step_id, statement_timestamp()"
+_PAGE_COLUMNS: Final = "id, url, published, fetched_at, retracted_at, retraction_reason, step_id, statement_timestamp()"
 _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_MAX_RECENT_PAGES}"
 _PAGES_AT_SQL: Final = (
     f"select {_PAGE_COLUMNS}, case row_number() over (partition by url order by fetched_at desc, id)"
@@ -73,7 +73,7 @@ class Page:
     published: datetime | None
     fetched_at: datetime
     retracted_at: datetime | None
-    retracted_because: str | None
+    retraction_reason: str | None
     step_id: UUID | None
     looked_up_at: datetime
     """By the database's clock."""

@@ -87,7 +87,7 @@ Invalidations = Mapping[UUID, Collection[UUID]]
 
 def is_doubted() -> ColumnElement[bool]:
     """SQL condition: the node is a conclusion in doubt."""
-    return exists().where(Doubt.conclusion_id == GraphNode.id, Doubt.cleared_at.is_(None))
+    return exists().where(Doubt.conclusion_id == GraphNode.id, Doubt.resolved_at.is_(None))
 
 
 async def doubted_since(
@@ -96,7 +96,7 @@ async def doubted_since(
     """Since when each conclusion is in doubt; those not in doubt are left out."""
     rows = await session.execute(
         select(Doubt.conclusion_id, func.min(Doubt.since))
-        .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
+        .where(Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None))
         .group_by(Doubt.conclusion_id)
     )
     return {row[0]: row[1] for row in rows}
@@ -108,16 +108,16 @@ async def list_doubts(
     """Why each conclusion is in doubt, the oldest reason first; those not in doubt are left out."""
     since = func.min(Doubt.since)
     rows = await session.execute(
-        select(Doubt.conclusion_id, since, Source.id, Source.url, Source.retracted_because)
+        select(Doubt.conclusion_id, since, Source.id, Source.url, Source.retraction_reason)
         .join(Source, Source.id == Doubt.source_id)
-        .where(Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None))
+        .where(Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None))
         .group_by(Doubt.conclusion_id, Source.id)
         .order_by(Doubt.conclusion_id, since, Source.id)
     )
     by_conclusion: defaultdict[UUID, list[DoubtView]] = defaultdict(list)
-    for conclusion, doubted_at, source, url, because in rows:
+    for conclusion, doubted_at, source, url, reason in rows:
         by_conclusion[conclusion].append(
-            DoubtView(since=doubted_at, source_id=source, url=url, because=because or "")
+            DoubtView(since=doubted_at, source_id=source, url=url, reason=reason or "")
         )
     return by_conclusion
 
@@ -149,9 +149,9 @@ async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, UUID]) -
 
     `places` maps old to new element ids.
     """
-    open_doubts = await lock_open_doubts(session, Doubt.thing_id == any_(uuid_array(new_ids)))
+    open_doubts = await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(new_ids)))
     rows = [
-        _doubt_row(doubt.conclusion_id, new_ids[doubt.thing_id], doubt.source_id)
+        _doubt_row(doubt.conclusion_id, new_ids[doubt.element_id], doubt.source_id)
         | {"since": doubt.since.isoformat()}
         for doubt in open_doubts
     ]
@@ -164,11 +164,11 @@ async def reopen_doubts(
     session: AsyncSession, element_ids: Collection[UUID], since: datetime
 ) -> None:
     """Reopen doubts that were closed since then by a transfer. The caller re-evaluates the elements afterwards."""
-    is_about_them = Doubt.thing_id == any_(uuid_array(element_ids))
+    is_about_them = Doubt.element_id == any_(uuid_array(element_ids))
     await session.execute(
         update(Doubt)
-        .where(is_about_them, Doubt.cleared_at >= since)
-        .values(cleared_at=None)
+        .where(is_about_them, Doubt.resolved_at >= since)
+        .values(resolved_at=None)
         .execution_options(synchronize_session=False)
     )
 
@@ -198,8 +198,8 @@ async def lock_open_doubts(
 ) -> Sequence[Row[UUID, UUID, UUID, UUID, datetime]]:
     """Load the open doubts and lock them in id order; every change of several doubts starts with this."""
     rows = await session.execute(
-        select(Doubt.id, Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)
-        .where(where, Doubt.cleared_at.is_(None))
+        select(Doubt.id, Doubt.conclusion_id, Doubt.element_id, Doubt.source_id, Doubt.since)
+        .where(where, Doubt.resolved_at.is_(None))
         .order_by(Doubt.id)
         .with_for_update()
     )
@@ -212,8 +212,8 @@ async def _close_unfounded(
     """Close the doubts without cause; returns the ids of the closed and of the remaining doubts."""
     closed: list[UUID] = []
     remaining: list[UUID] = []
-    for doubt in await lock_open_doubts(session, Doubt.thing_id == any_(uuid_array(element_ids))):
-        is_founded = doubt.source_id in invalidations.get(doubt.thing_id, ())
+    for doubt in await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(element_ids))):
+        is_founded = doubt.source_id in invalidations.get(doubt.element_id, ())
         (remaining if is_founded else closed).append(doubt.id)
     await session.execute(_CLOSE, {"ids": closed})
     return closed, remaining
@@ -230,20 +230,20 @@ def _update_by_ids(**values: Any) -> Update:
     return statement.execution_options(synchronize_session=False)
 
 
-_CLOSE: Final = _update_by_ids(cleared_at=func.clock_timestamp())
-_MARK_EVALUATED: Final = _update_by_ids(weighed_at=func.clock_timestamp())
+_CLOSE: Final = _update_by_ids(resolved_at=func.clock_timestamp())
+_MARK_EVALUATED: Final = _update_by_ids(evaluated_at=func.clock_timestamp())
 
 
 def _doubt_row(conclusion_id: UUID, element_id: UUID, source_id: UUID) -> dict[str, str]:
     return {
         "id": str(ids.doubt_id(conclusion_id, element_id, source_id)),
         "conclusion_id": str(conclusion_id),
-        "thing_id": str(element_id),
+        "element_id": str(element_id),
         "source_id": str(source_id),
     }
 
 
-_COLUMNS: Final = ("id", "conclusion_id", "thing_id", "source_id")
+_COLUMNS: Final = ("id", "conclusion_id", "element_id", "source_id")
 _INPUT_ROWS: Final = (
     func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
     .table_valued(
@@ -270,8 +270,8 @@ def _open_doubts(rows: Select[*tuple[Any, ...]]) -> Insert:
     statement = statement.from_select([*_COLUMNS, "since"], rows.order_by(_INPUT_ROWS.c.id))
     return statement.on_conflict_do_update(
         index_elements=[Doubt.id],
-        set_={"since": statement.excluded.since, "cleared_at": None, "weighed_at": None},
-        where=Doubt.cleared_at.is_not(None),
+        set_={"since": statement.excluded.since, "resolved_at": None, "evaluated_at": None},
+        where=Doubt.resolved_at.is_not(None),
     )
 
 

@@ -56,7 +56,7 @@ async def notify_resolved_doubts(
         return
     agent_name = (await session.scalars(select(Agent.name).where(Agent.id == scope.agent_id))).one()
     closed_at = await session.scalar(
-        select(func.max(Doubt.cleared_at)).where(Doubt.id == any_(uuid_array(doubt_ids)))
+        select(func.max(Doubt.resolved_at)).where(Doubt.id == any_(uuid_array(doubt_ids)))
     )
     assert closed_at is not None
     await _add_notice(
@@ -98,7 +98,7 @@ async def _doubted_conclusions(
 ) -> list[DoubtedConclusion]:
     """Conclusions with an open doubt because of these sources."""
     return await _query_conclusions(
-        session, Doubt.source_id.in_(sources), Doubt.cleared_at.is_(None)
+        session, Doubt.source_id.in_(sources), Doubt.resolved_at.is_(None)
     )
 
 
@@ -107,7 +107,7 @@ async def _cleared_conclusions(
 ) -> list[DoubtedConclusion]:
     other_doubt = aliased(Doubt)
     is_still_doubted = exists().where(
-        other_doubt.conclusion_id == Doubt.conclusion_id, other_doubt.cleared_at.is_(None)
+        other_doubt.conclusion_id == Doubt.conclusion_id, other_doubt.resolved_at.is_(None)
     )
     return await _query_conclusions(
         session, Doubt.id == any_(uuid_array(doubt_ids)), ~is_still_doubted
@@ -136,7 +136,7 @@ def _summary(
 ) -> str:
     page = truncate_text(retraction.url, MAX_URL_CHARS)
     return (
-        f"{_count_by_kind(conclusions)} rest on {page}, which was retracted ({retraction.because}): "
+        f"{_count_by_kind(conclusions)} rest on {page}, which was retracted ({retraction.reason}): "
         f"{_list_names(conclusions)}. To trust the page again, run "
         f"`vigil source restore {retraction.id} --agent {quote_name(agent_name)}`."
     )

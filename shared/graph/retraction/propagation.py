@@ -228,11 +228,11 @@ def _updated_since_doubt(kind: ElementKind) -> Select[UUID, UUID, UUID]:
     )
     return (
         select(Agent.owner_id, table.agent_id, table.id)
-        .join(Doubt, Doubt.thing_id == table.id)
+        .join(Doubt, Doubt.element_id == table.id)
         .join(Agent, Agent.id == table.agent_id)
         .where(
-            Doubt.cleared_at.is_(None),
-            table.updated_at > func.coalesce(Doubt.weighed_at, Doubt.since),
+            Doubt.resolved_at.is_(None),
+            table.updated_at > func.coalesce(Doubt.evaluated_at, Doubt.since),
             ~is_propagating,
         )
         .distinct()

@@ -26,7 +26,7 @@ class NoSuchSourceError(VigilError):
 
 
 async def retract_source(
-    session: AsyncSession, scope: GraphScope, reference: str, because: str
+    session: AsyncSession, scope: GraphScope, reference: str, reason: str
 ) -> UUID:
     """Retract a source and return the id of the retraction.
 
@@ -49,7 +49,7 @@ async def retract_source(
         agent_id=scope.agent_id,
         url=sources[remaining[0]],
         source_id=source_id,
-        because=because,
+        reason=reason,
         created_at=now,
         due_at=now,
     )
@@ -98,7 +98,7 @@ async def _restart_propagation(session: AsyncSession, retraction_id: UUID) -> No
 async def _update_sources(session: AsyncSession, source_ids: Sequence[UUID]) -> None:
     """Write the effect of the active retractions to the sources; the oldest one gives the reason."""
     active = (
-        select(Retraction.created_at, Retraction.because)
+        select(Retraction.created_at, Retraction.reason)
         .join(RetractedSource, RetractedSource.retraction_id == Retraction.id)
         .where(RetractedSource.source_id == Source.id, Retraction.restored_at.is_(None))
         .order_by(Retraction.created_at, Retraction.id)
@@ -110,7 +110,7 @@ async def _update_sources(session: AsyncSession, source_ids: Sequence[UUID]) -> 
             .where(Source.id == source_id)
             .values(
                 retracted_at=active.with_only_columns(Retraction.created_at).scalar_subquery(),
-                retracted_because=active.with_only_columns(Retraction.because).scalar_subquery(),
+                retraction_reason=active.with_only_columns(Retraction.reason).scalar_subquery(),
             )
             .execution_options(synchronize_session=False)
         )

@@ -86,7 +86,7 @@ _STORE: Final = _INSERT.on_conflict_do_update(
     set_={
         "model": _INSERT.excluded.model,
         "text_sha256": _INSERT.excluded.text_sha256,
-        "meaning": _INSERT.excluded.meaning,
+        "embedding": _INSERT.excluded.embedding,
         "updated_at": func.clock_timestamp(),
     },
 )
@@ -145,7 +145,7 @@ class EmbeddingBatch:
                 "agent_id": self.scope.agent_id,
                 "model": self.model,
                 "text_sha256": node.sha256,
-                "meaning": list(vector),
+                "embedding": list(vector),
             }
             for node, vector in zip(self.nodes, vectors, strict=True)
             if node.id in existing_ids
@@ -202,7 +202,10 @@ class Sweep:
 
 
 async def plan_step_batches(
-    session: AsyncSession, scope: GraphScope, meaning: EmbeddingSearch, node_ids: Sequence[UUID]
+    session: AsyncSession,
+    scope: GraphScope,
+    embedding_search: EmbeddingSearch,
+    node_ids: Sequence[UUID],
 ) -> Sequence[EmbeddingBatch]:
     """Batches of the nodes that the step has written; empty if the server has no pgvector."""
     if not await pgvector.is_installed(session):
@@ -214,27 +217,31 @@ async def plan_step_batches(
         batch
         for chunk in _chunk(params["own"])
         for batch in _batches(
-            scope, meaning, [rows_by_id[node_id] for node_id in chunk if node_id in rows_by_id]
+            scope,
+            embedding_search,
+            [rows_by_id[node_id] for node_id in chunk if node_id in rows_by_id],
         )
     ]
 
 
 async def plan_sweep(
-    session: AsyncSession, scope: GraphScope, meaning: EmbeddingSearch
+    session: AsyncSession, scope: GraphScope, embedding_search: EmbeddingSearch
 ) -> Sweep | None:
     """The next sweep over the agent's other nodes; None if the server has no pgvector."""
     if not await pgvector.is_installed(session):
         return None
-    start = await _load_position(session, scope, meaning)
+    start = await _load_position(session, scope, embedding_search)
     model, updated_at, node_id = start
-    if model != meaning.model:
+    if model != embedding_search.model:
         updated_at, node_id = _BEGINNING
     params = {**scope.bound, "at": updated_at, "last": node_id, "most": MAX_SWEEP_NODES}
     rows = (await session.execute(_SWEEP, params)).all()
     end_position = max(
         (position for row in rows if (position := _row_position(row)) is not None), default=None
     )
-    return Sweep(scope, meaning.model, _batches(scope, meaning, rows), start, end_position)
+    return Sweep(
+        scope, embedding_search.model, _batches(scope, embedding_search, rows), start, end_position
+    )
 
 
 async def rewind_sweep(session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID]) -> None:
@@ -254,12 +261,12 @@ async def rewind_sweep(session: AsyncSession, scope: GraphScope, node_ids: Seque
 
 
 async def _load_position(
-    session: AsyncSession, scope: GraphScope, meaning: EmbeddingSearch
+    session: AsyncSession, scope: GraphScope, embedding_search: EmbeddingSearch
 ) -> tuple[str, *SweepPosition]:
     """The stored sweep position and its model."""
     stored = await session.get(EmbeddingSweep, scope.agent_id)
     if stored is None:
-        return meaning.model, *_BEGINNING
+        return embedding_search.model, *_BEGINNING
     return stored.model, stored.through_at, stored.through_id
 
 
@@ -268,10 +275,10 @@ def _row_position(row: Row[Any]) -> SweepPosition | None:
 
 
 def _batches(
-    scope: GraphScope, meaning: EmbeddingSearch, rows: Sequence[Row[Any]]
+    scope: GraphScope, embedding_search: EmbeddingSearch, rows: Sequence[Row[Any]]
 ) -> Sequence[EmbeddingBatch]:
-    nodes = [node for row in rows if (node := _stale_node(row, meaning)) is not None]
-    return [EmbeddingBatch(scope, meaning.model, chunk) for chunk in _chunk(nodes)]
+    nodes = [node for row in rows if (node := _stale_node(row, embedding_search)) is not None]
+    return [EmbeddingBatch(scope, embedding_search.model, chunk) for chunk in _chunk(nodes)]
 
 
 def _chunk(items: Sequence[T]) -> Sequence[Sequence[T]]:
@@ -280,10 +287,10 @@ def _chunk(items: Sequence[T]) -> Sequence[Sequence[T]]:
     ]
 
 
-def _stale_node(row: Row[Any], meaning: EmbeddingSearch) -> _Node | None:
+def _stale_node(row: Row[Any], embedding_search: EmbeddingSearch) -> _Node | None:
     """None if its embedding is up to date."""
     node = _Node(row.id, embedding_text(row.type, row.name, row.properties), _row_position(row))
-    is_fresh = row.model == meaning.model and row.text_sha256 == node.sha256
+    is_fresh = row.model == embedding_search.model and row.text_sha256 == node.sha256
     return None if is_fresh else node
 
 

@@ -308,9 +308,9 @@ _HAS_FEW_VECTORS_SQL: Final = (
 )
 # Materialized, so that this agent's vectors are scanned instead of the index.
 _NEAREST_EXACT_SQL: Final = (
-    f"with own as materialized (select node_id, {AS_VECTOR} as meaning from node_embeddings where {_OWN_VECTORS})"
-    f" select node_id from own where meaning {_DISTANCE_SQL} <= :farthest"
-    f" order by meaning {_DISTANCE_SQL} limit {_MAX_NEAREST}"
+    f"with own as materialized (select node_id, {AS_VECTOR} as embedding from node_embeddings where {_OWN_VECTORS})"
+    f" select node_id from own where embedding {_DISTANCE_SQL} <= :farthest"
+    f" order by embedding {_DISTANCE_SQL} limit {_MAX_NEAREST}"
 )
 NEAREST_BY_INDEX_SQL: Final = (
     "select node_id from ("

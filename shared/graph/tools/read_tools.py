@@ -66,11 +66,17 @@ class NoArguments(Arguments):
     pass
 
 
-def query_graph(scope: GraphScope, meaning: EmbeddingSearch | None = None) -> StateTool[QueryGraph]:
-    """With `meaning`, the tool also finds nodes similar in meaning."""
+def query_graph(
+    scope: GraphScope, embedding_search: EmbeddingSearch | None = None
+) -> StateTool[QueryGraph]:
+    """With `embedding_search`, the tool also finds nodes similar in meaning."""
 
     async def run(session: AsyncSession, arguments: QueryGraph) -> Json:
-        near = await meaning.near(session, scope, arguments.text) if meaning else None
+        near = (
+            await embedding_search.near(session, scope, arguments.text)
+            if embedding_search
+            else None
+        )
         interpretations: list[str] = []
         ids = await resolve_node_ids(session, scope, arguments.node_ids, "nodeIds", interpretations)
         ends = await resolve_node_ids(session, scope, arguments.between, "between", interpretations)
@@ -91,8 +97,14 @@ def query_graph(scope: GraphScope, meaning: EmbeddingSearch | None = None) -> St
         return with_interpretations(result, interpretations)
 
     def embedding_request(arguments: QueryGraph) -> EmbeddingRequest | None:
-        is_text_search = meaning is not None and not arguments.between and not arguments.node_ids
-        return meaning.request(arguments.text) if meaning and is_text_search else None
+        is_text_search = (
+            embedding_search is not None and not arguments.between and not arguments.node_ids
+        )
+        return (
+            embedding_search.request(arguments.text)
+            if embedding_search and is_text_search
+            else None
+        )
 
     return StateTool(
         "queryGraph",
@@ -100,7 +112,7 @@ def query_graph(scope: GraphScope, meaning: EmbeddingSearch | None = None) -> St
         "returned. Gives nodes with their properties and the edges among them; updatedAt is when Vigil wrote it last, "
         "asOf when it was true by the latest evidence, until when that ended. `cut` says what was left out. Use the ids "
         "it gives to cite ([node:id], [edge:id]) and to connect."
-        + (_BY_MEANING if meaning else ""),
+        + (_BY_MEANING if embedding_search else ""),
         QueryGraph,
         run,
         embedding_request,

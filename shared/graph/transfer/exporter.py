@@ -57,7 +57,7 @@ class ExportedSource:
 
 @dataclass(frozen=True)
 class ExportedDoubt:
-    thing_id: UUID
+    element_id: UUID
     source_id: UUID
     since: datetime
 
@@ -181,8 +181,8 @@ class GraphContent:
     async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[ExportedDoubt]]:
         by_conclusion: dict[UUID, list[ExportedDoubt]] = {}
         if conclusions:
-            is_open = Doubt.conclusion_id.in_(conclusions), Doubt.cleared_at.is_(None)
-            statement = select(Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id, Doubt.since)
+            is_open = Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None)
+            statement = select(Doubt.conclusion_id, Doubt.element_id, Doubt.source_id, Doubt.since)
             for row in await self._session.execute(statement.where(*is_open).order_by(Doubt.id)):
                 by_conclusion.setdefault(row[0], []).append(ExportedDoubt(*row[1:]))
         return by_conclusion
@@ -247,7 +247,7 @@ class SourceLine(SourceRow):
 class DoubtLine(_Line):
     """A doubt about a conclusion: the element it rests on and the page that caused the doubt."""
 
-    thing_id: UUID
+    element_id: UUID
     source_id: UUID
     since: datetime
 

@@ -182,7 +182,7 @@ def remap_evidence(
             "id": ids.evidence_id(
                 element_id, source_id, row.first_byte, row.end_byte, row.content_key
             ),
-            "thing_id": element_id,
+            "element_id": element_id,
             "source_id": source_id,
         }
     )
@@ -359,7 +359,7 @@ class RowPreparer:
 
     def _evidence_row(self, row: EvidenceRow, kind: Kind) -> dict[str, Any]:
         values = row.model_dump()
-        return self._with_agent_id({f"{kind}_id": values.pop("thing_id"), **values})
+        return self._with_agent_id({f"{kind}_id": values.pop("element_id"), **values})
 
     def _element_row(
         self, row: ThingRow, line: NodeLine | EdgeLine, sources: Sources

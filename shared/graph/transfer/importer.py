@@ -175,15 +175,15 @@ async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
         select(
             Source.url,
             Source.retracted_at,
-            func.coalesce(Source.retracted_because, ""),
+            func.coalesce(Source.retraction_reason, ""),
             func.array_agg(aggregate_order_by(Source.id, Source.id)),
         )
         .where(Source.agent_id == scope.agent(), Source.retracted_at.is_not(None))
-        .group_by(Source.url, Source.retracted_at, Source.retracted_because)
+        .group_by(Source.url, Source.retracted_at, Source.retraction_reason)
     )
-    for url, retracted_at, because, sources in rows.all():
+    for url, retracted_at, reason, sources in rows.all():
         assert retracted_at is not None
-        retraction = _retraction(scope, url, retracted_at, because)
+        retraction = _retraction(scope, url, retracted_at, reason)
         session.add(retraction)
         await session.flush()
         common_fields = {"retraction_id": retraction.id, "is_due": False, "through": None}
@@ -193,21 +193,21 @@ async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
     await session.flush()
 
 
-def _retraction(scope: GraphScope, url: str, created_at: datetime, because: str) -> Retraction:
+def _retraction(scope: GraphScope, url: str, created_at: datetime, reason: str) -> Retraction:
     return Retraction(
-        id=uuid4(), agent_id=scope.agent_id, url=url, because=because, created_at=created_at
+        id=uuid4(), agent_id=scope.agent_id, url=url, reason=reason, created_at=created_at
     )
 
 
 async def store_doubts(session: AsyncSession, id_map: IdMap, doubts: ImportedDoubts) -> None:
     """Store the doubts. Those about edges that a merge removed have no element and are skipped."""
     lines = [line for _, line in doubts]
-    old_ids = {line.thing_id for line in lines} | {line.source_id for line in lines}
+    old_ids = {line.element_id for line in lines} | {line.source_id for line in lines}
     new_ids = await id_map.new_ids(old_ids)
     rows = [
         _doubt_row(conclusion, line, new_ids)
         for conclusion, line in doubts
-        if {line.thing_id, line.source_id} <= new_ids.keys()
+        if {line.element_id, line.source_id} <= new_ids.keys()
     ]
     await copy_rows(session, Doubt.__tablename__, rows)
 
@@ -215,11 +215,11 @@ async def store_doubts(session: AsyncSession, id_map: IdMap, doubts: ImportedDou
 def _doubt_row(
     conclusion_id: UUID, line: DoubtLine, new_ids: Mapping[UUID, UUID]
 ) -> dict[str, Any]:
-    element_id, source_id = new_ids[line.thing_id], new_ids[line.source_id]
+    element_id, source_id = new_ids[line.element_id], new_ids[line.source_id]
     return {
         "id": ids.doubt_id(conclusion_id, element_id, source_id),
         "conclusion_id": conclusion_id,
-        "thing_id": element_id,
+        "element_id": element_id,
         "source_id": source_id,
         "since": line.since,
     }

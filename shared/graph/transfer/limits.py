@@ -88,7 +88,7 @@ def _refuse_type(line: NodeTypeLine, known_types: set[str]) -> None:
 def _refuse_source(line: SourceLine) -> None:
     if not line.url or len(line.url.encode()) > MAX_URL_BYTES:
         raise ToolRefusalError(f"url: give 1 to {MAX_URL_BYTES} bytes.")
-    for name in ("url", "title", "retracted_because", "text"):
+    for name in ("url", "title", "retraction_reason", "text"):
         refuse_unstorable(getattr(line, name), name)
 
 

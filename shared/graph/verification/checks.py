@@ -144,7 +144,7 @@ def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
 def check_evidence(agent_id: UUID, quoted: QuotedEvidence) -> Faults:
     row = quoted.row
     derived = ids.evidence_id(
-        row.thing_id, row.source_id, row.first_byte, row.end_byte, row.content_key
+        row.element_id, row.source_id, row.first_byte, row.end_byte, row.content_key
     )
     if derived != row.id:
         yield Fault(FaultKind.ID, "its id does not follow from what it says, of what and where")

@@ -38,11 +38,11 @@ SOURCE_COLUMNS = (
     Source.sha256,
     Source.seal,
     Source.retracted_at,
-    Source.retracted_because,
+    Source.retraction_reason,
 )
 EVIDENCE_COLUMNS = (
     Evidence.id,
-    func.coalesce(Evidence.node_id, Evidence.edge_id).label("thing_id"),
+    func.coalesce(Evidence.node_id, Evidence.edge_id).label("element_id"),
     Evidence.source_id,
     Evidence.first_byte,
     Evidence.end_byte,
@@ -170,7 +170,7 @@ async def load_evidence(
     )
     for *columns, quote, text_bytes, has_source, is_retracted, is_due in rows:
         row = evidence_row(*columns)
-        by_element[row.thing_id].append(
+        by_element[row.element_id].append(
             QuotedEvidence(row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due)
         )
     return by_element

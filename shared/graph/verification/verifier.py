@@ -404,7 +404,7 @@ class _ReportBuilder:
             id=row.id,
             holds=self._is_proven(row.id),
             breaks=self._breaks(row.id),
-            thing_id=row.thing_id,
+            element_id=row.element_id,
             source_id=row.source_id,
             quote=quoted.quote.decode(errors="replace"),
             first_byte=row.first_byte,

@@ -27,7 +27,7 @@ def told(allowance: dict[str, Any]) -> dict[str, Any]:
 async def test_an_agents_budget_is_set_and_taken_away(api: httpx.AsyncClient) -> None:
     agent = await created(api, name="Lithium")
     shown = (await api.get("/agents/lithium/budget")).json()
-    assert (shown["agent_id"], shown["resting_until"]) == (agent["id"], None)
+    assert (shown["agent_id"], shown["suspended_until"]) == (agent["id"], None)
     assert told(shown["allowance"]) == {**NO_CAPS, "usd_per_day": 5.0, "left_usd": 5.0}
     wanted = {"usd_per_day": 1.5, "calls_per_day": 20}
     for answer in (
@@ -95,18 +95,18 @@ async def test_an_agent_that_rests_is_not_run(api: httpx.AsyncClient, database: 
     await created(api, name="Lithium")
     await rest(database)
     assert_problem(await api.post("/agents/lithium/run"), 409, "rests until", "higher budget")
-    assert (await api.get("/agents/lithium")).json()["resting_until"] is not None
+    assert (await api.get("/agents/lithium")).json()["suspended_until"] is not None
     await api.put("/agents/lithium/budget", json={"usd_per_day": 1})
     assert (await api.post("/agents/lithium/run")).status_code == 202
     await rest(database)
     await api.put("/budget", json={"calls_per_day": 10})
-    assert (await api.get("/agents/lithium")).json()["resting_until"] is None
+    assert (await api.get("/agents/lithium")).json()["suspended_until"] is None
 
 
 async def rest(database: Database) -> None:
     async with database.transaction() as session:
         until = func.clock_timestamp() + timedelta(hours=1)
-        await session.execute(update(Agent).values(resting_until=until))
+        await session.execute(update(Agent).values(suspended_until=until))
 
 
 async def test_costs_are_told_by_day_agent_phase_and_model(
@@ -118,7 +118,7 @@ async def test_costs_are_told_by_day_agent_phase_and_model(
     for days, name, cost in ((0, "Lithium", "0.25"), (1, "Lithium", "0.50"), (1, "Cobalt", "1")):
         await a_call(database, name, cost, today - timedelta(days=days))
     search = {"kind": CallKind.SEARCH, "model": None, "phase": Phase.KNOWLEDGE_ACQUISITION}
-    await a_call(database, "Lithium", "0.008", today, presumed_usd=Decimal("0.01"), **search)
+    await a_call(database, "Lithium", "0.008", today, assumed_usd=Decimal("0.01"), **search)
 
     async def groups(by: str, **params: Any) -> dict[str, tuple[int, float]]:
         found = (await api.get("/costs", params={"by": by, **params})).json()
@@ -134,7 +134,7 @@ async def test_costs_are_told_by_day_agent_phase_and_model(
     assert await groups("model") == {"m": (3, 1.75), "search": (1, 0.008)}
     assert await groups("agent", until=yesterday) == {"Cobalt": (1, 1.0), "Lithium": (1, 0.5)}
     whole = (await api.get("/agents/lithium/costs")).json()
-    assert (whole["totals"]["cost_usd"], whole["totals"]["presumed_usd"]) == (0.758, 0.01)
+    assert (whole["totals"]["cost_usd"], whole["totals"]["assumed_usd"]) == (0.758, 0.01)
     assert whole["totals"]["input_tokens"] == 20
     assert whole["allowance"]["usd_per_day"] == 5.0
 

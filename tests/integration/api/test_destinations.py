@@ -148,7 +148,7 @@ async def test_it_is_stopped_activated_and_deleted(
     destination = await made(api)
     path = f"/destinations/{destination['id']}"
     stopped = (await api.patch(path, json={"active": False})).json()
-    assert (stopped["active"], stopped["stopped_because"]) == (False, None)
+    assert (stopped["active"], stopped["stop_reason"]) == (False, None)
     assert_problem(await api.post(f"{path}/test"), 409, "not active")
     assert (await api.patch(path, json={"active": True})).json()["active"]
     assert_problem(await api.patch(path, json={"active": True, "kind": "mail"}), 422)
@@ -244,5 +244,5 @@ async def test_why_it_was_stopped_is_told(api: httpx.AsyncClient, database: Data
     async with database.transaction() as session:
         await destinations.stop(session, UUID(destination["id"]), "410")
     path = f"/destinations/{destination['id']}"
-    assert (await api.get(path)).json()["stopped_because"] == "410"
-    assert (await api.patch(path, json={"active": True})).json()["stopped_because"] is None
+    assert (await api.get(path)).json()["stop_reason"] == "410"
+    assert (await api.patch(path, json={"active": True})).json()["stop_reason"] is None

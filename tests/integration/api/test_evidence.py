@@ -56,7 +56,7 @@ async def test_of_a_retracted_page_nothing_holds(
         await session.execute(
             update(Source)
             .where(Source.url == NEWER)
-            .values(retracted_at=func.clock_timestamp(), retracted_because="It was made up.")
+            .values(retracted_at=func.clock_timestamp(), retraction_reason="It was made up.")
         )
     for path in things:
         newer, older = (await api.get(f"{path}/evidence")).json()["items"]

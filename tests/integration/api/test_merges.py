@@ -52,12 +52,12 @@ async def test_doubles_are_told_made_one_and_two_again(
     (pair,) = told["items"]
     assert {pair["node"]["id"], pair["other"]["id"]} == {str(kept), str(gone)}
     assert 0.55 <= pair["likeness"] < 1
-    given = {"kept": str(kept), "gone": str(gone), "reason": " One  company. "}
+    given = {"kept": str(kept), "merged": str(gone), "reason": " One  company. "}
     key = {"idempotency-key": "one"}
     answer = await api.post(f"{PATH}/merges", json=given, headers=key)
     assert answer.status_code == 201, answer.text
     made = answer.json()
-    assert (made["kept_name"], made["gone_name"], made["reason"]) == (
+    assert (made["kept_name"], made["merged_name"], made["reason"]) == (
         "Vulcan Energy Resources",
         "Vulcan Energy Resource",
         "One company.",
@@ -90,7 +90,7 @@ async def test_what_cannot_be_merged_is_refused_in_words(
     one, other, third = await _added(database, "Halden", "Orran", "Vulcan")
 
     async def merge(kept: object, gone: object, reason: str = "x") -> httpx.Response:
-        given = {"kept": str(kept), "gone": str(gone), "reason": reason}
+        given = {"kept": str(kept), "merged": str(gone), "reason": reason}
         return await api.post(f"{PATH}/merges", json=given)
 
     assert_problem(await merge(one, one), 409, "Not merged", "both ids refer to 'Halden'")
@@ -116,7 +116,7 @@ async def test_lists_of_doubles_and_merges_are_pages(
         database, *(f"Vulcan Energy {end}" for end in ("Resources", "Resource", "Resourced"))
     )
     for gone in ids[1:]:
-        given = {"kept": str(ids[0]), "gone": str(gone), "reason": "x"}
+        given = {"kept": str(ids[0]), "merged": str(gone), "reason": "x"}
         (await api.post(f"{PATH}/merges", json=given)).raise_for_status()
     for listed, count in (("merges", 2), ("doubles", 0)):
         found, cursor = [], None

@@ -72,7 +72,7 @@ async def test_cost_tables_add_up_to_what_costs_tells(database: Database, by: An
     agent, _ = await _spoken(database)
     async with database.transaction() as session:
         await session.execute(
-            update(Call).where(Call.model.is_not(None)).values(cost_usd="0.00000123", sendings=1)
+            update(Call).where(Call.model.is_not(None)).values(cost_usd="0.00000123", attempts=1)
         )
     async with database.transaction() as session:
         tables = await costs.owner_cost_tables(session, agent.owner_id, CostQuery())

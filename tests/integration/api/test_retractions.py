@@ -19,7 +19,7 @@ from tests.support.graph.world import World
 from tests.support.waiting import until
 
 PAGE, ANOTHER = "https://false.example/page", "https://true.example/page"
-BECAUSE = {"source": PAGE, "because": "the paper took it back"}
+BECAUSE = {"source": PAGE, "reason": "the paper took it back"}
 RETRACTIONS = f"/agents/{AGENT}/retractions"
 
 
@@ -97,31 +97,31 @@ async def test_the_node_tells_who_cites_it(
 async def test_pages_are_listed_and_shown(api: httpx.AsyncClient, library: Library) -> None:
     await _retracted(api, library)
     (page,) = (await api.get(f"/agents/{AGENT}/sources", params={"url": PAGE})).json()["items"]
-    assert page["retracted_because"] == BECAUSE["because"]
+    assert page["retraction_reason"] == BECAUSE["reason"]
     shown = (await api.get(f"/agents/{AGENT}/sources/{page['id']}")).json()
     assert shown["text"] == "A page."
     others = await api.get(f"/agents/{AGENT}/sources", params={"retracted": False})
     assert others.json()["items"] == []
     by_id = await api.get(RETRACTIONS, params={"source": page["id"]})
     assert by_id.json()["items"] == []
-    one = await api.post(RETRACTIONS, json={"source": page["id"], "because": "this one"})
+    one = await api.post(RETRACTIONS, json={"source": page["id"], "reason": "this one"})
     assert one.json()["source_id"] == page["id"]
 
 
 async def test_asked_twice_it_is_one(api: httpx.AsyncClient, library: Library) -> None:
     made = await _retracted(api, library)
-    again = await api.post(RETRACTIONS, json={**BECAUSE, "because": "another reason"})
+    again = await api.post(RETRACTIONS, json={**BECAUSE, "reason": "another reason"})
     assert again.status_code == 201
-    assert (again.json()["id"], again.json()["because"]) == (made, BECAUSE["because"])
+    assert (again.json()["id"], again.json()["reason"]) == (made, BECAUSE["reason"])
 
 
 async def test_what_is_not_there_is_told(api: httpx.AsyncClient, full: Full) -> None:
-    nowhere = {"source": "https://nowhere.example", "because": "x"}
+    nowhere = {"source": "https://nowhere.example", "reason": "x"}
     assert_problem(await api.post(RETRACTIONS, json=nowhere), 404, "nowhere.example")
     assert_problem(await api.post(f"{RETRACTIONS}/{uuid4()}/restore"), 404)
     assert_problem(await api.get(f"{RETRACTIONS}/{uuid4()}"), 404)
     assert_problem(await api.get(f"/agents/{AGENT}/sources/{uuid4()}"), 404)
-    assert_problem(await api.post(RETRACTIONS, json={**nowhere, "because": " "}), 422)
+    assert_problem(await api.post(RETRACTIONS, json={**nowhere, "reason": " "}), 422)
 
 
 async def test_a_running_api_works_it_off(settings: Settings, library: Library, full: Full) -> None:

@@ -58,7 +58,7 @@ OTHERWISE: Final = {
 }
 """Where a parameter of an operation is about something else than elsewhere: only what failed is retried."""
 
-IN_BODIES: Final = ("address", "kept", "gone", "source")
+IN_BODIES: Final = ("address", "kept", "merged", "source")
 """What names something in a body."""
 
 NOT_CHECKED: Final = {

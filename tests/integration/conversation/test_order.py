@@ -26,7 +26,9 @@ async def test_messages_are_answered_one_after_another(
     ends = [step.ended_at for step in steps]
     starts = [step.started_at for step in steps]
     assert all(end < start for end, start in zip(ends, starts[1:], strict=False) if end and start)
-    assert [step.resends for step in steps] == [0, 0, 0], "each is asked for by the end of the last"
+    assert [step.republish_count for step in steps] == [0, 0, 0], (
+        "each is asked for by the end of the last"
+    )
 
 
 async def test_so_many_may_wait_and_no_more(

@@ -44,7 +44,7 @@ async def test_what_rests_on_a_page_is_told_in_the_order_of_its_text(database: D
         counts = await provenance.count_quotes(session, world.scope, [page.id])
         assert (await provenance.list_marks(session, other.scope, page.id)).items == []
         assert await provenance.count_quotes(session, other.scope, [page.id]) == {}
-    assert {(mark.kind, mark.thing_id) for mark in told.items} == {
+    assert {(mark.kind, mark.element_id) for mark in told.items} == {
         ("node", aland),
         ("node", borland),
         ("edge", edge),

@@ -95,7 +95,7 @@ async def test_very_many_conclusions_are_doubted_and_freed_at_once(library: Libr
 
 async def _open(database: Database) -> int:
     async with database.transaction() as session:
-        counted = select(func.count()).select_from(Doubt).where(Doubt.cleared_at.is_(None))
+        counted = select(func.count()).select_from(Doubt).where(Doubt.resolved_at.is_(None))
         return (await session.scalars(counted)).one()
 
 
@@ -136,7 +136,7 @@ async def _doubted_backwards(
     by_id = {ids.doubt_id(each, thing, source): each for each in conclusions}
     low, high = sorted(by_id)
     for each in (high, low):
-        row = {"conclusion_id": by_id[each], "thing_id": thing, "source_id": source}
+        row = {"conclusion_id": by_id[each], "element_id": thing, "source_id": source}
         async with database.transaction() as session:
             session.add(Doubt(id=each, **row))
     return low, high

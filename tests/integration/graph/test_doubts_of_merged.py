@@ -26,7 +26,7 @@ def library(world: World) -> Library:
 
 async def _since(library: Library) -> list[object]:
     async with library.world.database.transaction() as session:
-        opened = select(Doubt.since).where(Doubt.cleared_at.is_(None)).order_by(Doubt.id)
+        opened = select(Doubt.since).where(Doubt.resolved_at.is_(None)).order_by(Doubt.id)
         return list(await session.scalars(opened))
 
 
@@ -44,7 +44,7 @@ async def test_what_is_merged_while_its_doubts_are_weighed_stays_in_doubt(
             session,
             world.scope,
             kept_id=kept,
-            gone_id=gone,
+            merged_id=gone,
             reason="One.",
             made_by=world.scope.owner_id,
         )

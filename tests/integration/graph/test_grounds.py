@@ -112,7 +112,7 @@ async def test_all_that_is_written_is_sealed(ghana: World) -> None:
         assert row.source_id == source.id
         assert row.seal == integrity.evidence_seal(
             evidence_id=row.id,
-            thing_id=node.id,
+            element_id=node.id,
             **{
                 column: getattr(row, column)
                 for column in (
@@ -197,7 +197,7 @@ async def test_on_a_retracted_page_nothing_can_rest(ghana: World) -> None:
         await session.execute(
             update(Source)
             .where(Source.url == URL)
-            .values(retracted_at=func.clock_timestamp(), retracted_because="It was made up")
+            .values(retracted_at=func.clock_timestamp(), retraction_reason="It was made up")
         )
     with pytest.raises(ToolRefusalError, match="this page is retracted: It was made up"):
         await add(ghana, EvidenceInput(URL, PEOPLE))

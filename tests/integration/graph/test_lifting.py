@@ -107,7 +107,7 @@ async def test_what_is_weighed_is_not_looked_at_again(library: Library) -> None:
 
 async def _weighed(library: Library) -> list[object]:
     async with library.world.database.transaction() as session:
-        return list((await session.scalars(select(Doubt.weighed_at))).all())
+        return list((await session.scalars(select(Doubt.evaluated_at))).all())
 
 
 async def test_of_two_doubts_the_last_one_lifted_is_told(library: Library) -> None:

@@ -126,7 +126,7 @@ async def test_what_cannot_be_one_is_refused(world: World, stranger: World) -> N
                 session,
                 world.scope,
                 kept_id=kept,
-                gone_id=gone,
+                merged_id=gone,
                 reason="x",
                 made_by=world.scope.owner_id,
             )

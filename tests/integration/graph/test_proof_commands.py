@@ -105,7 +105,7 @@ async def test_what_is_in_doubt_is_told_and_breaks_nothing(
     shown = json.loads((await vigil(api, "verify", proven.nodes["Wait"], "--json")).stdout)
     assert shown["holds"]
     for conclusion in shown["conclusions"]:
-        assert [(each["url"], each["because"]) for each in conclusion["doubts"]] == [(page, why)]
+        assert [(each["url"], each["reason"]) for each in conclusion["doubts"]] == [(page, why)]
     whole = await vigil(api, "verify", "--all")
     assert whole.exit_code == 0, whole.output
     assert whole.stdout.rstrip().endswith(", 3 in doubt")

@@ -184,7 +184,7 @@ async def _versions(library: Library) -> tuple[UUID, UUID]:
 async def _retracted(library: Library) -> dict[UUID, str | None]:
     async with library.world.database.transaction() as session:
         rows = await session.execute(
-            select(Source.id, Source.retracted_because).where(Source.retracted_at.is_not(None))
+            select(Source.id, Source.retraction_reason).where(Source.retracted_at.is_not(None))
         )
         return {row[0]: row[1] for row in rows}
 

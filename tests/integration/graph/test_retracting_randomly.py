@@ -110,9 +110,9 @@ async def _evidence(
         )
         for row, retracted_at in rows:
             claim = Claim(row.id, row.claims, row.as_of, row.learned_at, retracted_at is not None)
-            thing_id = row.node_id or row.edge_id
-            assert thing_id is not None
-            claims[thing_id].append(claim)
+            element_id = row.node_id or row.edge_id
+            assert element_id is not None
+            claims[element_id].append(claim)
             source_of[row.id] = row.source_id
             if retracted_at is not None:
                 retracted[row.source_id] = retracted_at

@@ -85,7 +85,7 @@ def told_without_ids(file: bytes) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    derived = {"id", "seal", "source_id", "target_id", "thing_id", "content", "summary"}
+    derived = {"id", "seal", "source_id", "target_id", "element_id", "content", "summary"}
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items() if key not in derived}
     if isinstance(value, list):

@@ -92,7 +92,7 @@ async def test_what_was_retracted_is_in_doubt_there_too_and_can_be_restored(
         ] == ["Growth"]
         of_it = Retraction.agent_id == scope.agent_id
         made = (await session.scalars(select(Retraction).where(of_it))).one()
-        assert (made.url, made.because) == ("https://b.example/census", "made up")
+        assert (made.url, made.reason) == ("https://b.example/census", "made up")
     await again.restore(made.id)
     assert await in_doubt(again.world, scope) == before
     restored = await again.found(ghana)

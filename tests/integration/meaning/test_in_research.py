@@ -5,8 +5,8 @@ import pytest
 from services.researcher.handler import Research
 from shared.database.tables import Step
 from shared.runtime.providers import create_search_client, embedding_search_settings
+from tests.support.embedding_search.seeker import QUESTION, Seeker, fill
 from tests.support.levers import Sandbox
-from tests.support.meaning.seeker import QUESTION, Seeker, fill
 
 
 async def test_a_server_that_is_away_is_asked_once_in_a_phase(
@@ -32,7 +32,7 @@ async def test_a_server_that_is_away_is_asked_once_in_a_phase(
         seeker.model,
         create_search_client(seeker.settings),
         8_000,
-        meaning=embedding_search_settings(seeker.settings),
+        embedding_search=embedding_search_settings(seeker.settings),
     )
     await research(seeker.lease, step)
     assert len(told) == 1

@@ -40,7 +40,7 @@ async def crowd(database: Database) -> list[World]:
             )
             await session.execute(
                 text(
-                    "insert into node_embeddings (node_id, agent_id, model, text_sha256, meaning)"
+                    "insert into node_embeddings (node_id, agent_id, model, text_sha256, embedding)"
                     " values (:node, :agent, :model, '', cast(:meaning as real[]))"
                 ),
                 [
@@ -61,7 +61,7 @@ async def test_the_index_finds_almost_all_and_nobody_elses(
         async with world.database.transaction() as session:
             [of_one] = await session.scalars(
                 text(
-                    "select meaning from node_embeddings where agent_id = :a order by random() limit 1"
+                    "select embedding from node_embeddings where agent_id = :a order by random() limit 1"
                 ),
                 {"a": world.scope.agent_id},
             )

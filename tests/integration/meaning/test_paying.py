@@ -16,8 +16,8 @@ from shared.failpoints import Failpoint
 from shared.graph.retrieval import embedding_backlog
 from shared.graph.retrieval.embedding_backlog import MAX_BATCH_TEXTS, MAX_SWEEP_NODES
 from shared.llm.provider import Embedded, Embedder
+from tests.support.embedding_search.seeker import QUESTION, Seeker, fill
 from tests.support.levers import Sandbox
-from tests.support.meaning.seeker import QUESTION, Seeker, fill
 from tests.support.spending import Spender, book_faults
 
 
@@ -178,7 +178,7 @@ async def test_it_is_reserved_settled_and_priced(seeker: Seeker, levers: Sandbox
     await seeker.embed()
     [call] = await seeker.calls()
     assert call.cost_usd == levers.billed_usd() > 0
-    assert (call.sendings, call.reserved_on, call.output_tokens) == (1, None, 0)
+    assert (call.attempts, call.reserved_on, call.output_tokens) == (1, None, 0)
     assert await book_faults(seeker.world.database) == []
 
 
@@ -193,12 +193,12 @@ async def test_at_the_cap_nothing_is_sent_and_the_work_goes_on(
     await seeker.embed()
     assert levers.billed()["embedding"] == 0
     [call] = await seeker.calls()
-    assert (call.sendings, call.answered_at) == (0, None)
+    assert (call.attempts, call.answered_at) == (0, None)
     assert await book_faults(seeker.world.database) == []
     async with seeker.world.database.transaction() as session:
         agent = await session.get_one(Agent, seeker.agent.id)
         notices = (await session.scalars(select(InboxItem))).all()
-    assert (agent.resting_until, notices) == (None, []), "it can do without: its work goes on"
+    assert (agent.suspended_until, notices) == (None, []), "it can do without: its work goes on"
 
 
 async def test_a_server_without_pgvector_is_asked_for_nothing_until_it_has_it(
@@ -242,4 +242,4 @@ async def _fails(*_: object) -> None:
 
 async def _vector(seeker: Seeker, node_id: UUID) -> list[float]:
     async with seeker.world.database.transaction() as session:
-        return (await session.get_one(NodeEmbedding, node_id)).meaning
+        return (await session.get_one(NodeEmbedding, node_id)).embedding

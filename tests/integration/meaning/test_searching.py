@@ -85,7 +85,7 @@ async def test_a_node_that_is_merged_away_goes_and_comes_back_with_a_vector(
     made_by = await make_owner(world.database)
     async with world.database.transaction() as session:
         made = await merge_nodes(
-            session, world.scope, kept_id=kept, gone_id=gone, reason="One.", made_by=made_by
+            session, world.scope, kept_id=kept, merged_id=gone, reason="One.", made_by=made_by
         )
     assert made is not None
     assert gone not in await seeker.embedded()

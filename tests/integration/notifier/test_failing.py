@@ -153,7 +153,7 @@ async def test_who_is_gone_is_not_sent_to_any_more(
         await ended(database)
         stopped = await destination_of(database, webhook)
         assert not stopped.active
-        assert "410 Gone" in (stopped.stopped_because or "")
+        assert "410 Gone" in (stopped.stop_reason or "")
         await make_items(database, agent)
         (failed,) = await ended(database)
         receiver.says(answer(200))
@@ -164,7 +164,7 @@ async def test_who_is_gone_is_not_sent_to_any_more(
         await ask_for_retry(database, failed.id)
         await until(lambda: _delivered(database), what="the retry to succeed")
     assert len(receiver.hits) == 3
-    assert (await destination_of(database, webhook)).stopped_because is None
+    assert (await destination_of(database, webhook)).stop_reason is None
 
 
 async def _says(database: Database, words: str) -> bool:

@@ -78,7 +78,7 @@ async def test_what_rests_on_a_retracted_page_is_gone_through(
     works = create_database(settings, "api", pool_size=2)
     async with client_of(settings) as api:
         retractions = f"/agents/{AGENT}/retractions"
-        made = await api.post(retractions, json={"source": page, "because": "made up"})
+        made = await api.post(retractions, json={"source": page, "reason": "made up"})
         assert made.status_code == 201, made.text
         await propagate_retractions(works)
         assert (await library.state()).unsupported == {full.node_id, full.edge_id}

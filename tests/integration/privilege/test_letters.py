@@ -54,7 +54,7 @@ async def test_poison_is_published_again_and_comes_back(
         await retried(api, first)
 
         async def is_back() -> bool:
-            return [each["kept_at"] > first["kept_at"] for each in await listed(api)] == [True]
+            return [each["stored_at"] > first["stored_at"] for each in await listed(api)] == [True]
 
         await until(is_back, what="the letter to come back")
     await bus.close()

@@ -139,7 +139,7 @@ async def _answered(session: AsyncSession, agent: Agent) -> UUID:
     look = {"key": "1", "tool": "queryGraph", "about": "nodes of type Thing"}
     cited = {"kind": "node", "id": str(uuid4()), "type": None, "name": None}
     await conversations.store_partial_answer(
-        session, answer_id, draft=1, content="Halden does.", looked=[look]
+        session, answer_id, draft=1, content="Halden does.", tool_uses=[look]
     )
     await conversations.complete_answer(session, answer_id, [cited])
     await _end(session, step, StepStatus.COMPLETED)

@@ -146,7 +146,7 @@ async def merged(session: AsyncSession, agent: Agent, name: str = "Battery") -> 
     kept, gone = await doubled(session, agent, name, f"{name}s")
     scope = GraphScope(agent.owner_id, agent.id)
     made = await entity_resolution.merge_nodes(
-        session, scope, kept_id=kept, gone_id=gone, reason="One.", made_by=agent.owner_id
+        session, scope, kept_id=kept, merged_id=gone, reason="One.", made_by=agent.owner_id
     )
     assert made is not None
     return made.id

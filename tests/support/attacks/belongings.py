@@ -131,7 +131,7 @@ async def _merges(database: Database, agent: Agent) -> dict[str, str]:
         await merged(session, agent, "Cell")
         kept, gone = await doubled(session, agent, "Mine", "Mines")
         merge_id = str(await merged(session, agent))
-        return {"merge_id": merge_id, "kept": str(kept), "gone": str(gone)}
+        return {"merge_id": merge_id, "kept": str(kept), "merged": str(gone)}
 
 
 async def _one(session: AsyncSession, row: type[Any], *where: Any) -> str:

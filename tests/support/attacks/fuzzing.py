@@ -25,7 +25,7 @@ MOST_HEAD_CHARACTERS: Final = 8_000
 """Of one value in the head, which the server holds to 64 KiB in all."""
 ENDS_SOMETHING: Final = ("/disable", "/end", "/delete", "/revoke", "/forget", "/discard")
 """Operations after which there would be less to ask about: they are asked about what others have, or what is not there."""
-NAMES_OF_OTHERS: Final = ("kept", "gone", "agent")
+NAMES_OF_OTHERS: Final = ("kept", "merged", "agent")
 """Fields of bodies that name something, and in which something of another user's is tried."""
 HEADERS: Final = (
     "Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Content-Type", "HX-Request", "HX-Target", "Host",

@@ -30,11 +30,11 @@ BODIES: Final[dict[tuple[str, str], Any]] = {
     ("POST", "/api/v1/agents"): {"mission": "Watch the lithium supply of Europe"},
     ("POST", "/api/v1/agents/{agent}/retractions"): {
         "source": READ_PAGE,
-        "because": "made by attack",
+        "reason": "made by attack",
     },
     ("POST", "/api/v1/agents/{agent}/merges"): {
         "kept": "{kept}",
-        "gone": "{gone}",
+        "merged": "{merged}",
         "reason": "made by attack",
     },
     ("POST", "/api/v1/destinations"): {

@@ -30,7 +30,7 @@ async def talk(url: str, agent_id: UUID) -> None:
             step = await _asked(session, agent_id, f"Question {number}")
             answer_id = UUID(step.input["answer_id"])
             await conversations.store_partial_answer(
-                session, answer_id, draft=1, content=words, looked=[]
+                session, answer_id, draft=1, content=words, tool_uses=[]
             )
             made_up = _MADE_UP.model_dump(mode="json")
             await conversations.complete_answer(session, answer_id, [made_up])
@@ -59,7 +59,7 @@ async def ask_often(url: str, agent_id: UUID, questions: int) -> None:
 async def write_answer(url: str, answer_id: UUID, text: str) -> None:
     async with opened(url) as database, database.transaction() as session:
         await conversations.store_partial_answer(
-            session, answer_id, draft=1, content=text, looked=[]
+            session, answer_id, draft=1, content=text, tool_uses=[]
         )
 
 
@@ -68,7 +68,7 @@ async def end_answer(url: str, desk: Desk, answer_id: UUID, text: str) -> None:
     cited = CitationView(kind="node", id=desk.halden_id, type="Thing", name="Halden Energy")
     async with opened(url) as database, database.transaction() as session:
         await conversations.store_partial_answer(
-            session, answer_id, draft=1, content=text, looked=[]
+            session, answer_id, draft=1, content=text, tool_uses=[]
         )
         await conversations.complete_answer(session, answer_id, [cited.model_dump(mode="json")])
         await session.execute(

@@ -17,7 +17,7 @@ def step(kind: str, index: int = 0, status: str = "completed", **values: Any) ->
         "result": None,
         "error": None,
         "attempts": 0,
-        "resends": 0,
+        "republish_count": 0,
         "retry_at": None,
         "started_at": START,
         "ended_at": START + timedelta(seconds=2) if status in ("completed", "failed") else None,

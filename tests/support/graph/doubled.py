@@ -23,7 +23,7 @@ async def merge_nodes(world: World, kept: UUID, gone: UUID) -> GraphMerge:
             session,
             world.scope,
             kept_id=kept,
-            gone_id=gone,
+            merged_id=gone,
             reason="One country under two names.",
             made_by=world.scope.owner_id,
         )
@@ -85,7 +85,7 @@ async def assert_sealed(world: World) -> None:
             if key not in ("id", "seal", "node_id", "edge_id", "step_id")
         }
         assert each["seal"] == integrity.evidence_seal(
-            evidence_id=each["id"], thing_id=thing, **told
+            evidence_id=each["id"], element_id=thing, **told
         )
 
 

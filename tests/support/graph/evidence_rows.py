@@ -59,10 +59,10 @@ async def make_evidence(
 ) -> UUID:
     """That the source says so of the node or edge, as of so many days after EPOCH. The thing is not folded anew."""
     as_of = EPOCH + timedelta(days=day)
-    thing_id = node_id or edge_id
-    assert thing_id is not None
+    element_id = node_id or edge_id
+    assert element_id is not None
     says = integrity.canonical_json([claims, as_of, None])
-    evidence_id = ids.evidence_id(thing_id, source_id, 0, 1, says)
+    evidence_id = ids.evidence_id(element_id, source_id, 0, 1, says)
     fixed: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "source_id": source_id,
@@ -75,7 +75,7 @@ async def make_evidence(
         "as_of": as_of,
         "learned_at": as_of,
     }
-    seal = integrity.evidence_seal(evidence_id=evidence_id, thing_id=thing_id, **fixed)
+    seal = integrity.evidence_seal(evidence_id=evidence_id, element_id=element_id, **fixed)
     await session.execute(
         insert(Evidence)
         .values(id=evidence_id, node_id=node_id, edge_id=edge_id, seal=seal, **fixed)

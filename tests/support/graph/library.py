@@ -156,8 +156,8 @@ class Library:
                 rows = await session.execute(select(table.id, table.seal, flagged))
                 things |= {row[0]: (row[1], row[2]) for row in rows}
             doubts = await session.execute(
-                select(Doubt.conclusion_id, Doubt.thing_id, Doubt.source_id).where(
-                    Doubt.cleared_at.is_(None)
+                select(Doubt.conclusion_id, Doubt.element_id, Doubt.source_id).where(
+                    Doubt.resolved_at.is_(None)
                 )
             )
             return State(

@@ -147,7 +147,7 @@ def source_of(agent_id: UUID, url: str, text: str, **columns: Any) -> Source:
             "published": None,
             "fetched_at": FETCHED,
             "retracted_at": None,
-            "retracted_because": None,
+            "retraction_reason": None,
             **columns,
         },
     )
@@ -164,7 +164,7 @@ def evidence_of(
     says = integrity.canonical_json([claims, valid_from, valid_to])
     row = EvidenceRow(
         id=ids.evidence_id(thing, source.id, span.start_byte, span.end_byte, says),
-        thing_id=thing,
+        element_id=thing,
         source_id=source.id,
         first_byte=span.start_byte,
         end_byte=span.end_byte,
@@ -176,7 +176,7 @@ def evidence_of(
         learned_at=columns.get("learned_at", FETCHED),
         seal=b"",
     )
-    known = row.model_dump(exclude={"thing_id"}) | {"seal": row.sealed(source.agent_id)}
+    known = row.model_dump(exclude={"element_id"}) | {"seal": row.sealed(source.agent_id)}
     return Evidence(agent_id=source.agent_id, **{f"{kind}_id": thing}, **known)
 
 

@@ -61,7 +61,7 @@ async def said(
             .values(id=source_id, agent_id=agent_id, sha256=text_sha, text=quote, seal=seal, **page)
             .on_conflict_do_nothing()
         )
-        sealed = integrity.evidence_seal(evidence_id=evidence_id, thing_id=thing, **of_span)
+        sealed = integrity.evidence_seal(evidence_id=evidence_id, element_id=thing, **of_span)
         await session.execute(
             insert(Evidence)
             .values(id=evidence_id, node_id=node, edge_id=edge, seal=sealed, **of_span)

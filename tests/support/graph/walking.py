@@ -109,7 +109,7 @@ class Walk:
                 session,
                 self.world.scope,
                 kept_id=one.id,
-                gone_id=other.id,
+                merged_id=other.id,
                 reason="One thing.",
                 made_by=self.world.scope.owner_id,
             )

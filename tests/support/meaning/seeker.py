@@ -1,4 +1,4 @@
-"""A phase that looks for things by meaning, and nodes that have vectors, as workers make both."""
+"""A phase that looks for things by embedding_search, and nodes that have vectors, as workers make both."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -82,8 +82,8 @@ class Seeker:
         run = self.run()
         await run.begin()
         embeddings = Embeddings(run, run.embedder) if run.embedder else None
-        meaning = embedding_search_settings(self.settings)
-        await embed_nodes(embeddings, self.world.scope, meaning, own, sweeps=sweeps)
+        embedding_search = embedding_search_settings(self.settings)
+        await embed_nodes(embeddings, self.world.scope, embedding_search, own, sweeps=sweeps)
 
     async def ask(self, *texts: str, **conditions: Any) -> list[Json]:
         """What queryGraph gives to each, asked in one breath."""

@@ -11,9 +11,9 @@ from services.api.streaming.answer_stream import (
     chunks_after,
     position_after,
 )
-from shared.schemas.conversation import LookView, Restart, TextPiece
+from shared.schemas.conversation import Restart, TextPiece, ToolUseView
 
-LOOK = LookView(tool="queryGraph", about="lithium")
+LOOK = ToolUseView(tool="queryGraph", about="lithium")
 
 
 def state(draft: int, content: str, looked: int = 0) -> AnswerState:
@@ -86,7 +86,7 @@ def test_however_often_somebody_comes_back_the_text_is_the_text(seed: int) -> No
                     case TextPiece(offset=offset, text=text):
                         assert offset == len(said)
                         said += text
-                    case LookView():
+                    case ToolUseView():
                         looks += 1
             is_cut = len(read) < len(found)
             place = (

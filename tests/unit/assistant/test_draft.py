@@ -38,7 +38,7 @@ def test_the_whole_of_it(text: str, expected: Draft) -> None:
 def test_a_resumed_answer_looks_at_the_same_again() -> None:
     looks = ({"tool": "queryGraph", "about": "x"}, {"tool": "queryGraph", "about": "y"})
     both = BEGUN.looking(looks)
-    assert both.looked == looks
+    assert both.tool_uses == looks
     assert both.looking(looks[:1]) == both
 
 

@@ -29,10 +29,10 @@ ALLOWANCE = AllowanceView(
     left_calls=None,
 )
 FREE = CostTotals(
-    calls=1200, sendings=1200, input_tokens=34567, output_tokens=89, cost_usd=0, presumed_usd=0
+    calls=1200, attempts=1200, input_tokens=34567, output_tokens=89, cost_usd=0, assumed_usd=0
 )
 SUMS = CostTotals(
-    calls=1200, sendings=1201, input_tokens=34567, output_tokens=89, cost_usd=0.25, presumed_usd=0
+    calls=1200, attempts=1201, input_tokens=34567, output_tokens=89, cost_usd=0.25, assumed_usd=0
 )
 AGENT = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 
@@ -98,7 +98,7 @@ def costs(*groups: CostGroup) -> CostsView:
 
 
 def test_costs_are_shown_with_what_is_uncertain_and_what_is_left() -> None:
-    group = CostGroup(**{**SUMS.model_dump(), "presumed_usd": 0.0725}, key="gpt [/]", agent_id=None)
+    group = CostGroup(**{**SUMS.model_dump(), "assumed_usd": 0.0725}, key="gpt [/]", agent_id=None)
     told = shown(costs(group))
     assert "gpt [/]" in told
     assert "34,567" in told
@@ -122,7 +122,7 @@ def test_what_is_not_billed_is_shown_so() -> None:
 def test_a_budget_is_shown_with_the_rest_that_it_led_to() -> None:
     until = datetime.now(UTC) + timedelta(hours=5, minutes=1)
     told = shown(
-        BudgetView(agent_id=AGENT, agent_name="Lithium", resting_until=until, allowance=ALLOWANCE)
+        BudgetView(agent_id=AGENT, agent_name="Lithium", suspended_until=until, allowance=ALLOWANCE)
     )
     assert "Lithium today: 0.2500 USD" in told
     assert "suspended; it resumes in 5 h" in told

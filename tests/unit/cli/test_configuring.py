@@ -38,7 +38,7 @@ def details(status: str = "ready", **values: Any) -> AgentDetails:
         "models": {},
         "next_run_at": START,
         "run_requested_at": None,
-        "resting_until": None,
+        "suspended_until": None,
         "updated_at": START,
         "iterations_started": 0,
         "created_at": START,

@@ -40,7 +40,7 @@ def letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
         "error": "the key is wrong [/]",
         "attempts": 6,
         "created_at": KEPT,
-        "kept_at": KEPT,
+        "stored_at": KEPT,
         "retry_requested_at": None,
         "refusal": None,
         "step": STEP,

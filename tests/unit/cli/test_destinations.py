@@ -48,7 +48,7 @@ def destination(**values: Any) -> dict[str, Any]:
         "agent_id": None,
         "agent_name": None,
         "active": True,
-        "stopped_because": None,
+        "stop_reason": None,
         "created_at": THEN,
         "last_delivery": None,
     }
@@ -77,7 +77,7 @@ def test_the_list_says_how_each_goes() -> None:
     listed = [
         DestinationDetails(**destination(last_delivery=delivery()), deliveries=[]),
         DestinationDetails(
-            **destination(active=False, stopped_because="the receiver answered 410 Gone"),
+            **destination(active=False, stop_reason="the receiver answered 410 Gone"),
             deliveries=[],
         ),
         DestinationDetails(**destination(active=False, agent_name="Lithium"), deliveries=[]),

@@ -84,13 +84,13 @@ SOURCE: Final = SourceView(
     fetched_at=THEN,
     sha256="",
     retracted_at=THEN,
-    retracted_because=HOSTILE,
+    retraction_reason=HOSTILE,
 )
 RETRACTION: Final = RetractionView(
     id=ID,
     url=HOSTILE,
     source_id=None,
-    because=HOSTILE,
+    reason=HOSTILE,
     created_at=THEN,
     restored_at=None,
     is_pending=False,

@@ -35,7 +35,7 @@ def node(name: str = "Ghana", type_name: str = "Country", **properties: Any) -> 
 def spanned(of: UUID, quote: bytes = QUOTE, source: UUID = AGENT, **claims: Any) -> QuotedEvidence:
     row = EvidenceRow(
         id=ids.evidence_id(of, source, 5, 5 + len(quote), canonical_json([claims, None, None])),
-        thing_id=of,
+        element_id=of,
         source_id=source,
         first_byte=5,
         end_byte=5 + len(quote),

@@ -51,7 +51,7 @@ def quote(
         id=uuid4(),
         holds=not broken,
         breaks=[BREAK] if broken else [],
-        thing_id=uuid4(),
+        element_id=uuid4(),
         source_id=source.id,
         quote=f"of day {day}",
         first_byte=0,

@@ -17,7 +17,7 @@ def at(seconds: float) -> datetime:
 
 def step(kind: str, status: str, index: int = 0, **more: Any) -> StepView:
     empty = dict.fromkeys(("result", "error", "retry_at", "started_at", "ended_at"))
-    given = {"id": uuid4(), "input": {}, "attempts": 0, "resends": 0, **empty, **more}
+    given = {"id": uuid4(), "input": {}, "attempts": 0, "republish_count": 0, **empty, **more}
     return StepView(kind=kind, status=status, index=index, **given)
 
 

@@ -19,7 +19,7 @@ def marks(*spans: tuple[int, int]) -> list[MarkView]:
             first_byte=first,
             end_byte=end,
             kind="node",
-            thing_id=thing,
+            element_id=thing,
             type="Maker",
             name="Halden",
             claims={},

@@ -27,7 +27,7 @@ def _step(begun: float | None, ended: float | None, **other: Any) -> StepView:
         "result": None,
         "error": None,
         "attempts": 0,
-        "resends": 0,
+        "republish_count": 0,
         "retry_at": None,
     }
     return StepView(id=uuid4(), started_at=_at(begun), ended_at=_at(ended), **(known | other))

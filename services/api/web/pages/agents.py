@@ -154,7 +154,7 @@ async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[st
         "flow": flow,
         "named": {} if flow is None else await _conclusion_labels(access, flow),
         "allowance": await costs.agent_allowance(access.session, agent.id)
-        if agent.resting_until
+        if agent.suspended_until
         else None,
         **await _configuration_context(access, agent),
     }

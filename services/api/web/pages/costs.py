@@ -67,7 +67,7 @@ async def show_agent_costs(
         tables,
         wrong,
         agent=agent,
-        resting_until=budget.resting_until,
+        suspended_until=budget.suspended_until,
         **context,
     )
 

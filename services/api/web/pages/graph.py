@@ -192,8 +192,8 @@ async def show_edge(
     )
 
 
-async def _current_id(access: AgentAccess, thing_id: UUID) -> UUID:
-    [current] = await resolve_redirects(access.session, access.scope, [thing_id])
+async def _current_id(access: AgentAccess, element_id: UUID) -> UUID:
+    [current] = await resolve_redirects(access.session, access.scope, [element_id])
     return current
 
 
@@ -280,7 +280,7 @@ class MergeForm(BaseModel):
 async def merge_nodes(access: OwnedAgent, pair: Annotated[MergeForm, Form()]) -> Response:
     merged_id = pair.other if pair.kept == pair.one else pair.one
     await merge_commands.merge_nodes(
-        access, NewMerge(kept=pair.kept, gone=merged_id, reason=pair.reason)
+        access, NewMerge(kept=pair.kept, merged=merged_id, reason=pair.reason)
     )
     return _to_duplicates(access)
 

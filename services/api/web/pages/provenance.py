@@ -84,17 +84,17 @@ async def show_source(access: OwnedAgent, page: PageResponse, source_id: UUID) -
         source=source,
         marks=marks_view,
         pieces=split_at_quotes(source.text, marks_view.items),
-        things=len({item.thing_id for item in marks_view.items}),
+        things=len({item.element_id for item in marks_view.items}),
         versions=[version for version in versions.items if version.id != source_id],
         retraction=await _latest_retraction(access, source),
-        because_characters=MAX_REASON_CHARS,
+        reason_characters=MAX_REASON_CHARS,
     )
 
 
 class RetractionForm(BaseModel):
     """Retracts this version of the page, or all versions."""
 
-    because: Reason
+    reason: Reason
     whole_address: bool = False
 
 
@@ -111,7 +111,7 @@ async def retract_source(
     reference = source.url if form.whole_address else str(source_id)
     afterwards.work()
     await retraction_commands.retract_source(
-        access, NewRetraction(source=reference, because=form.because)
+        access, NewRetraction(source=reference, reason=form.reason)
     )
     return _to_source(access, source_id)
 

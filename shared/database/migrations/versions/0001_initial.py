@@ -92,7 +92,7 @@ def upgrade() -> None:
         sa.Column("iterations_started", sa.Integer(), server_default="0", nullable=False),
         sa.Column("budget_usd_per_day", sa.Numeric(precision=14, scale=8), nullable=True),
         sa.Column("budget_calls_per_day", sa.Integer(), nullable=True),
-        sa.Column("resting_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("suspended_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column(
             "created_at",
             sa.DateTime(timezone=True),
@@ -274,7 +274,7 @@ def upgrade() -> None:
         sa.Column("kind", sa.Text(), nullable=False),
         sa.Column("address", sa.Text(), nullable=False),
         sa.Column("active", sa.Boolean(), server_default=sa.text("true"), nullable=False),
-        sa.Column("stopped_because", sa.Text(), nullable=True),
+        sa.Column("stop_reason", sa.Text(), nullable=True),
         sa.Column(
             "created_at",
             sa.DateTime(timezone=True),
@@ -303,7 +303,7 @@ def upgrade() -> None:
         "destinations_owner_idx", "destinations", ["owner_id", "created_at"], unique=False
     )
     op.create_table(
-        "embedding_sweeps",
+        "embedding_progress",
         sa.Column("agent_id", sa.Uuid(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("through_at", sa.DateTime(timezone=True), nullable=False),
@@ -371,10 +371,10 @@ def upgrade() -> None:
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("agent_id", sa.Uuid(), nullable=False),
         sa.Column("kept_id", sa.Uuid(), nullable=False),
-        sa.Column("gone_id", sa.Uuid(), nullable=False),
+        sa.Column("merged_id", sa.Uuid(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("gone", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
-        sa.Column("moved", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("merged_node", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("journal", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("made_by", sa.Uuid(), nullable=True),
         sa.Column(
             "made_at",
@@ -394,7 +394,7 @@ def upgrade() -> None:
     op.create_index(
         "graph_merges_agent_made_idx", "graph_merges", ["agent_id", "made_at"], unique=False
     )
-    op.create_index(op.f("graph_merges_gone_id_idx"), "graph_merges", ["gone_id"], unique=False)
+    op.create_index(op.f("graph_merges_merged_id_idx"), "graph_merges", ["merged_id"], unique=False)
     op.create_index(op.f("graph_merges_kept_id_idx"), "graph_merges", ["kept_id"], unique=False)
     op.create_table(
         "graph_node_types",
@@ -450,9 +450,9 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column("ended_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("end_told_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("end_resends", sa.Integer(), server_default="0", nullable=False),
-        sa.Column("end_resent_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("end_published_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("end_republish_count", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("end_republished_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint(
             "stage in ('observing', 'researching', 'analyzing', 'advising', 'ended')",
             name=op.f("iterations_stage_check"),
@@ -485,7 +485,7 @@ def upgrade() -> None:
         "iterations",
         ["ended_at"],
         unique=False,
-        postgresql_where=sa.text("ended_at is not null and end_told_at is null"),
+        postgresql_where=sa.text("ended_at is not null and end_published_at is null"),
     )
     op.create_table(
         "prompt_versions",
@@ -516,12 +516,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("agent_id", "version", "phase", name=op.f("prompt_versions_pkey")),
     )
     op.create_table(
-        "graph_moves",
+        "graph_redirects",
         sa.Column("agent_id", sa.Uuid(), nullable=False),
-        sa.Column("gone_id", sa.Uuid(), nullable=False),
+        sa.Column("merged_id", sa.Uuid(), nullable=False),
         sa.Column("kept_id", sa.Uuid(), nullable=False),
         sa.Column("merge_id", sa.Uuid(), nullable=False),
-        sa.CheckConstraint("gone_id <> kept_id", name=op.f("graph_moves_elsewhere_check")),
+        sa.CheckConstraint("merged_id <> kept_id", name=op.f("graph_moves_elsewhere_check")),
         sa.ForeignKeyConstraint(
             ["agent_id"], ["agents.id"], name=op.f("graph_moves_agent_id_fkey"), ondelete="CASCADE"
         ),
@@ -531,10 +531,10 @@ def upgrade() -> None:
             name=op.f("graph_moves_merge_id_fkey"),
             ondelete="CASCADE",
         ),
-        sa.PrimaryKeyConstraint("agent_id", "gone_id", name=op.f("graph_moves_pkey")),
+        sa.PrimaryKeyConstraint("agent_id", "merged_id", name=op.f("graph_moves_pkey")),
     )
-    op.create_index("graph_moves_kept_idx", "graph_moves", ["agent_id", "kept_id"], unique=False)
-    op.create_index("graph_moves_merge_idx", "graph_moves", ["merge_id"], unique=False)
+    op.create_index("graph_moves_kept_idx", "graph_redirects", ["agent_id", "kept_id"], unique=False)
+    op.create_index("graph_moves_merge_idx", "graph_redirects", ["merge_id"], unique=False)
     op.create_table(
         "messages",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -545,7 +545,7 @@ def upgrade() -> None:
         sa.Column("content", sa.Text(), nullable=False),
         sa.Column("draft", sa.Integer(), server_default="0", nullable=False),
         sa.Column(
-            "looked", postgresql.JSONB(astext_type=sa.Text()), server_default="[]", nullable=False
+            "tool_uses", postgresql.JSONB(astext_type=sa.Text()), server_default="[]", nullable=False
         ),
         sa.Column(
             "citations",
@@ -591,7 +591,7 @@ def upgrade() -> None:
         sa.Column("retry_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("first_requested_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("requested_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("resends", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("republish_count", sa.Integer(), server_default="0", nullable=False),
         sa.Column("retry_requested_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("retried_epoch", sa.Integer(), server_default="0", nullable=False),
         sa.Column("waiting_since", sa.DateTime(timezone=True), nullable=True),
@@ -678,7 +678,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.Column(
-            "kept_at",
+            "stored_at",
             sa.DateTime(timezone=True),
             server_default=sa.text("clock_timestamp()"),
             nullable=False,
@@ -690,7 +690,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("dead_letters_pkey")),
     )
     op.create_index("dead_letters_created_idx", "dead_letters", ["created_at"], unique=False)
-    op.create_index("dead_letters_kept_idx", "dead_letters", ["kept_at"], unique=False)
+    op.create_index("dead_letters_kept_idx", "dead_letters", ["stored_at"], unique=False)
     op.create_index(
         "dead_letters_retry_idx",
         "dead_letters",
@@ -964,7 +964,7 @@ def upgrade() -> None:
         sa.Column("seal", sa.LargeBinary(), nullable=False),
         sa.Column("step_id", sa.Uuid(), nullable=True),
         sa.Column("retracted_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("retracted_because", sa.Text(), nullable=True),
+        sa.Column("retraction_reason", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(
             ["agent_id"], ["agents.id"], name=op.f("sources_agent_id_fkey"), ondelete="CASCADE"
         ),
@@ -1000,11 +1000,11 @@ def upgrade() -> None:
         sa.Column("sent_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("received_chars", sa.Integer(), nullable=True),
         sa.Column("progressed_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("sendings", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("attempts", sa.Integer(), server_default="0", nullable=False),
         sa.Column("reserved_usd", sa.Numeric(precision=14, scale=8), nullable=True),
         sa.Column("reserved_on", sa.Date(), nullable=True),
         sa.Column(
-            "presumed_usd", sa.Numeric(precision=14, scale=8), server_default="0", nullable=False
+            "assumed_usd", sa.Numeric(precision=14, scale=8), server_default="0", nullable=False
         ),
         sa.Column(
             "failures", postgresql.JSONB(astext_type=sa.Text()), server_default="[]", nullable=False
@@ -1047,11 +1047,11 @@ def upgrade() -> None:
             "kind",
             "phase",
             "model",
-            "sendings",
+            "attempts",
             "input_tokens",
             "output_tokens",
             "cost_usd",
-            "presumed_usd",
+            "assumed_usd",
         ],
     )
     op.create_index(
@@ -1087,7 +1087,7 @@ def upgrade() -> None:
         "doubts",
         sa.Column("id", sa.Uuid(), nullable=False),
         sa.Column("conclusion_id", sa.Uuid(), nullable=False),
-        sa.Column("thing_id", sa.Uuid(), nullable=False),
+        sa.Column("element_id", sa.Uuid(), nullable=False),
         sa.Column("source_id", sa.Uuid(), nullable=False),
         sa.Column(
             "since",
@@ -1095,8 +1095,8 @@ def upgrade() -> None:
             server_default=sa.text("clock_timestamp()"),
             nullable=False,
         ),
-        sa.Column("weighed_at", sa.DateTime(timezone=True), nullable=True),
-        sa.Column("cleared_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("evaluated_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("resolved_at", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(
             ["conclusion_id"],
             ["graph_nodes.id"],
@@ -1114,10 +1114,10 @@ def upgrade() -> None:
         "doubts",
         ["conclusion_id", "since"],
         unique=False,
-        postgresql_where=sa.text("cleared_at is null"),
+        postgresql_where=sa.text("resolved_at is null"),
     )
     op.create_index(op.f("doubts_source_id_idx"), "doubts", ["source_id"], unique=False)
-    op.create_index(op.f("doubts_thing_id_idx"), "doubts", ["thing_id"], unique=False)
+    op.create_index(op.f("doubts_element_id_idx"), "doubts", ["element_id"], unique=False)
     op.create_table(
         "graph_edges",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -1210,8 +1210,8 @@ def upgrade() -> None:
         sa.Column("agent_id", sa.Uuid(), nullable=False),
         sa.Column("type", sa.Text(), nullable=False),
         sa.Column("key", sa.Text(collation="C"), nullable=False),
-        sa.Column("backwards", sa.Text(collation="C"), nullable=False),
-        sa.Column("by_length", sa.Text(collation="C"), nullable=False),
+        sa.Column("reversed_key", sa.Text(collation="C"), nullable=False),
+        sa.Column("sorted_words_key", sa.Text(collation="C"), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("node_id", sa.Uuid(), nullable=False),
         sa.Column("step_id", sa.Uuid(), nullable=True),
@@ -1238,10 +1238,10 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("agent_id", "type", "key", name=op.f("graph_names_pkey")),
     )
     op.create_index(
-        "graph_names_backwards_idx", "graph_names", ["agent_id", "type", "backwards"], unique=False
+        "graph_names_reversed_key_idx", "graph_names", ["agent_id", "type", "reversed_key"], unique=False
     )
     op.create_index(
-        "graph_names_by_length_idx", "graph_names", ["agent_id", "type", "by_length"], unique=False
+        "graph_names_sorted_words_key_idx", "graph_names", ["agent_id", "type", "sorted_words_key"], unique=False
     )
     op.create_index(op.f("graph_names_node_id_idx"), "graph_names", ["node_id"], unique=False)
     op.create_index(op.f("graph_names_step_id_idx"), "graph_names", ["step_id"], unique=False)
@@ -1301,7 +1301,7 @@ def upgrade() -> None:
         sa.Column("agent_id", sa.Uuid(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("text_sha256", sa.LargeBinary(), nullable=False),
-        sa.Column("meaning", postgresql.ARRAY(sa.REAL(), dimensions=1), nullable=False),
+        sa.Column("embedding", postgresql.ARRAY(sa.REAL(), dimensions=1), nullable=False),
         sa.Column(
             "updated_at",
             sa.DateTime(timezone=True),
@@ -1309,7 +1309,7 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.CheckConstraint(
-            "cardinality(meaning) = 256", name=op.f("node_embeddings_dimensions_check")
+            "cardinality(embedding) = 256", name=op.f("node_embeddings_dimensions_check")
         ),
         sa.ForeignKeyConstraint(
             ["agent_id"],
@@ -1334,7 +1334,7 @@ def upgrade() -> None:
         sa.Column("agent_id", sa.Uuid(), nullable=False),
         sa.Column("url", sa.Text(), nullable=False),
         sa.Column("source_id", sa.Uuid(), nullable=True),
-        sa.Column("because", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
         sa.Column(
             "created_at",
             sa.DateTime(timezone=True),
@@ -1550,8 +1550,8 @@ def downgrade() -> None:
     op.drop_table("inbox_items")
     op.drop_index(op.f("graph_names_step_id_idx"), table_name="graph_names")
     op.drop_index(op.f("graph_names_node_id_idx"), table_name="graph_names")
-    op.drop_index("graph_names_by_length_idx", table_name="graph_names")
-    op.drop_index("graph_names_backwards_idx", table_name="graph_names")
+    op.drop_index("graph_names_sorted_words_key_idx", table_name="graph_names")
+    op.drop_index("graph_names_reversed_key_idx", table_name="graph_names")
     op.drop_table("graph_names")
     op.drop_index("graph_edges_target_updated_idx", table_name="graph_edges")
     op.drop_index(op.f("graph_edges_step_id_idx"), table_name="graph_edges")
@@ -1561,10 +1561,10 @@ def downgrade() -> None:
     op.drop_index("graph_edges_agent_updated_idx", table_name="graph_edges")
     op.drop_index("graph_edges_agent_type_updated_idx", table_name="graph_edges")
     op.drop_table("graph_edges")
-    op.drop_index(op.f("doubts_thing_id_idx"), table_name="doubts")
+    op.drop_index(op.f("doubts_element_id_idx"), table_name="doubts")
     op.drop_index(op.f("doubts_source_id_idx"), table_name="doubts")
     op.drop_index(
-        "doubts_open_idx", table_name="doubts", postgresql_where=sa.text("cleared_at is null")
+        "doubts_open_idx", table_name="doubts", postgresql_where=sa.text("resolved_at is null")
     )
     op.drop_index(op.f("doubts_conclusion_id_idx"), table_name="doubts")
     op.drop_table("doubts")
@@ -1587,11 +1587,11 @@ def downgrade() -> None:
             "kind",
             "phase",
             "model",
-            "sendings",
+            "attempts",
             "input_tokens",
             "output_tokens",
             "cost_usd",
-            "presumed_usd",
+            "assumed_usd",
         ],
     )
     op.drop_table("calls")
@@ -1661,14 +1661,14 @@ def downgrade() -> None:
     op.drop_table("steps")
     op.drop_index("messages_conversation_idx", table_name="messages")
     op.drop_table("messages")
-    op.drop_index("graph_moves_merge_idx", table_name="graph_moves")
-    op.drop_index("graph_moves_kept_idx", table_name="graph_moves")
-    op.drop_table("graph_moves")
+    op.drop_index("graph_moves_merge_idx", table_name="graph_redirects")
+    op.drop_index("graph_moves_kept_idx", table_name="graph_redirects")
+    op.drop_table("graph_redirects")
     op.drop_table("prompt_versions")
     op.drop_index(
         "iterations_untold_idx",
         table_name="iterations",
-        postgresql_where=sa.text("ended_at is not null and end_told_at is null"),
+        postgresql_where=sa.text("ended_at is not null and end_published_at is null"),
     )
     op.drop_index(
         "iterations_one_running_key",
@@ -1683,11 +1683,11 @@ def downgrade() -> None:
     op.drop_table("iterations")
     op.drop_table("graph_node_types")
     op.drop_index(op.f("graph_merges_kept_id_idx"), table_name="graph_merges")
-    op.drop_index(op.f("graph_merges_gone_id_idx"), table_name="graph_merges")
+    op.drop_index(op.f("graph_merges_merged_id_idx"), table_name="graph_merges")
     op.drop_index("graph_merges_agent_made_idx", table_name="graph_merges")
     op.drop_table("graph_merges")
     op.drop_table("graph_edge_types")
-    op.drop_table("embedding_sweeps")
+    op.drop_table("embedding_progress")
     op.drop_index("destinations_owner_idx", table_name="destinations")
     op.drop_index(op.f("destinations_agent_id_idx"), table_name="destinations")
     op.drop_table("destinations")
