@@ -214,9 +214,9 @@ class InstantProvider:
         self._delay_seconds = delay_seconds
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
-        async with in_flight.sending():
+        async with in_flight.attempt():
             if self._delay_seconds:
                 await asyncio.sleep(self._delay_seconds)
             return answer(request, in_flight.key)

@@ -17,7 +17,7 @@ def build(settings: Settings) -> MessageConsumer:
     aggregate = Aggregate(database)
     return MessageConsumer(
         "aggregator",
-        handlers=dict.fromkeys(CONSUMERS["aggregator"].hears, aggregate),
+        handlers=dict.fromkeys(CONSUMERS["aggregator"].subscribes_to, aggregate),
         bus=bus,
         database=database,
         slots=slots,

@@ -27,7 +27,7 @@ class Draft:
     tool_uses: tuple[Json, ...] = ()
     """The tool uses so far, as `{"tool", "about"}` in order. A resumed answer repeats them."""
 
-    def saying(self, text: str) -> "Draft":
+    def with_beginning(self, text: str) -> "Draft":
         """Returns the draft for an answer that begins with `text`.
 
         A resumed answer may repeat what is there already; it starts a new draft only where it
@@ -35,15 +35,15 @@ class Draft:
         """
         if self.content.startswith(text):
             return self
-        return self.saying_all(text)
+        return self.with_text(text)
 
-    def saying_all(self, text: str) -> "Draft":
+    def with_text(self, text: str) -> "Draft":
         """Returns the draft for an answer that is exactly `text`."""
         if text.startswith(self.content):
             return replace(self, content=text)
         return replace(self, number=self.number + 1, content=text)
 
-    def looking(self, looks: tuple[Json, ...]) -> "Draft":
+    def with_tool_uses(self, looks: tuple[Json, ...]) -> "Draft":
         """Returns the draft with all tool uses so far."""
         return replace(self, tool_uses=looks) if len(looks) > len(self.tool_uses) else self
 
@@ -77,21 +77,21 @@ class AnswerWriter:
         self._written_at = clock()
         self._looks: tuple[dict[str, Any], ...] = ()
 
-    async def hear(self, text: str) -> None:
+    async def on_delta(self, text: str) -> None:
         """Raises LeaseLostError."""
-        self._draft = self._draft.saying(text)
+        self._draft = self._draft.with_beginning(text)
         more = len(self._draft.content) - len(self._written.content)
         late = self._clock() - self._written_at >= FLUSH_SECONDS
         if self._draft != self._written and (late or more >= FLUSH_CHARS):
             await self._write()
 
-    async def heard(self, text: str, calls: Sequence[ToolCall]) -> None:
+    async def on_message(self, text: str, calls: Sequence[ToolCall]) -> None:
         """Text next to tool calls is no part of the answer: the answer replaces it."""
         if calls:
             self._looks += tuple(_tool_use(call) for call in calls)
-            self._draft = self._draft.looking(self._looks)
+            self._draft = self._draft.with_tool_uses(self._looks)
         else:
-            self._draft = self._draft.saying_all(text)
+            self._draft = self._draft.with_text(text)
         if self._draft != self._written:
             await self._write()
 

@@ -108,7 +108,7 @@ async def load_history(
         await _answered(session, scope, iteration),
         await _analyses(session, scope, iteration),
         {request.id: request.created_at for request in requests},
-        not await _HAS_NODES.value(session, scope.bound),
+        not await _HAS_NODES.value(session, scope.sql_params),
     )
 
 
@@ -118,7 +118,7 @@ async def _answered(
     params = {"number": iteration.number, "since": iteration.started_at - MAX_AGE}
     return [
         AnsweredQuery(query.input.get("objective", ""), query.ended_at)
-        for query in await _ANSWERED.rows(session, {**scope.bound, **params})
+        for query in await _ANSWERED.rows(session, {**scope.sql_params, **params})
         if has_written(query)
     ]
 
@@ -129,7 +129,9 @@ async def _analyses(
     today = iteration.started_at.astimezone(UTC).date()
     current = [
         row
-        for row in await _ANALYSES.rows(session, {**scope.bound, "before": iteration.started_at})
+        for row in await _ANALYSES.rows(
+            session, {**scope.sql_params, "before": iteration.started_at}
+        )
         if not forecast_fields(row.properties, today)["expired"]
     ]
     texts = {row.id: row.properties.get("content", "") for row in current}
@@ -172,7 +174,7 @@ async def _ends(
 ) -> dict[UUID, tuple[UUID, UUID]]:
     if not edge_ids:
         return {}
-    rows = await _ENDS.rows(session, {**scope.bound, "ids": uuid_array(edge_ids)})
+    rows = await _ENDS.rows(session, {**scope.sql_params, "ids": uuid_array(edge_ids)})
     return {row.id: (row.source_id, row.target_id) for row in rows}
 
 
@@ -181,5 +183,5 @@ async def _updated_at(
 ) -> dict[UUID, datetime]:
     if not node_ids:
         return {}
-    rows = await _UPDATED_AT.rows(session, {**scope.bound, "ids": uuid_array(node_ids)})
+    rows = await _UPDATED_AT.rows(session, {**scope.sql_params, "ids": uuid_array(node_ids)})
     return {row.id: row.updated_at for row in rows}

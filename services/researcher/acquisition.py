@@ -150,10 +150,10 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
         message,
         context=query_context.graph_context,
     )
-    keep_results = partial(_store_pages, query_context.scope)
+    store_results = partial(_store_pages, query_context.scope)
     loop = ToolLoop(
         run,
-        knowledge_acquisition(search, keep_results),
+        knowledge_acquisition(search, store_results),
         guard=allow_named_pages,
         must_act=True,
         review=partial(_review_searches, query_context.query),

@@ -111,7 +111,7 @@ async def embed_nodes(
         return
     async with embeddings.run.transaction() as session:
         batches = await plan_step_batches(session, scope, embedding_search, node_ids)
-    await _embed(embeddings, batches, EmbeddingBatch.keep)
+    await _embed(embeddings, batches, EmbeddingBatch.store)
     if sweeps:
         await _sweep(embeddings, scope, embedding_search)
 
@@ -122,7 +122,7 @@ async def _sweep(
     async with embeddings.run.transaction() as session:
         sweep_result = await plan_sweep(session, scope, embedding_search)
     if sweep_result is not None and await _embed(
-        embeddings, sweep_result.batches, sweep_result.keep
+        embeddings, sweep_result.batches, sweep_result.store
     ):
         await embeddings.run.record(sweep_result.end)
 
@@ -137,8 +137,8 @@ async def _embed(
     remaining, has_stored, was_refused = deque(batches), False, False
     while remaining:
         batch = remaining.popleft()
-        match await embeddings.kept(batch.request, partial(store, batch)):
-            case EmbeddingOutcome.KEPT:
+        match await embeddings.fetch_and_store(batch.request, partial(store, batch)):
+            case EmbeddingOutcome.STORED:
                 has_stored = True
             case EmbeddingOutcome.REFUSED:
                 was_refused = True

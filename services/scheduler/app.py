@@ -21,7 +21,7 @@ def build(settings: Settings) -> MessageConsumer:
     )
     return MessageConsumer(
         "scheduler",
-        handlers=dict.fromkeys(CONSUMERS["scheduler"].hears, clock.wake),
+        handlers=dict.fromkeys(CONSUMERS["scheduler"].subscribes_to, clock.wake),
         bus=bus,
         database=database,
         slots=1,

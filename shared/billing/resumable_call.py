@@ -32,9 +32,9 @@ class ResumableCall:
     """Idempotency key. It is the same for all attempts, for servers that charge a key once."""
     reference: str | None
     """The provider's reference from an earlier attempt, if any."""
-    keep: Callable[[str], Awaitable[None]]
+    store_reference: Callable[[str], Awaitable[None]]
     """Stores the provider's reference and commits it. Raises LeaseLostError."""
-    sending: Callable[[], AbstractAsyncContextManager[None]]
+    attempt: Callable[[], AbstractAsyncContextManager[None]]
     """Context of each attempt that may be billed. It reserves the maximum cost, or raises BudgetUsedUpError.
 
     An error that is not `unbilled` may have cost up to the maximum.
@@ -63,7 +63,7 @@ class ResumableCall:
         async def start_and_record() -> str:
             reference = await order(key)
             failpoint(Failpoint.CALL_ACCEPTED)
-            await self.keep(reference)
+            await self.store_reference(reference)
             failpoint(Failpoint.CALL_REFERRED)
             return reference
 

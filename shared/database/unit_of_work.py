@@ -27,7 +27,7 @@ SAVE_RETRY_SECONDS = 0.5
 class UnitOfWork:
     """One transaction at a time, begun on first use and ended by `commit`.
 
-    Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `keep`
+    Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `commit_durably`
     wrote, which is then committed before the error is raised.
     """
 
@@ -66,7 +66,7 @@ class UnitOfWork:
                 await self._roll_back(error)
                 raise
 
-    async def keep(self, write: Write[T]) -> T:
+    async def commit_durably(self, write: Write[T]) -> T:
         """Runs `write` so that it is committed even if the rest is rolled back; returns its result.
 
         For responses that were paid for. Waits for PostgreSQL while it is unavailable, since giving up would mean to
@@ -84,7 +84,7 @@ class UnitOfWork:
                     raise
                 await asyncio.sleep(SAVE_RETRY_SECONDS)
 
-    def last(self, write: DeferredWrite) -> None:
+    def defer(self, write: DeferredWrite) -> None:
         """Runs `write` right before the commit, in one round trip with all others: rows with much contention are locked
         only briefly.
         """
@@ -107,7 +107,7 @@ class UnitOfWork:
         self._on_commit.append(call)
 
     async def commit(self) -> None:
-        """Commits everything. Raises TransientError; what `keep` wrote is committed even then."""
+        """Commits everything. Raises TransientError; what `commit_durably` wrote is committed even then."""
         async with self._lock:
             try:
                 await self._commit()
@@ -116,7 +116,7 @@ class UnitOfWork:
                 raise
 
     @contextmanager
-    def sending(self) -> Iterator[None]:
+    def external_call_in_progress(self) -> Iterator[None]:
         """While an external call is in progress, each transaction is committed at once: the call may take long."""
         self._external_calls += 1
         try:

@@ -75,7 +75,7 @@ def _operations() -> Document:
     receives = {
         f"{actor}_hears_{_key(event)}": _operation("receive", event)
         for actor, consumer in CONSUMERS.items()
-        for event in consumer.hears
+        for event in consumer.subscribes_to
     }
     return sends | receives
 

@@ -20,14 +20,14 @@ class Consumer:
     """A durable pull consumer, shared by all replicas of a service."""
 
     actor: str
-    hears: tuple[type[Event], ...]
+    subscribes_to: tuple[type[Event], ...]
     ack_wait_seconds: float = 20.0
     """When a message whose handler died is redelivered; a running handler sends four heartbeats in that time."""
     max_ack_pending: int = 1000
 
     @property
     def subjects(self) -> list[str]:
-        return [event.subject for event in self.hears]
+        return [event.subject for event in self.subscribes_to]
 
 
 CONSUMERS: Final[dict[str, Consumer]] = {

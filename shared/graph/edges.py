@@ -180,7 +180,9 @@ async def _look_up_ends(
     session: AsyncSession, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
 ) -> dict[UUID, Row]:
     params = {"of_type": rules.type_name, "from_id": source_id, "to_id": target_id}
-    return {row.id: row for row in await _LOOK_UP_ENDS.rows(session, {**scope.bound, **params})}
+    return {
+        row.id: row for row in await _LOOK_UP_ENDS.rows(session, {**scope.sql_params, **params})
+    }
 
 
 def _refuse_wrong_type(rules: EdgeRules, verb: str, allowed: Sequence[str], actual: str) -> None:
@@ -209,7 +211,7 @@ class _EdgeElement:
 
     async def lock_row(self, session: AsyncSession) -> "LockedElement[_EdgeElement] | None":
         params = {"of_type": self.type_name, "from_id": self.source_id, "to_id": self.target_id}
-        row = await _LOCK_EDGE.row(session, {**self.scope.bound, **params})
+        row = await _LOCK_EDGE.row(session, {**self.scope.sql_params, **params})
         if row is None:
             return None
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
@@ -230,11 +232,11 @@ class _EdgeElement:
     async def update_link(self, session: AsyncSession, properties: Json) -> None:
         """Update the edge without evidence."""
         change = {"properties": properties, "seal": self.compute_seal(PropertyChange(properties))}
-        await _UPDATE_LINK.run(session, {**self.scope.bound, "of_id": self.id, **change})
+        await _UPDATE_LINK.run(session, {**self.scope.sql_params, "of_id": self.id, **change})
 
     def columns(self, change: PropertyChange) -> dict[str, Any]:
         return {
-            **self.scope.bound,
+            **self.scope.sql_params,
             "id": self.id,
             "type": self.type_name,
             "source_id": self.source_id,

@@ -166,7 +166,7 @@ class _NodeElement:
 
     async def lock_row(self, session: AsyncSession) -> "LockedElement[_NodeElement] | None":
         params = {"of_type": self.type_name, "called": self.name}
-        row = await _LOCK_NODE.row(session, {**self.scope.bound, **params})
+        row = await _LOCK_NODE.row(session, {**self.scope.sql_params, **params})
         if row is None:
             return None
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
@@ -178,7 +178,7 @@ class _NodeElement:
 
     def columns(self, change: PropertyChange) -> dict[str, Any]:
         return {
-            **self.scope.bound,
+            **self.scope.sql_params,
             "id": self.id,
             "type": self.type_name,
             "name": self.name,

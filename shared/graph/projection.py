@@ -265,7 +265,7 @@ async def _reproject(
     # "No key update": concurrent writers of evidence share-lock the key, and must not wait for each other.
     rows = await session.execute(
         select(table.id, table.properties, table.seal, table.unsupported_since, *kind.identity)
-        .where(table.id.in_(element_ids), table.agent_id == scope.agent())
+        .where(table.id.in_(element_ids), table.agent_id == scope.owned_agent_id())
         .order_by(table.id)
         .with_for_update(of=table, key_share=True)
     )

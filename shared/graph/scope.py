@@ -31,10 +31,10 @@ class GraphScope:
     step_id: UUID | None = None
 
     @property
-    def bound(self) -> dict[str, Any]:
+    def sql_params(self) -> dict[str, Any]:
         return {"of_agent": self.agent_id, "of_owner": self.owner_id}
 
-    def agent(self) -> ScalarSelect[UUID]:
+    def owned_agent_id(self) -> ScalarSelect[UUID]:
         """SQL expression for the agent's id; null if the agent does not belong to the owner."""
         return (
             select(Agent.id)

@@ -114,7 +114,7 @@ async def list_node_types(session: AsyncSession, scope: GraphScope) -> list[Node
     """List the agent's node types by name."""
     rows = await session.scalars(
         select(GraphNodeType)
-        .where(GraphNodeType.agent_id == scope.agent())
+        .where(GraphNodeType.agent_id == scope.owned_agent_id())
         .order_by(GraphNodeType.name)
     )
     return [_node_type(row) for row in rows]
@@ -124,7 +124,7 @@ async def list_edge_types(session: AsyncSession, scope: GraphScope) -> list[Edge
     """List the agent's edge types by name."""
     rows = await session.scalars(
         select(GraphEdgeType)
-        .where(GraphEdgeType.agent_id == scope.agent())
+        .where(GraphEdgeType.agent_id == scope.owned_agent_id())
         .order_by(GraphEdgeType.name)
     )
     return [_edge_type(row) for row in rows]
@@ -134,7 +134,7 @@ async def get_node_type(session: AsyncSession, scope: GraphScope, name: str) -> 
     """Load a node type by name. Raises UnknownTypeError, which lists the types that exist."""
     row = await session.scalar(
         select(GraphNodeType).where(
-            GraphNodeType.agent_id == scope.agent(), GraphNodeType.name == name
+            GraphNodeType.agent_id == scope.owned_agent_id(), GraphNodeType.name == name
         )
     )
     if row is None:
@@ -146,7 +146,7 @@ async def get_edge_type(session: AsyncSession, scope: GraphScope, name: str) -> 
     """Load an edge type by name. Raises UnknownTypeError, which lists the types that exist."""
     row = await session.scalar(
         select(GraphEdgeType).where(
-            GraphEdgeType.agent_id == scope.agent(), GraphEdgeType.name == name
+            GraphEdgeType.agent_id == scope.owned_agent_id(), GraphEdgeType.name == name
         )
     )
     if row is None:
@@ -180,7 +180,7 @@ async def create_node_type(
     _refuse_too_many("node types", len(types_of_agent))
     await session.execute(
         insert(GraphNodeType).values(
-            agent_id=scope.agent(),
+            agent_id=scope.owned_agent_id(),
             name=name,
             description=normalize_description(description),
             properties_schema=properties_schema,
@@ -224,7 +224,7 @@ async def create_edge_type(
     await session.execute(
         insert(GraphEdgeType)
         .values(
-            agent_id=scope.agent(),
+            agent_id=scope.owned_agent_id(),
             name=name,
             description=normalize_description(description),
             properties_schema=properties_schema or {},
@@ -369,7 +369,7 @@ async def get_node_schema(session: AsyncSession, scope: GraphScope, type_name: s
     """
     cache = transaction_cache(session)
     if (key := (_NODE_SCHEMA, scope.agent_id, type_name)) not in cache:
-        params = {**scope.bound, "called": type_name}
+        params = {**scope.sql_params, "called": type_name}
         while (row := await _NODE_SCHEMA.row(session, params)) is None:
             # Raises, unless the type was created just now.
             await get_node_type(session, scope, type_name)
@@ -382,7 +382,7 @@ async def get_edge_rules(session: AsyncSession, scope: GraphScope, type_name: st
     """Properties schema and allowed end types of an edge type; see `get_node_schema`."""
     cache = transaction_cache(session)
     if (key := (_EDGE_RULES, scope.agent_id, type_name)) not in cache:
-        params = {**scope.bound, "called": type_name}
+        params = {**scope.sql_params, "called": type_name}
         while (row := await _EDGE_RULES.row(session, params)) is None:
             await get_edge_type(session, scope, type_name)
         cache[key] = EdgeRules(type_name, *row[:3])

@@ -130,11 +130,11 @@ class BackgroundProvider:
         self.close = server.close
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         """Waits for the answer without a time limit. If it is cancelled, a resumed step collects the answer.
 
-        Never calls `hear`: the answer is only collected when it is complete.
+        Never calls `on_delta`: the answer is only collected when it is complete.
         """
         return await in_flight.resume_or_start(
             partial(self._order, request, in_flight), partial(self._collect, request.model)
@@ -142,7 +142,7 @@ class BackgroundProvider:
 
     async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
         async def order_once() -> str:
-            async with in_flight.sending():
+            async with in_flight.attempt():
                 sent = self._server.client.responses.with_raw_response.create(
                     **request_body(request),
                     background=True,

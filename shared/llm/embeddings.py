@@ -21,14 +21,14 @@ from shared.workflow.leases import LeaseLostError
 MAX_REFUSALS: Final = 12
 """Refused requests of one run. A server that refuses more refuses everything; fewer are enough to isolate two bad texts."""
 
-Keep = Callable[[AsyncSession, Sequence[Vector]], Awaitable[None]]
+Store = Callable[[AsyncSession, Sequence[Vector]], Awaitable[None]]
 """Stores vectors in the transaction that records them. May run more than once."""
 
 
 class EmbeddingOutcome(StrEnum):
     """The outcome of a request."""
 
-    KEPT = "kept"
+    STORED = "stored"
     REFUSED = "refused"
     """The server refused these texts. It may accept others."""
     FAILED = "failed"
@@ -48,9 +48,9 @@ class Embeddings:
         """Makes sure that the ledger has the vectors of `request`, from any step of the agent."""
         await self._attempt(partial(self._ensure_in_ledger, request))
 
-    async def kept(self, request: EmbeddingRequest, keep: Keep) -> EmbeddingOutcome:
-        """Requests the vectors and stores them with `keep` in the transaction that records them."""
-        return await self._attempt(partial(self._pay, request, keep))
+    async def fetch_and_store(self, request: EmbeddingRequest, store: Store) -> EmbeddingOutcome:
+        """Requests the vectors and stores them with `store` in the transaction that records them."""
+        return await self._attempt(partial(self._pay, request, store))
 
     async def _attempt(self, pay: Callable[[], Awaitable[None]]) -> EmbeddingOutcome:
         if self._has_failed:
@@ -62,7 +62,7 @@ class Embeddings:
         except VigilError as error:
             self._embedder.tell(error)
             return self._failure_outcome(error)
-        return EmbeddingOutcome.KEPT
+        return EmbeddingOutcome.STORED
 
     def _failure_outcome(self, error: VigilError) -> EmbeddingOutcome:
         if isinstance(error, PermanentError) and error.code == REFUSED_REQUEST:
@@ -79,9 +79,9 @@ class Embeddings:
                 return
             vectors = await embedding_cache.find_vectors(session, self.run.lease.agent_id, request)
         if vectors is None:
-            await self._pay(request, _keep_nothing)
+            await self._pay(request, _store_nothing)
 
-    async def _pay(self, request: EmbeddingRequest, keep: Keep) -> None:
+    async def _pay(self, request: EmbeddingRequest, store: Store) -> None:
         run = self.run
         call = await run.get_call(request.as_call())
         if call.answer is not None:
@@ -91,7 +91,7 @@ class Embeddings:
         vectors = embedding_cache.decode_vectors(answer.content)
 
         async def write(session: AsyncSession) -> None:
-            await keep(session, vectors)
+            await store(session, vectors)
             if call.answer is None:
                 await run.record_answer_now(session, call, answer)
 
@@ -106,5 +106,5 @@ class Embeddings:
         )
 
 
-async def _keep_nothing(_: AsyncSession, __: Sequence[Vector]) -> None:
+async def _store_nothing(_: AsyncSession, __: Sequence[Vector]) -> None:
     """The vectors are only needed in the ledger."""

@@ -77,12 +77,12 @@ class PaidCalls:
         """Records the answer and books its cost at the end of the open transaction."""
         reservation = self._reservations.get(call.id)
         if reservation is None:
-            self._unit.last(
+            self._unit.defer(
                 lambda _, __: partial(call_ledger.answer_call, call_id=call.id, answer=answer)
             )
             return
         attempt, is_billed = reservation.attempt, not reservation.is_unsent
-        self._unit.last(
+        self._unit.defer(
             lambda _, trip: call_ledger.answer_paid_call(trip, attempt, answer, is_billed=is_billed)
         )
 
@@ -100,7 +100,7 @@ class PaidCalls:
         def close(_: AsyncSession, trip: RoundTrip) -> None:
             trip.ask(reservations.settle_query(closing))
 
-        self._unit.last(close)
+        self._unit.defer(close)
 
     async def record_failure(self, call: Call, epoch: int, failure: Failure) -> None:
         """Records that the last attempt of `call` failed, books its cost, and commits."""
@@ -171,7 +171,7 @@ class CallRecorder:
         """
         requests: dict[str, CallRequest] = session.info.setdefault(self, {})
         if not requests:
-            self._unit.last(self._write)
+            self._unit.defer(self._write)
         requests[request.hash] = request
         self._uncommitted.add(request.hash)
 

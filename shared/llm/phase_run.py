@@ -61,10 +61,10 @@ class Model:
 class StreamListener(Protocol):
     """Receives the output of a phase while it runs. An error that it raises ends the run."""
 
-    async def hear(self, text: str) -> None:
+    async def on_delta(self, text: str) -> None:
         """Receives the whole text so far of the answer that is being streamed."""
 
-    async def heard(self, text: str, calls: Sequence[ToolCall]) -> None:
+    async def on_message(self, text: str, calls: Sequence[ToolCall]) -> None:
         """Receives a complete, recorded answer. A resumed run also passes the answers of the interrupted run."""
 
 
@@ -232,10 +232,10 @@ class PhaseRun:
         if call.answered_at is not None:
             answer = understood(_restore_answer(call))
         else:
-            hear = None if listener is None else listener.hear
+            on_delta = None if listener is None else listener.on_delta
             await self._check_unanswered(call, most_without_answer)
             try:
-                ask = partial(self._model.provider.complete, request, hear=hear)
+                ask = partial(self._model.provider.complete, request, on_delta=on_delta)
                 raw_answer = await self.send(call, ask)
             except AnswerError as error:
                 await self._check_unanswered(call, most_without_answer, error)
@@ -246,7 +246,7 @@ class PhaseRun:
             )
         if listener is not None:
             await self._unit.commit()
-            await listener.heard(answer.text, answer.tool_calls)
+            await listener.on_message(answer.text, answer.tool_calls)
         return call.id, answer
 
     async def send(
@@ -258,7 +258,7 @@ class PhaseRun:
         """
         await self._unit.commit()
         failpoint(Failpoint.CALL_UNSENT)
-        with self._unit.sending():
+        with self._unit.external_call_in_progress():
             try:
                 answer = await ask(self._in_flight(call, is_needed=is_needed))
             except VigilError as error:
@@ -270,7 +270,7 @@ class PhaseRun:
         return answer
 
     async def record(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
-        """Writes a paid result, even if the worker is cancelled; see `UnitOfWork.keep`."""
+        """Writes a paid result, even if the worker is cancelled; see `UnitOfWork.commit_durably`."""
 
         async def write_all(session: AsyncSession) -> T:
             self._unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
@@ -278,7 +278,7 @@ class PhaseRun:
                 await end_wait(session, self.lease)
             return await write(session)
 
-        return await self._unit.keep(write_all)
+        return await self._unit.commit_durably(write_all)
 
     def add_event(self, session: AsyncSession, event: Json) -> None:
         """Adds `event` to the interaction. The row is large, so it is written once, at the end of the transaction."""
@@ -291,7 +291,7 @@ class PhaseRun:
     def _pending_changes(self, session: AsyncSession) -> "_RunChanges":
         if self not in session.info:
             session.info[self] = _RunChanges()
-            self._unit.last(self._write_changes)
+            self._unit.defer(self._write_changes)
         changes: _RunChanges = session.info[self]
         return changes
 

@@ -58,12 +58,12 @@ class Provider(Protocol):
     """An interface to a model."""
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         """Sends `request`, or resumes an earlier attempt if possible, and returns the answer.
 
-        `hear` receives the text while it is streamed, if the interface supports streaming. An error that it raises ends
-        the call. Every attempt runs within `in_flight.sending()`. Raises PermanentError for what a retry cannot fix (key,
+        `on_delta` receives the text while it is streamed, if the interface supports streaming. An error that it raises ends
+        the call. Every attempt runs within `in_flight.attempt()`. Raises PermanentError for what a retry cannot fix (key,
         model, request, budget), otherwise TransientError.
         """
 
@@ -83,23 +83,23 @@ class ChatProvider:
         self.close = server.close
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         answer = await self._server.with_quick_retries(
-            lambda: self._complete_adapted(request, in_flight, hear)
+            lambda: self._complete_adapted(request, in_flight, on_delta)
         )
         if answer.usage_fault is not None:
             self._server.warn(f"{self._server.name}: {answer.usage_fault}")
         return answer
 
     async def _complete_adapted(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None
     ) -> ChatAnswer:
         """Repeats the request at once without a parameter that the server refuses."""
         while True:
             body = self._body(request)
             try:
-                return await self._complete_once(request.model, body, in_flight, hear)
+                return await self._complete_once(request.model, body, in_flight, on_delta)
             except VigilError as error:
                 parameter = self._refused_parameter(body, error)
                 if parameter is None:
@@ -110,11 +110,11 @@ class ChatProvider:
                 )
 
     async def _complete_once(
-        self, model: str, body: dict[str, Any], in_flight: ResumableCall, hear: OnDelta | None
+        self, model: str, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
     ) -> ChatAnswer:
         server = self._server
         limits = server.limits
-        async with in_flight.sending():
+        async with in_flight.attempt():
             received = Received(server.name)
             patience = Patience(server.name, limits, streams=_STREAM in body)
             opening = server.client.chat.completions.with_streaming_response.create(
@@ -129,8 +129,8 @@ class ChatProvider:
                         has_grown = received.take(piece)
                         patience.has_begun = received.characters > 0
                         await progress.report(received.characters)
-                        if has_grown and hear is not None:
-                            await hear(received.streamed.text)
+                        if has_grown and on_delta is not None:
+                            await on_delta(received.streamed.text)
                         if received.is_done:
                             await _drain(pieces)
                             break
@@ -235,7 +235,7 @@ class Embedder:
         Raises PermanentError for what a retry cannot fix, otherwise TransientError.
         """
         seconds = EMBEDDING_TIMEOUT_SECONDS + SECONDS_PER_TEXT * len(request.texts)
-        async with in_flight.sending():
+        async with in_flight.attempt():
             sent = self.server.client.embeddings.with_raw_response.create(
                 **request.body,
                 timeout=seconds,

@@ -21,17 +21,17 @@ class OptionalToolChoice:
         self.close = provider.close
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         """See `Provider.complete`."""
         without = replace(request, tool_choice=None)
         if request.tool_choice is None or self._is_refused:
-            return await self._provider.complete(without, in_flight, hear)
+            return await self._provider.complete(without, in_flight, on_delta)
         try:
-            return await self._provider.complete(request, in_flight, hear)
+            return await self._provider.complete(request, in_flight, on_delta)
         except PermanentError as error:
             if error.code != REFUSED_REQUEST:
                 raise
-        answer = await self._provider.complete(without, in_flight, hear)
+        answer = await self._provider.complete(without, in_flight, on_delta)
         self._is_refused = True
         return answer

@@ -404,7 +404,7 @@ class ToolLoop:
         async def write(session: AsyncSession) -> None:
             for use in unrecorded:
                 self._record(session, use, {"call_id": str(call.id)})
-            await _keep_result(session, uses[0], result)
+            await _store_result(session, uses[0], result)
             self._run.record_search(call, request, result)
 
         unrecorded = [use for use in uses if use.key not in self._recorded]
@@ -499,9 +499,9 @@ async def _call_paid_tool(use: _ToolUse, in_flight: ResumableCall) -> Json:
         return {"error": str(refusal)}
 
 
-async def _keep_result(session: AsyncSession, use: _ToolUse, result: Json) -> None:
-    if isinstance(use.tool, PaidTool) and use.tool.keep is not None and "error" not in result:
-        await use.tool.keep(session, result)
+async def _store_result(session: AsyncSession, use: _ToolUse, result: Json) -> None:
+    if isinstance(use.tool, PaidTool) and use.tool.store is not None and "error" not in result:
+        await use.tool.store(session, result)
 
 
 async def _send_paid_call(use: _ToolUse, in_flight: ResumableCall) -> Json:
@@ -509,11 +509,11 @@ async def _send_paid_call(use: _ToolUse, in_flight: ResumableCall) -> Json:
     if isinstance(tool, OrderedTool):
         return await in_flight.resume_or_start(partial(_order, use, in_flight), tool.collect)
     assert isinstance(tool, PaidTool)
-    async with in_flight.sending():
+    async with in_flight.attempt():
         return await tool.call(use.arguments)
 
 
 async def _order(use: _ToolUse, in_flight: ResumableCall, _: str) -> str:
     assert isinstance(use.tool, OrderedTool)
-    async with in_flight.sending():
+    async with in_flight.attempt():
         return await use.tool.order(use.arguments)

@@ -211,7 +211,7 @@ class MessageConsumer:
         self.database = database
         self._handlers = dict(handlers)
         self._consumer = CONSUMERS[name]
-        assert set(self._handlers) == set(self._consumer.hears), (
+        assert set(self._handlers) == set(self._consumer.subscribes_to), (
             f"{name} must handle every event it subscribes to"
         )
         self._slots = slots

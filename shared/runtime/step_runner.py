@@ -290,7 +290,7 @@ def step_consumer(
     )
     return MessageConsumer(
         name,
-        handlers=dict.fromkeys(CONSUMERS[name].hears, handler),
+        handlers=dict.fromkeys(CONSUMERS[name].subscribes_to, handler),
         bus=create_bus(settings, name),
         database=database,
         slots=settings.slots or slots,

@@ -20,7 +20,7 @@ from shared.tools.schemas import portable_schema
 Json = dict[str, Any]
 INTERPRETATIONS_KEY: Final = "understood"
 """Key in a tool's result: how it interpreted ambiguous arguments, one sentence each."""
-Keep = Callable[[AsyncSession, Json], Awaitable[None]]
+Store = Callable[[AsyncSession, Json], Awaitable[None]]
 
 
 class Arguments(BaseModel):
@@ -67,7 +67,7 @@ class PaidTool(Generic[A]):
     call: Callable[[A], Awaitable[Json]]
     operation: str = ""
     """The key of its price in the price list. If it is not listed, the fallback price applies."""
-    keep: Keep | None = None
+    store: Store | None = None
     """Stores parts of an answer in the transaction that records the answer. May run more than once."""
 
 

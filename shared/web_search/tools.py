@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field
 
-from shared.tools import Arguments, Json, Keep, OrderedTool, PaidTool, Tool
+from shared.tools import Arguments, Json, OrderedTool, PaidTool, Store, Tool
 from shared.web_search.client import SearchClient
 
 
@@ -79,8 +79,8 @@ def conversation_search(client: SearchClient) -> PaidTool[TavilySearch]:
     )
 
 
-def knowledge_acquisition(client: SearchClient, keep: Keep | None = None) -> list[Tool]:
-    """Returns the tools of knowledge acquisition, none of which can write. `keep` stores the pages of an answer."""
+def knowledge_acquisition(client: SearchClient, store: Store | None = None) -> list[Tool]:
+    """Returns the tools of knowledge acquisition, none of which can write. `store` stores the pages of an answer."""
 
     async def search(arguments: TavilySearch) -> Json:
         return await client.search(
@@ -103,7 +103,7 @@ def knowledge_acquisition(client: SearchClient, keep: Keep | None = None) -> lis
             TavilySearch,
             search,
             "search",
-            keep,
+            store,
         ),
         PaidTool(
             "tavilyExtract",
@@ -111,7 +111,7 @@ def knowledge_acquisition(client: SearchClient, keep: Keep | None = None) -> lis
             TavilyExtract,
             extract,
             "extract",
-            keep,
+            store,
         ),
         OrderedTool(
             "tavilyResearch",

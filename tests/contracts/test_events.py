@@ -175,7 +175,7 @@ def test_every_event_is_sent_and_the_actors_hear_only_what_is_sent() -> None:
     sent = {
         event for actor, events in PUBLISHES.items() if actor != "scheduler" for event in events
     }
-    heard = {event for consumer in CONSUMERS.values() for event in consumer.hears}
+    heard = {event for consumer in CONSUMERS.values() for event in consumer.subscribes_to}
     assert heard <= sent | set(PUBLISHES["scheduler"])
     # Nobody but the api and people listen to these.
     assert {event.subject for event in set(EVENTS) - heard} == {

@@ -252,9 +252,9 @@ class Refusing:
     attempts: int = 0
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
-        async with in_flight.sending():
+        async with in_flight.attempt():
             self.attempts += 1
             raise AnswerError("it has no time for this", kind=self.kind)
 

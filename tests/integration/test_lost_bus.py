@@ -162,7 +162,7 @@ async def test_what_is_purged_before_anybody_heard_it(
     async with running(watch.settings, [name for name in BUILDERS if name != hears]):
         await until(lambda: all_told(subject, times), what=f"{times} of {subject}")
     # All of it: any one of them would tell the join of the others.
-    for event in CONSUMERS[hears].hears:
+    for event in CONSUMERS[hears].subscribes_to:
         await watch.bus.jetstream.purge_stream(STREAM, subject=event.subject)
     assert await watch.told(subject) == 0
     async with running(watch.settings):

@@ -229,7 +229,7 @@ async def test_what_was_reserved_in_a_commit_that_was_undone_pays_for_nothing(
 
     async with unit.transaction() as session:
         recorder.open_call(session, request)
-        unit.last(lambda *_: fail)
+        unit.defer(lambda *_: fail)
     with pytest.raises(TransientError, match="very end"):
         await unit.commit()
     await clerk.spender.cap("0.10")

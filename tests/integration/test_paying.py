@@ -148,7 +148,7 @@ async def test_what_an_answer_brings_is_kept_with_it_and_once(
             raise TransientError("killed amid the transaction")
 
     scope, killed, shop = phase.scope, True, Shop()
-    note, buy = shop.tools[1], PaidTool("buy", "Costs.", Wanted, shop.buy, keep=keep)
+    note, buy = shop.tools[1], PaidTool("buy", "Costs.", Wanted, shop.buy, store=keep)
     levers.script(
         calls(("buy", {"value": "a"}), ("buy", {"value": "a"})),
         calls(("note", {"value": "b"})),
@@ -191,8 +191,8 @@ async def test_an_answer_that_comes_while_postgres_is_away_is_kept(
     answered, transaction = asyncio.Event(), database.transaction
     complete = phase.model.provider.complete
 
-    async def tell(request: Any, in_flight: Any, hear: Any) -> Any:
-        answer = await complete(request, in_flight, hear)
+    async def tell(request: Any, in_flight: Any, on_delta: Any) -> Any:
+        answer = await complete(request, in_flight, on_delta)
         answered.set()
         return answer
 

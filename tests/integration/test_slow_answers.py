@@ -46,10 +46,10 @@ class Growing:
     """None is the end of the answer."""
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: Any = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: Any = None
     ) -> ChatAnswer:
         assert in_flight.report_progress is not None
-        async with in_flight.sending():
+        async with in_flight.attempt():
             while (received := await self.characters.get()) is not None:
                 await in_flight.report_progress(received)
         return ChatAnswer(assistant_message(PLAN, []), "stop", 10, 10)

@@ -81,7 +81,7 @@ async def test_all_of_it_is_one_transaction(unit: UnitOfWork) -> None:
 
 
 async def test_while_something_is_out_nothing_waits(unit: UnitOfWork, database: Database) -> None:
-    with unit.sending():
+    with unit.external_call_in_progress():
         async with unit.transaction() as session:
             await _write(session, "meanwhile")
         assert await _is_safe(database, "meanwhile")
@@ -99,7 +99,7 @@ async def test_one_that_does_not_wait_commits_each_time(
 async def test_an_error_undoes_what_waits_but_for_what_is_kept(
     unit: UnitOfWork, database: Database
 ) -> None:
-    assert await unit.keep(partial(_write, name="paid for")) == "paid for"
+    assert await unit.commit_durably(partial(_write, name="paid for")) == "paid for"
     async with unit.transaction() as session:
         await _write(session, "followed from it")
     with pytest.raises(RuntimeError, match="a fault"):
@@ -112,7 +112,7 @@ async def test_an_error_undoes_what_waits_but_for_what_is_kept(
 async def test_what_is_kept_outlives_a_connection_that_is_lost(
     unit: UnitOfWork, database: Database
 ) -> None:
-    await unit.keep(partial(_write, name="paid for"))
+    await unit.commit_durably(partial(_write, name="paid for"))
     with pytest.raises(TransientError, match="PostgreSQL"):
         async with unit.transaction() as session:
             await session.execute(text("select pg_terminate_backend(pg_backend_pid())"))
@@ -126,7 +126,7 @@ async def test_what_is_kept_outlives_a_connection_that_is_lost(
 async def test_a_cancelled_worker_leaves_what_was_paid_for(
     unit: UnitOfWork, database: Database
 ) -> None:
-    await unit.keep(partial(_write, name="paid for"))
+    await unit.commit_durably(partial(_write, name="paid for"))
     within = asyncio.Event()
 
     async def work() -> None:
@@ -157,7 +157,7 @@ async def test_who_is_cancelled_while_it_keeps_what_was_paid_for_has_kept_it(
             within.set()
             await asyncio.Event().wait()
 
-    keeping = asyncio.create_task(unit.keep(write))
+    keeping = asyncio.create_task(unit.commit_durably(write))
     await within.wait()
     keeping.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -180,7 +180,7 @@ async def test_who_is_cancelled_while_a_commit_fails_keeps_what_was_paid_for_and
         await slow_commits(session, "insert on users")
     async with database.transaction() as session:
         await session.execute(text("select pg_advisory_xact_lock(1)"))
-        keeping = asyncio.create_task(unit.keep(partial(_write, name="paid for")))
+        keeping = asyncio.create_task(unit.commit_durably(partial(_write, name="paid for")))
         await until(committing, what="the commit")
         keeping.cancel()
         await session.execute(text(f"select pg_terminate_backend(pid) from ({SLOW_COMMIT}) as it"))
@@ -197,13 +197,13 @@ async def test_who_may_write_no_more_keeps_nothing(workers: Database, database: 
             raise NoMoreError("the step is another's", counts=False)
 
     unit = UnitOfWork(workers, begin)
-    await unit.keep(partial(_write, name="paid for"))
+    await unit.commit_durably(partial(_write, name="paid for"))
     may_write[0] = False
     with pytest.raises(NoMoreError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     assert not await _is_safe(database, "paid for")
     with pytest.raises(NoMoreError):
-        await unit.keep(partial(_write, name="paid for"))
+        await unit.commit_durably(partial(_write, name="paid for"))
 
 
 async def test_what_comes_last_comes_before_the_commit_and_once(
@@ -216,7 +216,7 @@ async def test_what_comes_last_comes_before_the_commit_and_once(
         await _write(session, "last")
 
     async with unit.transaction() as session:
-        unit.last(lambda *_: last)
+        unit.defer(lambda *_: last)
         order.append("within")
         await _write(session, "within")
     unit.after_commit(lambda: order.append("committed"))
@@ -234,7 +234,7 @@ async def test_what_comes_last_is_undone_with_the_rest(unit: UnitOfWork) -> None
         order.append("last")
 
     async with unit.transaction():
-        unit.last(lambda *_: last)
+        unit.defer(lambda *_: last)
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     await unit.commit()

@@ -268,13 +268,13 @@ def model_away(monkeypatch: pytest.MonkeyPatch, phase: str) -> Iterator[list[str
     refused: list[str] = []
 
     async def refuse(
-        self: ChatProvider, request: ChatRequest, in_flight: ResumableCall, hear: Any = None
+        self: ChatProvider, request: ChatRequest, in_flight: ResumableCall, on_delta: Any = None
     ) -> ChatAnswer:
         if phase in str(request.messages[0]["content"]):
-            async with in_flight.sending():
+            async with in_flight.attempt():
                 refused.append(in_flight.key)
                 raise unbilled(away())
-        return await complete(self, request, in_flight, hear)
+        return await complete(self, request, in_flight, on_delta)
 
     monkeypatch.setattr(ChatProvider, "complete", refuse)
     try:

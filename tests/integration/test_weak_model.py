@@ -58,12 +58,12 @@ class Recording:
     asked: list[ChatRequest] = field(default_factory=list)
 
     async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, hear: OnDelta | None = None
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         self.asked.append(request)
         if self.refuses_tool_choice and request.tool_choice is not None:
             raise PermanentError(REFUSED_REQUEST, "tool_choice is not supported")
-        return await self.provider.complete(request, in_flight, hear)
+        return await self.provider.complete(request, in_flight, on_delta)
 
     async def close(self) -> None:
         await self.provider.close()

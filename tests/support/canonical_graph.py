@@ -178,7 +178,7 @@ class _Edge:
 
 def _all_nodes(scope: GraphScope) -> Select[UUID, str, str, Json]:
     return select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.properties).where(
-        GraphNode.agent_id == scope.agent()
+        GraphNode.agent_id == scope.owned_agent_id()
     )
 
 
@@ -196,7 +196,7 @@ def _all_edges(scope: GraphScope) -> Select[UUID, str, Json, str, str, str, str]
         )
         .join(source, source.id == GraphEdge.source_id)
         .join(target, target.id == GraphEdge.target_id)
-        .where(GraphEdge.agent_id == scope.agent())
+        .where(GraphEdge.agent_id == scope.owned_agent_id())
     )
 
 

@@ -62,7 +62,7 @@ async def grounds_of(
             Source.retracted_at.is_not(None),
         )
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.agent(), thing.in_(things))
+        .where(Evidence.agent_id == scope.owned_agent_id(), thing.in_(things))
     )
     found: dict[UUID, list[Ground]] = {}
     for row in rows:

@@ -45,7 +45,7 @@ async def newest_conclusions(
     """Returns the newest advice and analyses. Each type is queried by itself, to use its index."""
     of_kinds = [
         select(*COLUMNS)
-        .where(GraphNode.agent_id == scope.agent(), GraphNode.type == kind)
+        .where(GraphNode.agent_id == scope.owned_agent_id(), GraphNode.type == kind)
         .order_by(GraphNode.updated_at.desc(), GraphNode.id.desc())
         .limit(limit)
         .subquery()

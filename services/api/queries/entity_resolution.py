@@ -45,7 +45,7 @@ async def list_duplicate_candidates(
     A page compares `limit` nodes, so it may be empty.
     """
     facts = select(GraphNode.id, GraphNode.type, GraphNode.name).where(
-        GraphNode.agent_id == scope.agent(), GraphNode.type.not_in(RESERVED_TYPES)
+        GraphNode.agent_id == scope.owned_agent_id(), GraphNode.type.not_in(RESERVED_TYPES)
     )
     page_slice = await paginate(session, facts, _TOUCHED, page_request)
     candidates = [
@@ -93,7 +93,9 @@ async def _neighbour_keys(
         "sorted_words_key": [sorted_words_key(member.key) for member in candidates],
     }
     result: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
-    for asking, key, node_id in await _NEIGHBOUR_KEYS.rows(session, {**scope.bound, **parameters}):
+    for asking, key, node_id in await _NEIGHBOUR_KEYS.rows(
+        session, {**scope.sql_params, **parameters}
+    ):
         result[asking][key] = node_id
     return result
 
@@ -101,7 +103,7 @@ async def _neighbour_keys(
 async def _names(
     session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
 ) -> dict[UUID, str]:
-    rows = await _NAMES.rows(session, {**scope.bound, "ids": list(ids)})
+    rows = await _NAMES.rows(session, {**scope.sql_params, "ids": list(ids)})
     return {row.id: row.name for row in rows}
 
 

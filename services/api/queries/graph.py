@@ -79,7 +79,7 @@ async def list_nodes(
     session: AsyncSession, scope: GraphScope, page_request: Wanted, node_filter: NodeFilter
 ) -> Page[NodeView]:
     """Lists nodes, most recently updated first."""
-    statement = select(GraphNode).where(GraphNode.agent_id == scope.agent())
+    statement = select(GraphNode).where(GraphNode.agent_id == scope.owned_agent_id())
     if node_filter.type_name is not None:
         statement = statement.where(GraphNode.type == node_filter.type_name)
     if node_filter.updated_since is not None:
@@ -129,7 +129,9 @@ def _incident_edges(
     ids = (
         select(
             _EDGES.ordered(
-                select(GraphEdge.id).where(GraphEdge.agent_id == scope.agent(), at_it, *conditions)
+                select(GraphEdge.id).where(
+                    GraphEdge.agent_id == scope.owned_agent_id(), at_it, *conditions
+                )
             )
             .limit(page_request.limit + 1)
             .subquery()
@@ -141,19 +143,25 @@ def _incident_edges(
 
 
 async def has_node(session: AsyncSession, scope: GraphScope, node_id: UUID) -> bool:
-    statement = exists().where(GraphNode.agent_id == scope.agent(), GraphNode.id == node_id)
+    statement = exists().where(
+        GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id == node_id
+    )
     return bool(await session.scalar(select(statement)))
 
 
 async def has_edge(session: AsyncSession, scope: GraphScope, edge_id: UUID) -> bool:
-    statement = exists().where(GraphEdge.agent_id == scope.agent(), GraphEdge.id == edge_id)
+    statement = exists().where(
+        GraphEdge.agent_id == scope.owned_agent_id(), GraphEdge.id == edge_id
+    )
     return bool(await session.scalar(select(statement)))
 
 
 async def find_node(session: AsyncSession, scope: GraphScope, node_id: UUID) -> NodeDetails | None:
     """Returns the node with its first edges and evidence, or None."""
     row = await session.scalar(
-        select(GraphNode).where(GraphNode.agent_id == scope.agent(), GraphNode.id == node_id)
+        select(GraphNode).where(
+            GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id == node_id
+        )
     )
     if row is None:
         return None
@@ -189,7 +197,7 @@ async def list_node_types(
     session: AsyncSession, scope: GraphScope, page_request: Wanted, name: str | None = None
 ) -> Page[NodeTypeDetails]:
     """Lists node types by name; with `name`, only that one."""
-    statement = select(GraphNodeType).where(GraphNodeType.agent_id == scope.agent())
+    statement = select(GraphNodeType).where(GraphNodeType.agent_id == scope.owned_agent_id())
     if name is not None:
         statement = statement.where(GraphNodeType.name == name)
     page_slice = await paginate(session, statement, _NODE_TYPES, page_request)
@@ -200,7 +208,7 @@ async def list_edge_types(
     session: AsyncSession, scope: GraphScope, page_request: Wanted, name: str | None = None
 ) -> Page[EdgeTypeDetails]:
     """Lists edge types by name; with `name`, only that one."""
-    statement = select(GraphEdgeType).where(GraphEdgeType.agent_id == scope.agent())
+    statement = select(GraphEdgeType).where(GraphEdgeType.agent_id == scope.owned_agent_id())
     if name is not None:
         statement = statement.where(GraphEdgeType.name == name)
     page_slice = await paginate(session, statement, _EDGE_TYPES, page_request)
@@ -213,7 +221,7 @@ def select_edges(scope: GraphScope) -> Select[GraphEdge, str, str]:
         select(GraphEdge, _SOURCE.name, _TARGET.name)
         .join(_SOURCE, _SOURCE.id == GraphEdge.source_id)
         .join(_TARGET, _TARGET.id == GraphEdge.target_id)
-        .where(GraphEdge.agent_id == scope.agent())
+        .where(GraphEdge.agent_id == scope.owned_agent_id())
     )
 
 
@@ -266,7 +274,7 @@ async def count_by_type(session: AsyncSession, scope: GraphScope) -> TypeCounts:
 async def _counted(
     session: AsyncSession, scope: GraphScope, statement: CompiledStatement
 ) -> dict[str, int]:
-    rows = await statement.rows(session, {**scope.bound, "most": MAX_COUNTED})
+    rows = await statement.rows(session, {**scope.sql_params, "most": MAX_COUNTED})
     return {row[0]: row[1] for row in rows}
 
 
@@ -328,7 +336,7 @@ async def newest_nodes(
     session: AsyncSession, scope: GraphScope, *, type_name: str | None = None, limit: int = 100
 ) -> list[NodeView]:
     """Returns the most recently updated nodes, at most MAX_LIMIT."""
-    statement = select(GraphNode).where(GraphNode.agent_id == scope.agent())
+    statement = select(GraphNode).where(GraphNode.agent_id == scope.owned_agent_id())
     if type_name is not None:
         statement = statement.where(GraphNode.type == type_name)
     rows = await session.scalars(
@@ -395,7 +403,9 @@ async def _nodes(
     session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
 ) -> list[NodeView]:
     rows = await session.scalars(
-        select(GraphNode).where(GraphNode.agent_id == scope.agent(), GraphNode.id.in_(node_ids))
+        select(GraphNode).where(
+            GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id.in_(node_ids)
+        )
     )
     by_id = {row.id: NodeView.model_validate(row) for row in rows}
     return [by_id[item] for item in node_ids if item in by_id]
@@ -499,7 +509,7 @@ def _drawn_nodes(
     # From the table, not the mapped class: thousands of rows come without ORM overhead.
     columns = GraphNode.__table__.columns
     statement = select(*(columns[name] for name in DrawnNode._fields)).where(
-        GraphNode.agent_id == scope.agent()
+        GraphNode.agent_id == scope.owned_agent_id()
     )
     if drawing_filter.types:
         statement = statement.where(GraphNode.type.in_(drawing_filter.types))
@@ -523,7 +533,7 @@ async def _drawn_edges_between(
     session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
 ) -> list[DrawnEdge]:
     values = {
-        **scope.bound,
+        **scope.sql_params,
         "ids": uuid_array(ids),
         "share": _MAX_EDGES_PER_END,
         "most": _MAX_DRAWN_EDGES,

@@ -89,7 +89,7 @@ async def list_sources(
     retracted: bool | None = None,
 ) -> Page[SourceView]:
     """Lists sources, most recently fetched first; with `url`, the versions of that page."""
-    statement = select(*SOURCE_COLUMNS).where(Source.agent_id == scope.agent())
+    statement = select(*SOURCE_COLUMNS).where(Source.agent_id == scope.owned_agent_id())
     if url is not None:
         statement = statement.where(Source.url == url)
     if retracted is not None:
@@ -104,7 +104,7 @@ async def find_source(
     row = (
         await session.execute(
             select(*SOURCE_COLUMNS, Source.step_id, Source.text).where(
-                Source.agent_id == scope.agent(), Source.id == source_id
+                Source.agent_id == scope.owned_agent_id(), Source.id == source_id
             )
         )
     ).one_or_none()
@@ -125,7 +125,7 @@ async def _evidence(
         select(Evidence, Source.url, Source.title, Source.published, Source.fetched_at)
         .add_columns(Source.retracted_at, _QUOTE)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.agent(), element_id_column == thing)
+        .where(Evidence.agent_id == scope.owned_agent_id(), element_id_column == thing)
     )
     page_slice = await paginate(session, statement, _EVIDENCE, page_request)
     claims = (
@@ -178,7 +178,7 @@ async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) 
     rows = (
         await session.scalars(
             select(Evidence)
-            .where(Evidence.agent_id == scope.agent(), Evidence.source_id == source_id)
+            .where(Evidence.agent_id == scope.owned_agent_id(), Evidence.source_id == source_id)
             .order_by(Evidence.first_byte, Evidence.end_byte, Evidence.id)
             .limit(MAX_MARKS + 1)
         )
@@ -218,7 +218,7 @@ async def search_sources(
     """Returns sources that contain the words, most recently fetched first, at most TOLD_AT_MOST."""
     recent = (
         select(Source.id)
-        .where(Source.agent_id == scope.agent())
+        .where(Source.agent_id == scope.owned_agent_id())
         .order_by(Source.fetched_at.desc(), Source.id.desc())
         .limit(MAX_SEARCHED)
         .subquery()
@@ -246,7 +246,7 @@ async def count_quotes(
 ) -> dict[UUID, int]:
     """Returns the number of quotes per source, counted up to MOST_COUNTED."""
     rows = await session.execute(
-        text(_QUOTES), {**scope.bound, "ids": list(ids), "most": MAX_COUNTED_QUOTES}
+        text(_QUOTES), {**scope.sql_params, "ids": list(ids), "most": MAX_COUNTED_QUOTES}
     )
     return {row[0]: row[1] for row in rows}
 

@@ -99,11 +99,11 @@ log = logger(__name__)
 
 @dataclass(frozen=True)
 class StreamChunk:
-    """A chunk of the stream; `heard` are its events that have an owner."""
+    """A chunk of the stream; `events` are those that have an owner."""
 
     first: int
     last: int
-    heard: Sequence[BufferedEvent]
+    events: Sequence[BufferedEvent]
 
 
 class EventHub:
@@ -144,7 +144,7 @@ class EventHub:
         self.stopping = True
         self._tell()
 
-    async def hear(self, news: asyncio.Event, seconds: float) -> None:
+    async def wait_for(self, news: asyncio.Event, seconds: float) -> None:
         """Waits for `news`, or `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):

@@ -87,7 +87,7 @@ class Listener:
                 yield frames
                 self._is_too_slow = self._was_slow()
             elif frames is None:
-                await self._hub.hear(news, self._patience())
+                await self._hub.wait_for(news, self._patience())
             if self._now() - self._sent_at >= KEEP_ALIVE_SECONDS:
                 self._sent_at = self._now()
                 yield event_hub.KEEP_ALIVE
@@ -132,8 +132,8 @@ class Listener:
                     return event_hub.gap_frame(gap)
                 case None:
                     return await self._read_back(self._cursor)
-                case heard:
-                    return await self._of_window(heard)
+                case events:
+                    return await self._of_window(events)
         except TransientError:
             return None  # NATS or Postgres is away; the listener is kept
 
@@ -154,7 +154,7 @@ class Listener:
             gap = cursor.read(before_first + 1, before_first)
             return event_hub.gap_frame(gap) if gap else None
         gap = cursor.read(past.first, past.last)
-        return (event_hub.gap_frame(gap) if gap else b"") + self._joined(past.heard)
+        return (event_hub.gap_frame(gap) if gap else b"") + self._joined(past.events)
 
     async def _take_place(self) -> bytes | None:
         """Returns whether the position is determined.

@@ -66,7 +66,10 @@ async def list_citing_conclusions(
     rows = await session.execute(
         select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.created_at)
         .join(CitationRow, CitationRow.conclusion_id == GraphNode.id)
-        .where(GraphNode.agent_id == scope.agent(), CitationRow.cited_id.in_([cited_id, *earlier]))
+        .where(
+            GraphNode.agent_id == scope.owned_agent_id(),
+            CitationRow.cited_id.in_([cited_id, *earlier]),
+        )
         .distinct()
         .order_by(GraphNode.created_at.desc(), GraphNode.id)
         .limit(MAX_CITING)

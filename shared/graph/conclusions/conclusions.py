@@ -148,8 +148,8 @@ async def _load_cited(session: AsyncSession, scope: GraphScope, properties: Json
         [current.get(element_id, element_id) for element_id in citations.ids(kind)]
         for kind in (Kind.NODE, Kind.EDGE)
     )
-    node_rows = await _CITED_NODES.rows(session, {**scope.bound, "ids": nodes_cited})
-    edge_rows = await _CITED_EDGES.rows(session, {**scope.bound, "ids": edges_cited})
+    node_rows = await _CITED_NODES.rows(session, {**scope.sql_params, "ids": nodes_cited})
+    edge_rows = await _CITED_EDGES.rows(session, {**scope.sql_params, "ids": edges_cited})
     types: dict[UUID, str] = {row.id: row.type for row in node_rows}
     is_valid: dict[UUID, bool] = {row.id: row.stands for row in (*node_rows, *edge_rows)}
     # A merged element may be cited by its old or its new id.

@@ -43,7 +43,9 @@ async def get_conclusion(
 
 
 def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
-    return select(GraphNode).where(GraphNode.agent_id == scope.agent(), GraphNode.type == type_name)
+    return select(GraphNode).where(
+        GraphNode.agent_id == scope.owned_agent_id(), GraphNode.type == type_name
+    )
 
 
 async def _views(

@@ -79,7 +79,7 @@ class SharedSurvey:
 async def _load_stored(session: AsyncSession, scope: GraphScope, group: _StepGroup) -> str | None:
     iteration_id, kind, round_number = group
     params = {
-        **scope.bound,
+        **scope.sql_params,
         "of_iteration": iteration_id,
         "of_kind": kind,
         "of_round": round_number,

@@ -43,7 +43,7 @@ def request_lines(requests: Sequence[OpenRequest]) -> list[str]:
 def recent_query_lines(scope: GraphScope, iterations: int) -> BoundQuery[list[str]]:
     """The queries of the last iterations, the newest first."""
     # One more, because the newest iteration is mostly the running one.
-    return BoundQuery(_newest_queries(), {**scope.bound, "most": iterations + 1}, _query_lines)
+    return BoundQuery(_newest_queries(), {**scope.sql_params, "most": iterations + 1}, _query_lines)
 
 
 def _query_lines(queries: Sequence[Row]) -> list[str]:
@@ -173,7 +173,7 @@ async def _existing_ids(
 ) -> set[UUID]:
     if not ids:
         return set()
-    rows = await _EXISTING_NODES.rows(session, {**scope.bound, "ids": uuid_array(ids)})
+    rows = await _EXISTING_NODES.rows(session, {**scope.sql_params, "ids": uuid_array(ids)})
     return {row.id for row in rows}
 
 
@@ -184,7 +184,9 @@ async def _nodes_by_name(
     if not names:
         return {}
     ids_by_name: dict[str, list[UUID]] = {}
-    for name, node_id in await _NODES_BY_NAME.rows(session, {**scope.bound, "names": list(names)}):
+    for name, node_id in await _NODES_BY_NAME.rows(
+        session, {**scope.sql_params, "names": list(names)}
+    ):
         ids_by_name.setdefault(name.lower(), []).append(node_id)
     return {name: ids[:_MAX_NODES_PER_NAME] for name, ids in ids_by_name.items()}
 

@@ -69,11 +69,11 @@ class EdgeFacts:
 
 def newest_facts(scope: GraphScope, limit: int) -> BoundQuery[list[NodeFacts]]:
     """The most recently updated nodes that are not conclusions."""
-    return BoundQuery(_newest_facts(), {**scope.bound, "most": limit}, _nodes)
+    return BoundQuery(_newest_facts(), {**scope.sql_params, "most": limit}, _nodes)
 
 
 def newest_of_type(scope: GraphScope, type_name: str, limit: int) -> BoundQuery[list[NodeFacts]]:
-    params = {**scope.bound, "type_name": type_name, "most": limit}
+    params = {**scope.sql_params, "type_name": type_name, "most": limit}
     return BoundQuery(_newest_of_type(), params, _nodes)
 
 
@@ -85,7 +85,7 @@ async def nodes_by_ids(
     session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
 ) -> dict[UUID, NodeFacts]:
     """The agent's nodes of these ids."""
-    nodes = _nodes(await _nodes_by_ids().rows(session, {**scope.bound, "ids": list(ids)}))
+    nodes = _nodes(await _nodes_by_ids().rows(session, {**scope.sql_params, "ids": list(ids)}))
     return {node.id: node for node in nodes}
 
 
@@ -131,7 +131,7 @@ def _in_order(nodes: Subquery) -> Select[Any]:
 
 
 def newest_edges(scope: GraphScope, limit: int) -> BoundQuery[list[EdgeFacts]]:
-    return BoundQuery(_newest_edges(), {**scope.bound, "most": limit}, _edges)
+    return BoundQuery(_newest_edges(), {**scope.sql_params, "most": limit}, _edges)
 
 
 def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
@@ -142,7 +142,7 @@ async def edges_by_ids(
     session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
 ) -> list[EdgeFacts]:
     """The agent's edges of these ids, the most recently updated first."""
-    return _edges(await _edges_by_ids().rows(session, {**scope.bound, "ids": list(ids)}))
+    return _edges(await _edges_by_ids().rows(session, {**scope.sql_params, "ids": list(ids)}))
 
 
 @cache

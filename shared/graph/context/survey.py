@@ -77,7 +77,7 @@ class ConnectedNode:
 
 def node_types(scope: GraphScope) -> BoundQuery[list[NodeTypeFacts]]:
     return BoundQuery(
-        _node_types(), scope.bound, lambda rows: [NodeTypeFacts(*row) for row in rows]
+        _node_types(), scope.sql_params, lambda rows: [NodeTypeFacts(*row) for row in rows]
     )
 
 
@@ -114,7 +114,7 @@ def _node_types() -> CompiledStatement:
 
 def edge_types(scope: GraphScope) -> BoundQuery[list[EdgeTypeFacts]]:
     return BoundQuery(
-        _edge_types(), scope.bound, lambda rows: [EdgeTypeFacts(*row) for row in rows]
+        _edge_types(), scope.sql_params, lambda rows: [EdgeTypeFacts(*row) for row in rows]
     )
 
 
@@ -135,7 +135,7 @@ def _edge_types() -> CompiledStatement:
 
 
 def best_connected(scope: GraphScope, limit: int) -> BoundQuery[list[ConnectedNode]]:
-    params = {**scope.bound, "most": limit}
+    params = {**scope.sql_params, "most": limit}
     return BoundQuery(_best_connected(), params, lambda rows: [ConnectedNode(*row) for row in rows])
 
 

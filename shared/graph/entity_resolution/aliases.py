@@ -192,7 +192,7 @@ async def list_names(session: AsyncSession, scope: GraphScope, node_id: UUID) ->
     """List the names of a node as written, oldest first."""
     rows = await session.scalars(
         select(GraphName.name)
-        .where(GraphName.agent_id == scope.agent(), GraphName.node_id == node_id)
+        .where(GraphName.agent_id == scope.owned_agent_id(), GraphName.node_id == node_id)
         .order_by(GraphName.created_at, GraphName.key)
     )
     return list(rows)
@@ -204,7 +204,7 @@ async def list_names_by_node(
     """The names of many nodes by key; nodes without names are left out."""
     rows = await session.execute(
         select(GraphName.node_id, GraphName.key, GraphName.name)
-        .where(GraphName.agent_id == scope.agent(), GraphName.node_id.in_(node_ids))
+        .where(GraphName.agent_id == scope.owned_agent_id(), GraphName.node_id.in_(node_ids))
         .order_by(GraphName.created_at, GraphName.key)
     )
     names_by_node: dict[UUID, dict[str, str]] = {}

@@ -147,7 +147,9 @@ async def _load_names(
     if not ids:
         return {}
     statement, params = expand_values(_NODE_NAMES_SQL, "id", ids)
-    return {row.id: row.name for row in await statement.rows(session, {**scope.bound, **params})}
+    return {
+        row.id: row.name for row in await statement.rows(session, {**scope.sql_params, **params})
+    }
 
 
 def neighbour_params(scope: GraphScope, type_name: str, key: str) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def neighbour_params(scope: GraphScope, type_name: str, key: str) -> dict[str, A
         "reversed_key": reversed_key(key),
         "sorted_words_key": sorted_words_key(key),
     }
-    return {**scope.bound, "type": type_name, **key_params}
+    return {**scope.sql_params, "type": type_name, **key_params}
 
 
 def neighbour_keys_sql(value: str) -> str:

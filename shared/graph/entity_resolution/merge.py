@@ -303,7 +303,10 @@ async def merge_nodes(
     """
     await exclusive_write_lock(session, scope.agent_id)
     rows = await select_rows(
-        session, NODES, NODES.c.agent_id == scope.agent(), NODES.c.id.in_((kept_id, merged_id))
+        session,
+        NODES,
+        NODES.c.agent_id == scope.owned_agent_id(),
+        NODES.c.id.in_((kept_id, merged_id)),
     )
     by_id = {row["id"]: row for row in rows}
     if kept_id not in by_id or merged_id not in by_id:
@@ -390,7 +393,7 @@ async def _move_names(
     """The keys of the merged node. Its own name leads to the kept node from now on, even if it was never reserved."""
     keys = await session.scalars(
         update(NAMES)
-        .where(NAMES.c.agent_id == scope.agent(), NAMES.c.node_id == merged["id"])
+        .where(NAMES.c.agent_id == scope.owned_agent_id(), NAMES.c.node_id == merged["id"])
         .values(node_id=kept["id"])
         .returning(NAMES.c.key)
     )

@@ -100,7 +100,7 @@ async def current_ids(
     id_set = set(ids)
     # Resolving is slow compared with this check, and most ids were never merged.
     if not id_set or not await _HAS_REDIRECT.value(
-        session, {**scope.bound, "ids": uuid_array(id_set)}
+        session, {**scope.sql_params, "ids": uuid_array(id_set)}
     ):
         return {}
     return await current_ids_of_agent(session, scope.owner_id, scope.agent_id, id_set)

@@ -37,7 +37,7 @@ async def undo_merge(session: AsyncSession, scope: GraphScope, merge_id: UUID) -
     await exclusive_write_lock(session, scope.agent_id)
     merge = await session.scalar(
         select(GraphMerge)
-        .where(GraphMerge.id == merge_id, GraphMerge.agent_id == scope.agent())
+        .where(GraphMerge.id == merge_id, GraphMerge.agent_id == scope.owned_agent_id())
         .execution_options(populate_existing=True)
     )
     if merge is None or merge.undone_at is not None:

@@ -117,7 +117,7 @@ async def store_pages(session: AsyncSession, scope: GraphScope, answer: Json) ->
     )
     rows = {row["id"]: row for row in (_source_row(scope, page, dates, now) for page in fetched)}
     rows_json = json.dumps(list(rows.values()), default=str)
-    await _STORE.run(session, {**scope.bound, "of_step": scope.step_id, "rows": rows_json})
+    await _STORE.run(session, {**scope.sql_params, "of_step": scope.step_id, "rows": rows_json})
 
 
 async def find_pages(
@@ -194,14 +194,14 @@ async def _load_pages(
     statement, params = (
         (_ALL_PAGES, {}) if urls is None else expand_values(_PAGES_AT_SQL, "url", list(urls))
     )
-    return [Page(*row) for row in await statement.rows(session, {**scope.bound, **params})]
+    return [Page(*row) for row in await statement.rows(session, {**scope.sql_params, **params})]
 
 
 async def _load_dates(
     session: AsyncSession, scope: GraphScope, urls: Sequence[str]
 ) -> tuple[datetime, Mapping[str, datetime]]:
     """The current time, and the known publication date by URL from earlier versions."""
-    rows = await _PUBLISHED_DATES.rows(session, {**scope.bound, "urls": urls})
+    rows = await _PUBLISHED_DATES.rows(session, {**scope.sql_params, "urls": urls})
     return rows[0].now, {row.url: row.published for row in rows if row.url is not None}
 
 

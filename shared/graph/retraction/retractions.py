@@ -71,7 +71,7 @@ async def restore_source(session: AsyncSession, scope: GraphScope, retraction_id
     await _lock_retractions(session, scope)
     retraction = await session.scalar(
         select(Retraction)
-        .where(Retraction.id == retraction_id, Retraction.agent_id == scope.agent())
+        .where(Retraction.id == retraction_id, Retraction.agent_id == scope.owned_agent_id())
         .with_for_update()
         .execution_options(populate_existing=True)
     )
@@ -123,7 +123,7 @@ async def _find_sources(
     is_referenced = Source.url == reference if source_id is None else Source.id == source_id
     rows = await session.execute(
         select(Source.id, Source.url)
-        .where(Source.agent_id == scope.agent(), is_referenced)
+        .where(Source.agent_id == scope.owned_agent_id(), is_referenced)
         .order_by(Source.fetched_at.desc(), Source.id)
     )
     return {row.id: row.url for row in rows}

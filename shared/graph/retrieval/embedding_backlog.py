@@ -130,7 +130,7 @@ class EmbeddingBatch:
             for half in (self.nodes[:middle], self.nodes[middle:])
         ]
 
-    async def keep(self, session: AsyncSession, vectors: Sequence[Vector]) -> None:
+    async def store(self, session: AsyncSession, vectors: Sequence[Vector]) -> None:
         """Store the vectors, one per node. Nodes that were deleted meanwhile are skipped."""
         # So that no node is merged away between this check and the write.
         await shared_write_lock(session, self.scope.agent_id)
@@ -173,11 +173,11 @@ class Sweep:
         self._end_position = end_position
         self._known_positions = [start]
 
-    async def keep(
+    async def store(
         self, batch: EmbeddingBatch, session: AsyncSession, vectors: Sequence[Vector]
     ) -> None:
         """Store a batch and the progress up to it; batches are stored in order."""
-        await batch.keep(session, vectors)
+        await batch.store(session, vectors)
         positions = [node.position for node in batch.nodes if node.position is not None]
         await self._store_position(session, max(positions, default=None))
 
@@ -210,7 +210,7 @@ async def plan_step_batches(
     """Batches of the nodes that the step has written; empty if the server has no pgvector."""
     if not await pgvector.is_installed(session):
         return ()
-    params = {**scope.bound, "own": list(node_ids)[:MAX_STEP_NODES]}
+    params = {**scope.sql_params, "own": list(node_ids)[:MAX_STEP_NODES]}
     rows_by_id = {row.id: row for row in await session.execute(_STEP_NODES, params)}
     # Divided before stale nodes are selected, so that a resumed step builds the same batches.
     return [
@@ -234,7 +234,7 @@ async def plan_sweep(
     model, updated_at, node_id = start
     if model != embedding_search.model:
         updated_at, node_id = _BEGINNING
-    params = {**scope.bound, "at": updated_at, "last": node_id, "most": MAX_SWEEP_NODES}
+    params = {**scope.sql_params, "at": updated_at, "last": node_id, "most": MAX_SWEEP_NODES}
     rows = (await session.execute(_SWEEP, params)).all()
     end_position = max(
         (position for row in rows if (position := _row_position(row)) is not None), default=None
@@ -254,7 +254,7 @@ async def rewind_sweep(session: AsyncSession, scope: GraphScope, node_ids: Seque
     )
     await session.execute(
         update(EmbeddingSweep)
-        .where(EmbeddingSweep.agent_id == scope.agent())
+        .where(EmbeddingSweep.agent_id == scope.owned_agent_id())
         .values(through_at=func.least(EmbeddingSweep.through_at, oldest_update) - _MICROSECOND)
         .execution_options(synchronize_session=False)
     )

@@ -252,7 +252,7 @@ class EmbeddingSearch:
         request = self.request(text)
         if request is None or not await pgvector.is_installed(session):
             return None
-        vectors = await embedding_cache.find_vectors(session, scope.agent(), request)
+        vectors = await embedding_cache.find_vectors(session, scope.owned_agent_id(), request)
         return None if vectors is None else VectorQuery(vectors[0], self.model, self.min_similarity)
 
 
@@ -270,7 +270,7 @@ _MAX_NEAREST: Final = 100
 async def nearest_nodes(session: AsyncSession, scope: GraphScope, near: VectorQuery) -> list[UUID]:
     """Nodes that are similar enough, the most similar first."""
     params = {
-        **scope.bound,
+        **scope.sql_params,
         "vector": list(near.vector),
         "model": near.model,
         "farthest": 1 - near.min_similarity,
@@ -425,7 +425,7 @@ async def _candidates(
     rows = await statement.rows(
         session,
         {
-            **scope.bound,
+            **scope.sql_params,
             **values,
             "ids": list(criteria.ids),
             "types": list(criteria.types),

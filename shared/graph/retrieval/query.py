@@ -26,7 +26,7 @@ async def validate_request(
     """Resolve merged ids to current ones, in their order. Raises ToolRefusalError for an unknown node type."""
     if not ids and not types:
         return []
-    values = {**scope.bound, "ids": list(ids), "types": list(types)}
+    values = {**scope.sql_params, "ids": list(ids), "types": list(types)}
     is_moved, known_types = await _REQUEST_CHECK.row(session, values)
     for type_name in (name for name in types if name not in known_types):
         await get_node_type(session, scope, type_name)
@@ -52,7 +52,7 @@ async def load_elements(
     validity. Either is omitted if unknown.
     """
     values = {"node_ids": uuid_array(node_ids), "edge_ids": uuid_array(edge_ids)}
-    return await _run_elements(session, _ELEMENTS, {**scope.bound, **values})
+    return await _run_elements(session, _ELEMENTS, {**scope.sql_params, **values})
 
 
 async def load_with_edges_among(
@@ -61,7 +61,7 @@ async def load_with_edges_among(
     """Like `load_elements`, with the `limit` most recently updated edges between the nodes."""
     ids = uuid_array(node_ids)
     values = {"node_ids": ids, "some": ids, "others": ids, "most": limit}
-    return await _run_elements(session, _ELEMENTS_AMONG, {**scope.bound, **values})
+    return await _run_elements(session, _ELEMENTS_AMONG, {**scope.sql_params, **values})
 
 
 async def _run_elements(

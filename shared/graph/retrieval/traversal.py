@@ -68,7 +68,7 @@ async def _links(
     limit: int,
     **values: Any,
 ) -> list[Link]:
-    rows = await statement.tuples(session, {**scope.bound, **values, "most": limit})
+    rows = await statement.tuples(session, {**scope.sql_params, **values, "most": limit})
     return list(map(Link._make, rows))
 
 

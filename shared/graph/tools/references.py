@@ -117,7 +117,7 @@ def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:
 async def _find_by_name(session: AsyncSession, scope: GraphScope, name: str) -> list[Row]:
     """The nodes with exactly this name; else those known by it in another spelling, or as an alias."""
     keys = sorted({normalization.normalize(name, type_name).key for type_name in ("", "Topic")})
-    rows = await _NODES_BY_NAME.rows(session, {**scope.bound, "called": name, "keys": keys})
+    rows = await _NODES_BY_NAME.rows(session, {**scope.sql_params, "called": name, "keys": keys})
     matches = [
         row
         for row in rows

@@ -178,7 +178,7 @@ async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
             func.coalesce(Source.retraction_reason, ""),
             func.array_agg(aggregate_order_by(Source.id, Source.id)),
         )
-        .where(Source.agent_id == scope.agent(), Source.retracted_at.is_not(None))
+        .where(Source.agent_id == scope.owned_agent_id(), Source.retracted_at.is_not(None))
         .group_by(Source.url, Source.retracted_at, Source.retraction_reason)
     )
     for url, retracted_at, reason, sources in rows.all():

@@ -113,19 +113,19 @@ def select_sources(
     bytes,
 ]:
     """Select sources with the hash of their stored text."""
-    return select(*SOURCE_COLUMNS, TEXT_SHA256).where(Source.agent_id == scope.agent())
+    return select(*SOURCE_COLUMNS, TEXT_SHA256).where(Source.agent_id == scope.owned_agent_id())
 
 
 def select_nodes(
     scope: GraphScope,
 ) -> Select[UUID, str, str, Json, bytes | None, datetime, datetime]:
-    return select(*NODE_COLUMNS).where(GraphNode.agent_id == scope.agent())
+    return select(*NODE_COLUMNS).where(GraphNode.agent_id == scope.owned_agent_id())
 
 
 def select_edges(
     scope: GraphScope,
 ) -> Select[UUID, str, UUID, UUID, Json, bytes | None, datetime, datetime]:
-    return select(*EDGE_COLUMNS).where(GraphEdge.agent_id == scope.agent())
+    return select(*EDGE_COLUMNS).where(GraphEdge.agent_id == scope.owned_agent_id())
 
 
 async def load_nodes(
@@ -164,8 +164,10 @@ async def load_evidence(
             Source.retracted_at.is_not(None),
             _IS_DUE,
         )
-        .outerjoin(Source, and_(Source.id == Evidence.source_id, Source.agent_id == scope.agent()))
-        .where(Evidence.agent_id == scope.agent(), element_column.in_(element_ids))
+        .outerjoin(
+            Source, and_(Source.id == Evidence.source_id, Source.agent_id == scope.owned_agent_id())
+        )
+        .where(Evidence.agent_id == scope.owned_agent_id(), element_column.in_(element_ids))
         .order_by(Evidence.as_of, Evidence.learned_at, Evidence.id)
     )
     for *columns, quote, text_bytes, has_source, is_retracted, is_due in rows:
@@ -184,7 +186,7 @@ async def load_node_types(
         return {}
     rows = await session.execute(
         select(GraphNode.id, GraphNode.type).where(
-            GraphNode.agent_id == scope.agent(), GraphNode.id.in_(ids)
+            GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id.in_(ids)
         )
     )
     return dict(rows.all())
@@ -235,7 +237,7 @@ async def _load_retracted(
     rows = await session.scalars(
         select(element_column)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.agent(), _is_about_any(element_ids))
+        .where(Evidence.agent_id == scope.owned_agent_id(), _is_about_any(element_ids))
         .group_by(element_column)
         .having(func.bool_and(Source.retracted_at.is_not(None)))
     )

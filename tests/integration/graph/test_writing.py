@@ -228,4 +228,4 @@ async def test_what_is_not_there_is_not_brought_up_in_silence(world: World, stat
     thing = {"id": uuid4(), "properties": {}, "seal": b""}
     async with world.database.transaction() as session:
         with pytest.raises(RuntimeError, match=f"{thing['id']} is locked"):
-            await upsert.update_element(session, statement, {**world.scope.bound, **thing}, [])
+            await upsert.update_element(session, statement, {**world.scope.sql_params, **thing}, [])

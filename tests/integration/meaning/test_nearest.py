@@ -87,7 +87,7 @@ async def test_it_is_the_index_that_is_asked_for_many(crowd: list[World]) -> Non
         plan = await session.scalars(
             text(f"explain {node_search.NEAREST_BY_INDEX_SQL}"),
             {
-                **world.scope.bound,
+                **world.scope.sql_params,
                 "vector": [0.1] * DIMENSIONS,
                 "model": MODEL,
                 "farthest": 0.7,

@@ -20,7 +20,7 @@ BEGUN = Draft(3, "Lithium is")
     ],
 )
 def test_what_is_said_so_far(text: str, expected: Draft) -> None:
-    assert BEGUN.saying(text) == expected
+    assert BEGUN.with_beginning(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_what_is_said_so_far(text: str, expected: Draft) -> None:
     ],
 )
 def test_the_whole_of_it(text: str, expected: Draft) -> None:
-    assert BEGUN.saying_all(text) == expected
+    assert BEGUN.with_text(text) == expected
 
 
 def test_a_resumed_answer_looks_at_the_same_again() -> None:
     looks = ({"tool": "queryGraph", "about": "x"}, {"tool": "queryGraph", "about": "y"})
-    both = BEGUN.looking(looks)
+    both = BEGUN.with_tool_uses(looks)
     assert both.tool_uses == looks
-    assert both.looking(looks[:1]) == both
+    assert both.with_tool_uses(looks[:1]) == both
 
 
 def test_within_a_number_nothing_said_is_unsaid(seed: int) -> None:
@@ -47,7 +47,7 @@ def test_within_a_number_nothing_said_is_unsaid(seed: int) -> None:
     draft = Draft(0, "")
     for _ in range(500):
         text = "".join(random.choices("ab", k=random.randrange(6)))
-        after = draft.saying(text) if random.random() < 0.7 else draft.saying_all(text)
+        after = draft.with_beginning(text) if random.random() < 0.7 else draft.with_text(text)
         assert after.number in (draft.number, draft.number + 1)
         if after.number == draft.number:
             assert after.content.startswith(draft.content)
