@@ -171,13 +171,13 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
 
 
 def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
-    """A `Review`: if nothing was searched or read, the query's own searches are made."""
-    if any(loop.results_of(tool) for tool in ("tavilySearch", "tavilyExtract", "tavilyResearch")):
+    """A `Review`: if no page was found and nothing researched, the query's own searches are made."""
+    if _pages(loop) or loop.results_of("tavilyResearch"):
         return None
     hints = [hint for text in query.search_hints if len(hint := one_line(text)) >= MIN_SEARCH_CHARS]
     searches = list(dict.fromkeys(hints)) or [one_line(query.objective)]
     return FollowUp(
-        "Nothing was searched or read for the document, so the query's own searches were made.",
+        "No page was found for the document, so the query's own searches were made.",
         calls=[
             ("tavilySearch", {"query": cut_text(text, MAX_SEARCH_CHARS)})
             for text in searches[:MAX_OWN_SEARCHES]

@@ -20,6 +20,7 @@ from shared.graph.tools import graph_construction
 from shared.graph.validation import Validators
 from shared.llm.phase_run import Model
 from shared.runtime.step_runner import StepResult
+from shared.tools import Json
 from shared.web_search.client import SearchClient
 from shared.workflow import investigations
 from shared.workflow.leases import Lease, leased_transaction
@@ -36,9 +37,12 @@ class Research:
     shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
-        """Acquires a document, then builds the graph from it. An interrupted phase is resumed."""
+        """Acquires a document, then builds the graph from it, if there are pages. An interrupted phase is resumed."""
         query_context = await self._load_context(lease, step)
         acquired = await acquire(self.model, self.search, query_context)
+        if not acquired.sources:
+            # Evidence can only cite pages, so construction could write nothing.
+            return StepResult(_result(0, 0, repairs=acquired.repairs))
         tools = graph_construction(
             query_context.scope, self.validators, self.name_likeness, self.embedding_search
         )
@@ -50,9 +54,9 @@ class Research:
             written.nodes,
             sweeps=step.index == 0,
         )
-        result = {"nodes": len(written.nodes), "edges": len(written.edges)}
-        if repairs := acquired.repairs + written.repairs:
-            result["repairs"] = repairs
+        result = _result(
+            len(written.nodes), len(written.edges), repairs=acquired.repairs + written.repairs
+        )
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 
         async def answer_requests(session: AsyncSession) -> None:
@@ -70,6 +74,11 @@ class Research:
             )
             example_type = await _example_type(session, scope)
         return QueryContext(lease, agent, scope, Query(**step.input), graph_context, example_type)
+
+
+def _result(nodes: int, edges: int, *, repairs: int) -> Json:
+    counts = {"nodes": nodes, "edges": edges}
+    return {**counts, "repairs": repairs} if repairs else counts
 
 
 async def _example_type(session: AsyncSession, scope: GraphScope) -> str | None:

@@ -15,7 +15,7 @@ from shared.database.statements import CompiledStatement
 SHARED_WRITE_LOCK_SQL: Final = (
     "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
 )
-"""As `write_beside_others`, as an SQL expression with the parameters of `Scope.bound`.
+"""As `shared_write_lock`, as an SQL expression with the parameters of `GraphScope.sql_params`.
 
 A statement does not see what was committed while it waited for the lock, so read what a merge moves in a later one.
 """
@@ -33,7 +33,7 @@ async def exclusive_write_lock(session: AsyncSession, agent_id: UUID) -> None:
 
 
 async def exclusive_lock(session: AsyncSession, agent_id: UUID, name: str) -> None:
-    """Takes the exclusive lock `what` of the agent until the transaction ends."""
+    """Takes the exclusive lock `name` of the agent until the transaction ends."""
     await session.execute(select(func.pg_advisory_xact_lock(_lock_key(agent_id, name))))
 
 

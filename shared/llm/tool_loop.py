@@ -86,8 +86,11 @@ _REPEATED_INSTRUCTIONS = (
 
 MAX_REPEATED_ROUNDS = 2
 """Consecutive rounds that only repeat calls of the round before. After so many, no tool is offered any more."""
+REVIEWED_REFUSED_ROUNDS, MAX_REFUSED_ROUNDS = 3, 6
+"""Consecutive rounds of refused calls alone, after which the review checks the run, or no tool is offered any more."""
 
 _REPEATING = "You make the same tool calls again, and their results stay the same. Answer now with what you have."
+_ONLY_REFUSED = f"The tool calls of {MAX_REFUSED_ROUNDS} rounds were all refused. Answer now with what you have."
 
 _REFUSED_BEFORE = "This very call was refused before: do something else first, or go on without it."
 
@@ -176,6 +179,7 @@ class ToolLoop:
         self._last_calls: frozenset[tuple[str, str]] = frozenset()
         """Names and arguments of the calls of the round before."""
         self._repeated_rounds = 0
+        self._refused_rounds = 0
         self.embeddings = Embeddings(run, run.embedder) if run.embedder else None
 
     async def run(self) -> str:
@@ -201,10 +205,12 @@ class ToolLoop:
     async def _next_answer(self, request: ChatRequest) -> tuple[UUID, ChatAnswer, ChatAnswer]:
         """Returns the answer's call id, the server's answer, and the answer with normalized tool calls."""
         raw_answers: list[ChatAnswer] = []
+        # Where no tool is offered any more, a call that is written as text is the final answer's text.
+        tools = self._tools if request.tools else ()
 
         def normalize(answer: ChatAnswer) -> ChatAnswer:
             raw_answers.append(answer)
-            return understood(answer, self._tools)
+            return understood(answer, tools)
 
         answer_id, answer = await self._run.request_answer(
             request,
@@ -288,7 +294,8 @@ class ToolLoop:
         """Run the calls and return the next request.
 
         `rounds_left`: rounds after this one. With 0 the caller sends another request than the returned one; with None it
-        is not known. When the model repeats its calls or has one round left, the review checks the run so far.
+        is not known. When the model repeats its calls, makes only refused ones, or has one round left, the review checks
+        the run so far.
         """
         for use in uses:
             await self._run.record_repairs(use.call.name, use.repairs, key=use.key)
@@ -301,8 +308,6 @@ class ToolLoop:
         calls = frozenset((use.call.name, use.call.arguments) for use in uses)
         self._repeated_rounds = self._repeated_rounds + 1 if calls <= self._last_calls else 0
         self._last_calls = calls
-        is_repeated = bool(self._repeated_rounds) and rounds_left != 0
-        is_reviewed = is_repeated or rounds_left == 1
         follow_up: FollowUp | None = None
 
         @cache
@@ -310,12 +315,20 @@ class ToolLoop:
             nonlocal follow_up
             replies = [reply(use.call, self._results[use.key]) for use in uses]
             replied = request.following(answer.message, *replies)
-            follow_up = self._follow_up(answer) if is_reviewed else None
+            is_refused = all("error" in self._results[use.key] for use in uses)
+            self._refused_rounds = self._refused_rounds + 1 if is_refused else 0
+            is_stalled = (
+                self._repeated_rounds > 0 or self._refused_rounds >= REVIEWED_REFUSED_ROUNDS
+            )
+            if rounds_left == 1 or (is_stalled and rounds_left != 0):
+                follow_up = self._follow_up(answer)
             if follow_up is not None and not follow_up.calls:
                 return self._with_follow_up(replied, follow_up)
             follow_up = None
-            if is_repeated and self._repeated_rounds >= MAX_REPEATED_ROUNDS:
+            if rounds_left != 0 and self._repeated_rounds >= MAX_REPEATED_ROUNDS:
                 return replied.without_tools({"role": "user", "content": _REPEATING})
+            if rounds_left != 0 and self._refused_rounds >= MAX_REFUSED_ROUNDS:
+                return replied.without_tools({"role": "user", "content": _ONLY_REFUSED})
             return replied
 
         if applied := [use for use in fresh if use.request is None]:

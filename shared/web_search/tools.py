@@ -79,16 +79,23 @@ def conversation_search(client: SearchClient) -> PaidTool[TavilySearch]:
     )
 
 
+_NO_PAGE: Final = (
+    "No page was found. Search again with fewer or other words, without topic and timeRange. What no page says cannot be "
+    "reported."
+)
+
+
 def knowledge_acquisition(client: SearchClient, store: Store | None = None) -> list[Tool]:
     """Returns the tools of knowledge acquisition, none of which can write. `store` stores the pages of an answer."""
 
     async def search(arguments: TavilySearch) -> Json:
-        return await client.search(
+        response = await client.search(
             arguments.query,
             max_results=arguments.max_results,
             topic=arguments.topic,
             time_range=arguments.time_range,
         )
+        return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
         return await client.extract(arguments.urls)

@@ -11,6 +11,7 @@ from sqlalchemy import select
 from services.observer.handler import Observe
 from services.researcher.acquisition import Acquired, acquire
 from services.researcher.construction import construct
+from services.researcher.handler import Research
 from services.researcher.query_context import QueryContext
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
@@ -24,7 +25,7 @@ from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import Model
 from shared.llm.provider import OnDelta, Provider
 from shared.llm.tool_choice import OptionalToolChoice
-from shared.llm.tool_loop import MAX_TOOL_ROUNDS
+from shared.llm.tool_loop import MAX_REFUSED_ROUNDS, MAX_TOOL_ROUNDS, REVIEWED_REFUSED_ROUNDS
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
@@ -458,3 +459,60 @@ async def test_a_model_that_is_away_is_not_taken_for_one_that_talks_nonsense(
     await make_iteration(database, await make_agent(database))
     with pytest.raises(TransientError):
         await _observed(create_model(away, database), database)
+
+
+async def test_a_search_without_results_is_made_again_without_its_limits(desk: Desk) -> None:
+    limited = {"name": "tavilySearch", "arguments": {"query": "nowhere", "timeRange": "day"}}
+    desk.web.finds_nothing_for("nowhere")
+    desk.levers.script(
+        _acquires(limited),
+        _acquires(content=ECHO),
+        _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
+    )
+    acquired = await acquire(desk.model, desk.search, await desk.situation())
+    assert "No page was found" in desk.recording.asked[1].messages[-1]["content"]
+    assert sorted(desk.web.searched) == sorted(["nowhere", *QUERY.search_hints])
+    assert PAGE.url in acquired.sources
+
+
+async def test_an_invented_document_without_a_page_is_not_constructed_from(desk: Desk) -> None:
+    desk.web.finds_nothing_for("nowhere", *QUERY.search_hints)
+    search = {"name": "tavilySearch", "arguments": {"query": "nowhere"}}
+    desk.levers.script(_acquires(search), _acquires(content=ECHO), _acquires(content=ECHO))
+    step_lease, step = await desk.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
+    result = await Research(desk.model, desk.search, 4_000)(step_lease, step)
+    assert result.result == {"nodes": 0, "edges": 0, "repairs": 1}
+    assert len(desk.recording.asked) == 3, "graph construction is not asked"
+
+
+async def test_calls_that_are_all_refused_are_reviewed_and_end(desk: Desk) -> None:
+    bad = [_adds(f"Togo {number}", type="Unheard") for number in range(MAX_REFUSED_ROUNDS)]
+    desk.levers.script(*[_builds(each) for each in bad], _builds(content="Nothing."))
+    await desk.construct(await desk.situation())
+    offered = [[tool["function"]["name"] for tool in each.tools] for each in desk.recording.asked]
+    assert len(offered) == MAX_REFUSED_ROUNDS + 1
+    assert all(len(each) > 1 for each in offered[:REVIEWED_REFUSED_ROUNDS])
+    assert offered[REVIEWED_REFUSED_ROUNDS] == ["addGraphNode"]
+    assert offered[-1] == []
+
+
+async def test_a_call_written_as_text_after_the_tools_have_ended_is_not_made(desk: Desk) -> None:
+    look = {"name": "queryGraph", "arguments": {"text": "gas"}}
+    desk.levers.script(*[_builds(look)] * 3, _builds(content=json.dumps(look)))
+    await desk.construct(await desk.situation())
+    assert len(desk.recording.asked) == 4
+
+
+async def test_an_empty_list_of_properties_stands_for_all(desk: Desk) -> None:
+    evidence = [{"sourceUrl": PAGE.url, "quote": SENTENCE, "properties": []}]
+    desk.levers.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(_adds(evidence=evidence)),
+        _builds(content="Togo was added."),
+    )
+    situation = await desk.situation()
+    acquired = await acquire(desk.model, desk.search, situation)
+    tools = graph_construction(situation.scope)
+    _, written = await construct(desk.model, situation, acquired, tools)
+    assert len(written.nodes) == 1

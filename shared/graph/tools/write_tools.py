@@ -64,7 +64,8 @@ def evidence_inputs(evidence: Sequence[EvidenceArgument]) -> list[EvidenceInput]
         EvidenceInput(
             entry.source_url,
             entry.quote,
-            None if entry.properties is None else tuple(dict.fromkeys(entry.properties)),
+            # Small models write an empty list where they mean all properties.
+            tuple(dict.fromkeys(entry.properties)) if entry.properties else None,
             _parse_moment(
                 claims.parse_period_start, entry.valid_from, f"evidence[{index}].validFrom"
             ),

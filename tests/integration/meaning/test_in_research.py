@@ -17,6 +17,10 @@ async def test_a_server_that_is_away_is_asked_once_in_a_phase(
     await fill(seeker.world)
     levers.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
     levers.script(
+        {
+            "phase": "knowledge_acquisition",
+            "tool_calls": [{"name": "tavilySearch", "arguments": {"query": "Halden batteries"}}],
+        },
         {"phase": "knowledge_acquisition", "content": "# Nothing new"},
         {
             "phase": "graph_construction",

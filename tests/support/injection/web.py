@@ -16,6 +16,10 @@ class Web:
     searched: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
     researched: list[str] = field(default_factory=list)
+    without_results: set[str] = field(default_factory=set)
+
+    def finds_nothing_for(self, *queries: str) -> None:
+        self.without_results.update(queries)
 
     def serves(self, page: HostilePage) -> None:
         self.page = page
@@ -40,7 +44,10 @@ class Web:
 
     async def _search(self, request: Request) -> Response:
         assert self.page is not None
-        self.searched.append((await request.json())["query"])
+        query = (await request.json())["query"]
+        self.searched.append(query)
+        if query in self.without_results:
+            return JSONResponse({"results": []})
         found = {"title": self.page.title, "url": self.page.url, "score": 1.0}
         return JSONResponse({"results": [{**found, "content": self.page.text}]})
 
