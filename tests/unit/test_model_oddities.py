@@ -48,7 +48,7 @@ def call() -> ResumableCall:
     async def keep(_: str) -> None:
         return None
 
-    return ResumableCall("key", None, keep, in_flight().sending)
+    return ResumableCall("key", None, keep, in_flight().attempt)
 
 
 async def collected(order: Any, result: Any) -> str:

@@ -77,7 +77,7 @@ async def _refuse_later_merges(
     )
     if later is not None:
         raise MergeRefusedError(
-            f"merge {later.id} of {later.merged['name']!r} was made later and builds on this one: "
+            f"merge {later.id} of {later.merged_node['name']!r} was made later and builds on this one: "
             "undo it first"
         )
 
@@ -89,7 +89,7 @@ def _affected_ids(merge: GraphMerge, merge_journal: MergeJournal) -> Collection[
 async def _restore_names(
     session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
-    type_name = merge.merged["type"]
+    type_name = merge.merged_node["type"]
     await session.execute(
         update(NAMES)
         .where(

@@ -105,7 +105,7 @@ class GraphContent:
 
     async def steps(self) -> AsyncIterator[ExportedStep]:
         statement = select(Step.id, Step.kind, Step.started_at, Step.ended_at).where(
-            Step.agent_id == self._scope.agent()
+            Step.agent_id == self._scope.owned_agent_id()
         )
         async for rows in iterate_batches(
             self._session, statement, _STEPS_IN_ORDER, ELEMENT_BATCH_SIZE
@@ -115,7 +115,7 @@ class GraphContent:
 
     async def sources(self) -> AsyncIterator[ExportedSource]:
         statement = select(*loader.SOURCE_COLUMNS, Source.text, Source.step_id).where(
-            Source.agent_id == self._scope.agent()
+            Source.agent_id == self._scope.owned_agent_id()
         )
         order = loader.SOURCES_IN_ORDER
         async for rows in iterate_batches(self._session, statement, order, SOURCE_BATCH_SIZE):
