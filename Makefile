@@ -43,11 +43,11 @@ test-all: $(VENV)/.installed-dev  ## test-fast with the tests that take long or 
 
 # The fuzzer runs alone: it prints how fast valid requests are answered meanwhile.
 test-attacks: $(VENV)/.installed-dev  ## run all attacks of docs/security.md against an installation of their own (10 minutes)
-	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -s -n 0 tests/integration/attacks/test_attacks_fuzz.py $(ARGS)
-	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -n 2 --dist loadfile tests/integration/attacks tests/integration/notifier \
-		tests/integration/injection tests/integration/test_search_answers.py tests/integration/graph/test_transfer.py \
-		tests/unit/cli/test_hostile_input.py tests/unit/test_hostile_text.py tests/unit/test_settings.py tests/unit/webhooks \
-		--ignore tests/integration/attacks/test_attacks_fuzz.py -m "slow or not slow" $(ARGS)
+	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -s -n 0 tests/security/attacks/test_attacks_fuzz.py $(ARGS)
+	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -n 2 --dist loadfile tests/security/attacks tests/integration/notifier \
+		tests/security/injection tests/integration/web_search/test_search_answers.py tests/integration/graph/test_transfer.py \
+		tests/unit/cli/test_hostile_input.py tests/unit/llm/test_hostile_text.py tests/unit/runtime/test_settings.py tests/unit/notifications \
+		--ignore tests/security/attacks/test_attacks_fuzz.py -m "slow or not slow" $(ARGS)
 
 test-browser-short: $(VENV)/.installed-dev
 	@if command -v $${VIGIL_CHROMIUM:-chromium} >/dev/null; then \

@@ -22,7 +22,9 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support import engines
+from tests.support.actors import running
 from tests.support.engines import Nats, Postgres
+from tests.support.levers import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.seeds import first_seed, seed_count
 from tests.support.waiting import waited_for
@@ -183,3 +185,15 @@ def _answers(url: str) -> bool | None:
         return httpx.get(f"{url}/health").status_code == HTTPStatus.OK or None
     except httpx.TransportError:
         return None
+
+
+@pytest.fixture
+def levers(sandbox: str) -> Sandbox:
+    return Sandbox(sandbox)
+
+
+@pytest.fixture
+async def assistant(sandbox_settings: Settings) -> AsyncIterator[None]:
+    """At work."""
+    async with running(sandbox_settings, ["assistant"]):
+        yield

@@ -43,7 +43,7 @@ PROMISES: Final = (
     Promise(
         "G2",
         "A lost message loses no work.",
-        ("integration/test_lost_bus.py", "integration/test_reconciler.py"),
+        ("integration/runtime/test_lost_bus.py", "integration/workflow/test_reconciler.py"),
         "see the tests: stream and consumers deleted, messages purged",
     ),
     Promise(
@@ -52,8 +52,8 @@ PROMISES: Final = (
         (
             "chaos/test_matrix.py::test_killed_at",
             "chaos/test_round.py::test_killed_in_a_round",
-            "integration/test_paying.py",
-            "integration/test_in_flight.py",
+            "integration/billing/test_payment.py",
+            "integration/billing/test_resumable_calls.py",
         ),
         "only calls in flight were paid for twice: {of these paid twice} of "
         "{calls in flight when somebody was struck} in the matrix, {of these paid twice under strikes} of at most "
@@ -64,7 +64,7 @@ PROMISES: Final = (
         "Two workers on one step cannot both write.",
         (
             "chaos/test_side_by_side.py::test_a_zombie_that_wakes_is_refused_by_its_epoch",
-            "integration/test_leases.py",
+            "integration/workflow/test_leases.py",
         ),
         "{zombies refused} woken with an answer to write and refused; {strikes: freeze} frozen at random",
     ),
@@ -74,7 +74,7 @@ PROMISES: Final = (
         (
             "chaos/test_matrix.py::test_killed_at",
             "chaos/test_round.py::test_killed_in_a_round",
-            "integration/test_delivery.py",
+            "integration/workflow/test_delivery_order.py",
         ),
         "{iterations} iterations with the same canonical graph, inbox and conversation as an undisturbed one",
     ),
@@ -82,7 +82,7 @@ PROMISES: Final = (
         "G6",
         "A join fires once, and always.",
         (
-            "unit/test_join_random.py",
+            "unit/aggregator/test_join_random.py",
             "chaos/test_side_by_side.py::test_two_aggregators_join_as_one",
             "chaos/test_round.py::test_killed_in_a_round",
         ),
@@ -91,7 +91,7 @@ PROMISES: Final = (
     Promise(
         "G7",
         "A message that cannot be handled blocks nothing else.",
-        ("integration/test_dead_letters.py", "integration/test_retry.py"),
+        ("integration/workflow/test_dead_letters.py", "integration/workflow/test_retry.py"),
         "see the tests: every kind of dead letter stored, shown, retried, discarded",
     ),
     Promise(
@@ -103,7 +103,7 @@ PROMISES: Final = (
     Promise(
         "",
         "No agent runs twice at once, and no due run is missed, however many schedulers with whatever clocks.",
-        ("integration/test_schedulers.py",),
+        ("integration/workflow/test_schedulers.py",),
         "see the test: three schedulers, a minute apart, killed at random",
     ),
     Promise(
@@ -116,7 +116,11 @@ PROMISES: Final = (
     Promise(
         "",
         "Migrations that only add, and a restart of every service in turn, disturb no running iteration.",
-        ("chaos/test_upgrade.py", "unit/test_expanding.py", "contracts/test_events.py"),
+        (
+            "chaos/test_upgrade.py",
+            "unit/repository/test_expanding_migrations.py",
+            "contracts/test_events.py",
+        ),
         "{iterations under a migration} iterations under a migration, {iterations under a rolling restart} under a "
         "rolling restart",
     ),

@@ -4,9 +4,9 @@ import pytest
 
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
+from tests.support.embeddings.seeker import Seeker
 from tests.support.graph.world import World, make_world
 from tests.support.levers import Sandbox
-from tests.support.meaning.seeker import Seeker
 
 
 @pytest.fixture

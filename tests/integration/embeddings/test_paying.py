@@ -16,7 +16,7 @@ from shared.failpoints import Failpoint
 from shared.graph.retrieval import embedding_backlog
 from shared.graph.retrieval.embedding_backlog import MAX_BATCH_TEXTS, MAX_SWEEP_NODES
 from shared.llm.provider import Embedded, Embedder
-from tests.support.meaning.seeker import QUESTION, Seeker, fill
+from tests.support.embeddings.seeker import QUESTION, Seeker, fill
 from tests.support.levers import Sandbox
 from tests.support.spending import Spender, book_faults
 

@@ -7,11 +7,11 @@ import psycopg
 from cli import doctor
 from cli.doctor import Verdict
 from shared.runtime.settings import Settings
+from tests.support.embeddings.seeker import EMBEDDER, Seeker, fill
 from tests.support.graph.proven import prove
 from tests.support.graph.transferring import exported, imported
 from tests.support.graph.world import World
 from tests.support.levers import Sandbox
-from tests.support.meaning.seeker import EMBEDDER, Seeker, fill
 
 
 async def test_an_export_has_no_vectors_and_what_is_imported_gets_its_own(

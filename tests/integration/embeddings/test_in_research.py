@@ -5,7 +5,7 @@ import pytest
 from services.researcher.handler import Research
 from shared.database.tables import Step
 from shared.runtime.providers import create_search_client, embedding_search_settings
-from tests.support.meaning.seeker import QUESTION, Seeker, fill
+from tests.support.embeddings.seeker import QUESTION, Seeker, fill
 from tests.support.levers import Sandbox
 
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 OF_COMPOSE_ITSELF: Final = {"COMPOSE_PROFILES"}
 
 

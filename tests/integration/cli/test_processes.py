@@ -16,7 +16,7 @@ import pytest
 from cli.local.errors import LocalError
 from cli.local.process_pool import Died, ProcessPool, Restarted
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 
 def eventually(is_so: Callable[[], bool], seconds: float = 20.0) -> None:

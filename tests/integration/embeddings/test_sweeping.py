@@ -12,8 +12,8 @@ from shared.billing.resumable_call import ResumableCall
 from shared.database.tables import EmbeddingSweep
 from shared.graph.retrieval.embedding_backlog import rewind_sweep
 from shared.llm.provider import Embedded, Embedder
+from tests.support.embeddings.seeker import Seeker
 from tests.support.levers import Sandbox
-from tests.support.meaning.seeker import Seeker
 
 REFUSED = {"kind": "status", "status": 400, "path": "/embeddings", "always": True}
 

@@ -16,8 +16,8 @@ from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.actors import running
+from tests.support.embeddings.seeker import Seeker, fill
 from tests.support.levers import Sandbox
-from tests.support.meaning.seeker import Seeker, fill
 from tests.support.waiting import until
 
 LLM_CALLS = 3

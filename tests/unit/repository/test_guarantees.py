@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.chaos.guarantees import NOT_MEASURED, PROMISES, page
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 NOTHING = {"measured_on": "today", "machine": "none", "counts": {}, "seconds": {}}
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from shared.graph.entity_resolution import merge_nodes
 from shared.graph.entity_resolution.unmerge import undo_merge
+from tests.support.embeddings.seeker import MAKER, QUESTION, Seeker, fill
 from tests.support.levers import Sandbox
 from tests.support.making import make_owner
-from tests.support.meaning.seeker import MAKER, QUESTION, Seeker, fill
 
 
 async def test_what_no_word_finds_is_found_by_its_meaning(seeker: Seeker) -> None:
