@@ -250,7 +250,7 @@ PAGES: Final = {
     "a search in it": f"/agents/{AGENT}/graph?search=word7",
     "a hub": f"/agents/{AGENT}/nodes/{{hub}}",
     "types": f"/agents/{AGENT}/types",
-    "doubles": f"/agents/{AGENT}/doubles",
+    "duplicates": f"/agents/{AGENT}/duplicates",
     "merges": f"/agents/{AGENT}/merges",
     "advice": f"/agents/{AGENT}/conclusions",
     "analyses": f"/agents/{AGENT}/conclusions?kind=analyses",

@@ -57,24 +57,24 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. `mend` says how to fix it, and is always set for what is bad."""
+    """The result of one check. `fix` says how to fix it, and is always set for what is bad."""
 
     name: str
     verdict: Verdict
-    told: str
-    mend: str = ""
+    message: str
+    fix: str = ""
 
 
-def good(name: str, told: str) -> Finding:
-    return Finding(name, Verdict.GOOD, told)
+def good(name: str, message: str) -> Finding:
+    return Finding(name, Verdict.GOOD, message)
 
 
-def note(name: str, told: str, mend: str = "") -> Finding:
-    return Finding(name, Verdict.NOTE, told, mend)
+def note(name: str, message: str, fix: str = "") -> Finding:
+    return Finding(name, Verdict.NOTE, message, fix)
 
 
-def bad(name: str, told: str, mend: str) -> Finding:
-    return Finding(name, Verdict.BAD, told, mend)
+def bad(name: str, message: str, fix: str) -> Finding:
+    return Finding(name, Verdict.BAD, message, fix)
 
 
 def examine(

@@ -54,7 +54,7 @@ async def write_node(
         name=name,
         properties=properties,
         grounds=_EVIDENCE,
-        likeness=DUPLICATE_THRESHOLD,
+        duplicate_threshold=DUPLICATE_THRESHOLD,
     )
     return added.id
 

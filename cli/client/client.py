@@ -29,7 +29,7 @@ from shared.schemas.conclusions import InvestigationRequestView
 from shared.schemas.conversation import MemoryView, MessageView, TurnView
 from shared.schemas.costs import AllowanceView, BudgetView, CostsBy, CostsView
 from shared.schemas.graph import (
-    DoubleView,
+    DuplicateView,
     EdgeDetails,
     EdgeTypeDetails,
     MergeView,
@@ -334,9 +334,9 @@ class Knowledge(Connection):
 
 
 class Merges(Connection):
-    def doubles(self, agent: str, limit: int | None = 50) -> Iterable[DoubleView]:
+    def duplicates(self, agent: str, limit: int | None = 50) -> Iterable[DuplicateView]:
         """Duplicate candidates, most recently changed first."""
-        return self._pages(DoubleView, f"{agent_path(agent)}/doubles", limit)
+        return self._pages(DuplicateView, f"{agent_path(agent)}/duplicates", limit)
 
     def merges(self, agent: str, limit: int | None = 50) -> Iterable[MergeView]:
         """Newest first."""

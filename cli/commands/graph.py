@@ -87,11 +87,11 @@ def graph(
     return query.load(view, search, depth)
 
 
-@node_commands.command("doubles")
+@node_commands.command("duplicates")
 @api_command
 def list_duplicates(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
     """List nodes that may be duplicates by their names, most recently changed first."""
-    candidates = list(client.doubles(agent, limit))
+    candidates = list(client.duplicates(agent, limit))
     return Result(candidates, lambda console: show_duplicates(console, candidates))
 
 

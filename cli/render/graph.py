@@ -11,7 +11,7 @@ from cli.render.console import ago, clip, counted
 from cli.render.provenance import show_evidence
 from shared.schemas.base import AgentDetails, EdgeView, GraphView, Json, NodeView
 from shared.schemas.graph import (
-    DoubleView,
+    DuplicateView,
     EdgeDetails,
     EdgeTypeDetails,
     MergeView,
@@ -214,12 +214,12 @@ def show_merges(console: Console, merges: Sequence[MergeView]) -> None:
         )
 
 
-def show_duplicates(console: Console, candidates: Sequence[DoubleView]) -> None:
+def show_duplicates(console: Console, candidates: Sequence[DuplicateView]) -> None:
     if not candidates:
         console.print("No two nodes have similar names.")
     for pair in candidates:
         console.print(
-            f"{pair.likeness:.2f}  {escape(pair.node.name)} [quiet]{pair.node.id}[/]  and  "
+            f"{pair.similarity:.2f}  {escape(pair.node.name)} [quiet]{pair.node.id}[/]  and  "
             f"{escape(pair.other.name)} [quiet]{pair.other.id}  {escape(pair.node.type)}[/]",
             soft_wrap=True,
         )

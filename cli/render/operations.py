@@ -130,9 +130,11 @@ def show_findings(console: Console, findings: "Sequence[Finding]") -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        fix = f"\n[quiet]→ {escape(finding.mend)}[/]" if finding.mend else ""
+        fix = f"\n[quiet]→ {escape(finding.fix)}[/]" if finding.fix else ""
         text = (
-            f"[bad]{escape(finding.told)}[/]" if finding.verdict == "bad" else escape(finding.told)
+            f"[bad]{escape(finding.message)}[/]"
+            if finding.verdict == "bad"
+            else escape(finding.message)
         )
         table.add_row(_MARKS[finding.verdict], finding.name, f"{text}{fix}")
     console.print(table)
@@ -213,7 +215,7 @@ def show_unreached(console: Console, findings: "Iterable[Finding]") -> None:
     """Providers that do not answer, and what that means for the work."""
     for finding in findings:
         console.print(
-            f"  [warn]![/] The {finding.name} at {escape(finding.told)}; {escape(finding.mend)}",
+            f"  [warn]![/] The {finding.name} at {escape(finding.message)}; {escape(finding.fix)}",
             soft_wrap=True,
         )
         console.print(

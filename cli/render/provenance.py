@@ -168,7 +168,7 @@ def show_breaks(console: Console, found: "AgentVerified") -> None:
     """What is broken in an agent's graph, and which of its conclusions are in doubt."""
     for fault in found.breaks:
         where = f"{fault.link} {_data(fault.name)} [quiet]{fault.id}[/]"
-        console.print(f"{BAD} {where}: [bad]{_data(fault.told)}[/]", soft_wrap=True)
+        console.print(f"{BAD} {where}: [bad]{_data(fault.message)}[/]", soft_wrap=True)
     if (more := found.broken - len(found.breaks)) > 0:
         console.print(f"[bad]… and {more:,} more[/]")
     for doubt in found.doubts:
@@ -283,7 +283,7 @@ def _page(link: SourceLink) -> str:
 
 
 def _break(fault: BreakView) -> str:
-    return f"[bad]{fault.broken}: {_data(fault.told)}[/]"
+    return f"[bad]{fault.broken}: {_data(fault.message)}[/]"
 
 
 def _doubt(doubt: DoubtView) -> str:

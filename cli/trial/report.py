@@ -545,7 +545,7 @@ def verification_of(found: AgentVerified | None) -> VerificationReport | None:
         checked=found.checked,
         broken=found.broken,
         in_doubt=found.in_doubt,
-        breaks=[f"{each.link} {each.name}: {each.told}" for each in found.breaks[:EXAMPLES]],
+        breaks=[f"{each.link} {each.name}: {each.message}" for each in found.breaks[:EXAMPLES]],
     )
 
 

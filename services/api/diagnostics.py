@@ -94,8 +94,8 @@ _SERVICE_WORK: Final = {
 @dataclass(frozen=True)
 class Fault:
     tone: Literal["bad", "warn"]
-    told: str
-    mend: str
+    message: str
+    fix: str
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def build(
         model,
         search,
         settings.context_tokens,
-        settings.name_likeness,
+        settings.duplicate_threshold,
         embedding_search=embedding_search_settings(settings),
     )
     return step_consumer(

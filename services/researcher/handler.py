@@ -31,7 +31,7 @@ class Research:
     model: Model
     search: SearchClient
     context_tokens: int
-    name_likeness: float = DUPLICATE_THRESHOLD
+    duplicate_threshold: float = DUPLICATE_THRESHOLD
     validators: Validators = field(default_factory=Validators)
     embedding_search: EmbeddingSearch | None = None
     shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
@@ -44,7 +44,7 @@ class Research:
             # Evidence can only cite pages, so construction could write nothing.
             return StepResult(_result(0, 0, repairs=acquired.repairs))
         tools = graph_construction(
-            query_context.scope, self.validators, self.name_likeness, self.embedding_search
+            query_context.scope, self.validators, self.duplicate_threshold, self.embedding_search
         )
         embeddings, written = await construct(self.model, query_context, acquired, tools)
         await embed_nodes(

@@ -56,21 +56,21 @@ async def add_node(
     grounds: Sequence[EvidenceInput],
     aliases: Sequence[str] = (),
     distinct_from: Collection[UUID] = (),
-    likeness: float | None = None,
+    duplicate_threshold: float | None = None,
 ) -> UpsertResult:
     """Create or update the node, and write the evidence that supports it.
 
     A node of this type that is known by this name, in whatever spelling, is updated and keeps its name. For each
     property the value with the latest `as_of` wins, whatever the order of writing. Raises ToolRefusalError, and
     writes nothing, if a quote cannot be verified or the resulting properties violate the type's schema. For
-    `aliases`, `distinct_from` and `likeness`, and for transactions that add several nodes, see
+    `aliases`, `distinct_from` and `duplicate_threshold`, and for transactions that add several nodes, see
     `entity_resolution.aliases`.
     """
     _refuse_conclusions(type_name)
     name = normalize_name(name)
     refuse_unstorable(properties, "properties")
     quotes, schema = await _verify_evidence(session, scope, type_name, properties, grounds)
-    request = NameRequest(type_name, name, aliases, distinct_from, likeness)
+    request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
     check = partial(validators.check, schema, type_name=type_name)
     for _ in range(node_aliases.MAX_ROUNDS):
         resolution = await node_aliases.resolve_names(session, scope, [request])

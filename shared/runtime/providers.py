@@ -71,7 +71,7 @@ def embedding_search_settings(settings: Settings) -> EmbeddingSearch | None:
     """Settings of the embedding search; None if it is off."""
     if settings.embedding_model is None:
         return None
-    return EmbeddingSearch(settings.embedding_model, settings.embedding_likeness)
+    return EmbeddingSearch(settings.embedding_model, settings.embedding_min_similarity)
 
 
 def _tell_unembedded(error: VigilError) -> None:

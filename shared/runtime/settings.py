@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     """Model for embeddings of nodes and queries: a model of the same server that supports `dimensions`, such as
     text-embedding-3-small. None: no embedding search.
     """
-    embedding_likeness: float = Field(0.3, gt=0, le=1)
+    embedding_min_similarity: float = Field(0.3, gt=0, le=1)
     """Minimum cosine similarity of a search result; depends on the model."""
     prices: dict[str, tuple[Price, Price]] = {}
     """Model to (input, output) price in USD per million tokens; overrides the price file."""
@@ -138,7 +138,7 @@ class Settings(BaseSettings):
     search_timeout_seconds: float = 60.0
     context_tokens: int = 6000
     """Token budget of the graph context that a phase gets."""
-    name_likeness: float = Field(0.55, gt=0, le=1)
+    duplicate_threshold: float = Field(0.55, gt=0, le=1)
     """Trigram similarity of two names from which the model is asked whether a new node is a duplicate."""
     conversation_tokens: int = Field(3000, ge=1)
     """Token budget of the turns that are sent in full; older ones are summarized."""

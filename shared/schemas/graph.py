@@ -114,9 +114,9 @@ class MergeView(View):
     undone_at: datetime | None
 
 
-class DoubleView(View):
-    """Two nodes of one type with similar names; `likeness` is 1 if the names differ only in spelling."""
+class DuplicateView(View):
+    """Two nodes of one type with similar names; `similarity` is 1 if the names differ only in spelling."""
 
     node: NodeRef
     other: NodeRef
-    likeness: float
+    similarity: float

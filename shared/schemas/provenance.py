@@ -125,7 +125,7 @@ class BreakView(View):
     """What is wrong with one link: a fixed code and a sentence."""
 
     broken: str
-    told: str
+    message: str
 
 
 class LinkView(View):

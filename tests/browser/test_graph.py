@@ -181,7 +181,12 @@ def test_hostile_names_and_quotes_do_nothing(window: Watched, told: Told) -> Non
     heading = page.locator("#side").get_by_role("heading", level=2)
     expect(heading).to_contain_text("<img src=x onerror=")
     assert any(HOSTILE in each for each in rows(page))
-    for path in (f"nodes/{told.hostile}", f"sources/{told.hostile_source}", "sources", "doubles"):
+    for path in (
+        f"nodes/{told.hostile}",
+        f"sources/{told.hostile_source}",
+        "sources",
+        "duplicates",
+    ):
         page = window.open(f"/agents/{told.agent_id}/{path}")
         assert page.locator('main img[src="x"], main script, main svg').count() == 0
         assert page.locator('a[href^="javascript"]').count() == 0
@@ -211,8 +216,8 @@ def test_another_s_graph_is_not_there(window: Watched, told: Told) -> None:
 
 def test_doubles_are_made_one_and_two_again(window: Watched, known: Known) -> None:
     told = graphs.told(known, "Doubles watch")
-    page = window.open(f"/agents/{told.agent_id}/doubles")
-    window.shoot("doubles")
+    page = window.open(f"/agents/{told.agent_id}/duplicates")
+    window.shoot("duplicates")
     pair = page.locator("form.double")
     pair.get_by_label("Halden Cells", exact=True).check()
     pair.get_by_label("Why they are one").fill("Another spelling")
@@ -222,7 +227,7 @@ def test_doubles_are_made_one_and_two_again(window: Watched, known: Known) -> No
     page = window.open(f"/agents/{told.agent_id}/nodes/{told.double}")
     expect(page).to_have_url(re.compile(f"/nodes/{told.maker}$"))
     expect(page.get_by_text("Also called Halden Cell")).to_be_visible()
-    page = window.open(f"/agents/{told.agent_id}/doubles")
+    page = window.open(f"/agents/{told.agent_id}/duplicates")
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text(re.compile("undone (now|.* ago)"))).to_be_visible()

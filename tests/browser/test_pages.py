@@ -29,7 +29,7 @@ OF_AN_AGENT = (
     "/types",
     "/conclusions",
     "/sources",
-    "/doubles",
+    "/duplicates",
     "/conversation",
     "/costs",
     "/settings",

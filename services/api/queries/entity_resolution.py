@@ -23,9 +23,9 @@ from shared.graph.entity_resolution.candidates import (
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.schemas.base import Page, Wanted
-from shared.schemas.graph import DoubleView, MergeView, NodeRef
+from shared.schemas.graph import DuplicateView, MergeView, NodeRef
 
-_TOUCHED: Final = Keyset("doubles", (GraphNode.updated_at, GraphNode.id))
+_TOUCHED: Final = Keyset("duplicates", (GraphNode.updated_at, GraphNode.id))
 
 
 class _Candidate(NamedTuple):
@@ -39,7 +39,7 @@ class _Candidate(NamedTuple):
 
 async def list_duplicate_candidates(
     session: AsyncSession, scope: GraphScope, page_request: Wanted
-) -> Page[DoubleView]:
+) -> Page[DuplicateView]:
     """Lists each candidate pair once, from the most recently updated nodes.
 
     A page compares `limit` nodes, so it may be empty.
@@ -54,15 +54,15 @@ async def list_duplicate_candidates(
     ]
     beside = await _neighbour_keys(session, scope, candidates)
     pairs = [
-        (item, other_id, likeness)
+        (item, other_id, similarity)
         for item in candidates
-        for other_id, likeness in _most_similar(item, beside[item.id])
+        for other_id, similarity in _most_similar(item, beside[item.id])
         if other_id < item.id
     ]
     names = await _names(session, scope, {other_id for _, other_id, _ in pairs})
     views = [
-        _view(row, other_id, names[other_id], likeness)
-        for row, other_id, likeness in pairs
+        _view(row, other_id, names[other_id], similarity)
+        for row, other_id, similarity in pairs
         if other_id in names
     ]
     return Page(items=views, next=page_slice.next)
@@ -73,11 +73,11 @@ def _most_similar(candidate: _Candidate, holders: dict[str, UUID]) -> Iterator[t
     yield from most_similar(candidate.key, others, DUPLICATE_THRESHOLD).items()
 
 
-def _view(candidate: _Candidate, other_id: UUID, name: str, likeness: float) -> DoubleView:
-    return DoubleView(
+def _view(candidate: _Candidate, other_id: UUID, name: str, similarity: float) -> DuplicateView:
+    return DuplicateView(
         node=NodeRef(id=candidate.id, type=candidate.type, name=candidate.name),
         other=NodeRef(id=other_id, type=candidate.type, name=name),
-        likeness=round(likeness, 2),
+        similarity=round(similarity, 2),
     )
 
 

@@ -29,7 +29,7 @@ from shared.schemas.base import (
     Wanted,
 )
 from shared.schemas.graph import (
-    DoubleView,
+    DuplicateView,
     EdgeDetails,
     EdgeTypeDetails,
     MergeView,
@@ -224,8 +224,8 @@ async def show_edge_type(access: OwnedAgent, edge_type: str, request: Request) -
     return etag_response(request, edge_types_page.items[0])
 
 
-@router.get("/doubles", name="list_doubles")
-async def list_duplicate_candidates(access: OwnedAgent, paging: Paging) -> Page[DoubleView]:
+@router.get("/duplicates", name="list_duplicates")
+async def list_duplicate_candidates(access: OwnedAgent, paging: Paging) -> Page[DuplicateView]:
     """Nodes that may be one thing, among those touched last first; a page looks at `limit` nodes, and may find none."""
     return await entity_resolution.list_duplicate_candidates(access.session, access.scope, paging)
 

@@ -235,9 +235,9 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
 
 def add_graph_node(
-    scope: GraphScope, validators: Validators, likeness: float = DUPLICATE_THRESHOLD
+    scope: GraphScope, validators: Validators, duplicate_threshold: float = DUPLICATE_THRESHOLD
 ) -> StateTool[AddGraphNode]:
-    """`likeness` is the similarity, 0 to 1, from which the model must decide about a similarly named node first."""
+    """A node that is at least `duplicate_threshold` similar to another, 0 to 1, must be decided about by the model first."""
 
     async def run(session: AsyncSession, arguments: AddGraphNode) -> Json:
         interpretations: list[str] = []
@@ -254,7 +254,7 @@ def add_graph_node(
                 grounds=evidence,
                 aliases=arguments.aliases,
                 distinct_from=arguments.distinct_from,
-                likeness=likeness,
+                duplicate_threshold=duplicate_threshold,
             )
 
         result = await write_with_known_type(write, arguments.type, interpretations)

@@ -191,7 +191,7 @@ def _next_cursor(stage: int, key: str | None) -> str | None:
 def _break_view(located: FoundFault) -> FoundBreak:
     return FoundBreak(
         broken=located.fault.kind,
-        told=located.fault.description,
+        message=located.fault.description,
         link=located.link,
         id=located.id,
         name=located.name,
@@ -435,4 +435,4 @@ class _ReportBuilder:
 
     def _breaks(self, row_id: UUID) -> list[BreakView]:
         faults = self._chain.faults.get(row_id, ())
-        return [BreakView(broken=fault.kind, told=fault.description) for fault in faults]
+        return [BreakView(broken=fault.kind, message=fault.description) for fault in faults]

@@ -48,10 +48,10 @@ async def test_doubles_are_told_made_one_and_two_again(
     kept, gone, _ = await _added(
         database, "Vulcan Energy Resources", "Vulcan Energy Resource", "Orran"
     )
-    told = (await api.get(f"{PATH}/doubles")).raise_for_status().json()
+    told = (await api.get(f"{PATH}/duplicates")).raise_for_status().json()
     (pair,) = told["items"]
     assert {pair["node"]["id"], pair["other"]["id"]} == {str(kept), str(gone)}
-    assert 0.55 <= pair["likeness"] < 1
+    assert 0.55 <= pair["similarity"] < 1
     given = {"kept": str(kept), "merged": str(gone), "reason": " One  company. "}
     key = {"idempotency-key": "one"}
     answer = await api.post(f"{PATH}/merges", json=given, headers=key)
@@ -74,7 +74,7 @@ async def test_doubles_are_told_made_one_and_two_again(
         assert (node["id"], node["names"]) == (str(kept), ["Vulcan Energy Resource"])
         for path in ("edges", "neighbourhood"):
             (await api.get(f"{PATH}/nodes/{asked}/{path}")).raise_for_status()
-    assert (await api.get(f"{PATH}/doubles")).json()["items"] == []
+    assert (await api.get(f"{PATH}/duplicates")).json()["items"] == []
     assert (await api.get(f"{PATH}/merges")).json()["items"] == [made]
     undone = (await api.post(f"{PATH}/merges/{made['id']}/undo")).raise_for_status().json()
     assert undone["undone_at"] is not None
@@ -118,7 +118,7 @@ async def test_lists_of_doubles_and_merges_are_pages(
     for gone in ids[1:]:
         given = {"kept": str(ids[0]), "merged": str(gone), "reason": "x"}
         (await api.post(f"{PATH}/merges", json=given)).raise_for_status()
-    for listed, count in (("merges", 2), ("doubles", 0)):
+    for listed, count in (("merges", 2), ("duplicates", 0)):
         found, cursor = [], None
         while True:
             params = {"limit": 1} | ({"cursor": cursor} if cursor else {})

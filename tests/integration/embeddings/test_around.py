@@ -44,18 +44,18 @@ async def test_steps_that_see_to_the_same_nodes_do_not_stand_in_each_others_way(
 
 def test_doctor_says_whether_it_is_on(database_url: str) -> None:
     off = doctor.check_embedding_search(database_url, None)
-    assert (off.verdict, off.told) == (Verdict.NOTE, "is off")
+    assert (off.verdict, off.message) == (Verdict.NOTE, "is off")
     assert doctor.check_embedding_search(database_url, "any-model").verdict == Verdict.GOOD
     named = Settings(embedding_model="text-embedding-3-small")
     assert list(doctor.check_embedding_price(named, named.embedding_model)) == []
     assert list(doctor.check_embedding_price(named, None)) == []
     [unlisted] = doctor.check_embedding_price(named, "any-model")
     assert (unlisted.verdict, unlisted.name) == (Verdict.NOTE, "price of any-model")
-    assert "$5.00" in unlisted.told
-    assert "VIGIL_PRICES" in unlisted.mend
+    assert "$5.00" in unlisted.message
+    assert "VIGIL_PRICES" in unlisted.fix
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("drop extension vector cascade")
     lacking = doctor.check_embedding_search(database_url, "any-model")
     assert lacking.verdict == Verdict.BAD
-    assert "no pgvector 0.8 or later" in lacking.told
-    assert "vigil migrate" in lacking.mend
+    assert "no pgvector 0.8 or later" in lacking.message
+    assert "vigil migrate" in lacking.fix

@@ -111,7 +111,7 @@ async def test_what_is_a_double_by_then_is_asked_about_and_leaves_no_name(
     companies: World,
 ) -> None:
     ours = "Nvidia (NASDAQ: NVDA)"
-    async with _behind(companies, "NVDA", name=ours, likeness=0.55) as (session, adding):
+    async with _behind(companies, "NVDA", name=ours, duplicate_threshold=0.55) as (session, adding):
         await _add(companies, session, "NVDA")
     with pytest.raises(Exception, match="which may be the same thing"):
         await adding

@@ -124,7 +124,7 @@ async def test_what_was_written_before_evidence_was_kept_is_unproven(proven: Pro
     await proven.world.unproven("Benin")
     _, breaks = await swept(proven)
     assert {(each.name, each.broken) for each in breaks} == {("Benin", "unproven")}
-    told = {each.told for each in breaks}
+    told = {each.message for each in breaks}
     assert {"no page supports it", "no page supports its summary"} < told
 
 
@@ -144,7 +144,7 @@ async def test_citations_must_hold(proven: Proven) -> None:
     told = {"summary": "So.", "content": "See [node:what].", "type": "pattern"}
     await change(proven, GraphNode, proven.nodes["Growth"], properties=told)
     _, breaks = await swept(proven)
-    about_growth = [each.told for each in breaks if each.broken == "citation"]
+    about_growth = [each.message for each in breaks if each.broken == "citation"]
     assert about_growth == ["it cites '[node:what]', which is malformed", "it cites nothing"]
     wrong = f"As [edge:{proven.edges['border']}] [node:{proven.nodes['Togo']}]."
     told = {"summary": "So.", "content": wrong, "action": "HOLD"}

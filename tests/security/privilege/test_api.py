@@ -45,7 +45,7 @@ async def test_everything_that_is_told_may_be_read(closed: Guarded, ours: Databa
             "",
             *("/iterations", "/iterations/1", "/interactions", "/graph", "/nodes", "/edges"),
             *("/node-types", "/edge-types", "/analyses", "/advice", "/calls", "/calls/summary"),
-            *("/investigation-requests?open=true", "/doubles", "/merges", "/verification"),
+            *("/investigation-requests?open=true", "/duplicates", "/merges", "/verification"),
             *(f"/export?format={each}" for each in ("jsonl", "graphml", "prov")),
             *(f"/nodes/{full.node_id}", f"/nodes/{full.node_id}/neighbourhood?depth=2"),
         ):

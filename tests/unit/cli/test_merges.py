@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cli.render.console import THEME
 from cli.render.graph import show_duplicates, show_merge, show_merges, show_unmerge
-from shared.schemas.graph import DoubleView, MergeView, NodeRef
+from shared.schemas.graph import DuplicateView, MergeView, NodeRef
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 OTHER = UUID("a1b2c3d4-0000-4000-8000-000000000002")
@@ -62,10 +62,10 @@ def test_merges_are_listed_with_why_and_what_became_of_them() -> None:
 
 
 def test_doubles_are_listed_with_what_to_name_them_by() -> None:
-    pair = DoubleView(
+    pair = DuplicateView(
         node=NodeRef(id=ID, type="Company", name="Nvidia"),
         other=NodeRef(id=OTHER, type="Company", name="Nvidea [x]"),
-        likeness=0.6,
+        similarity=0.6,
     )
     told = shown(show_duplicates, [pair])
     assert told.startswith("0.60  Nvidia")

@@ -15,7 +15,7 @@ from shared.schemas.provenance import (
 )
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
-BREAK = BreakView(broken="seal", told="it was changed")
+BREAK = BreakView(broken="seal", message="it was changed")
 
 
 def conclusion(link: str, rests_on: Iterable[UUID]) -> ConclusionLink:

@@ -11,7 +11,7 @@ SEEN = Measurements([WELL], None, InstallationState({}, 0, 0), 1, 100, scripts_a
 
 
 def told(seen: Measurements) -> list[str]:
-    return [fault.told for fault in diagnose(seen)]
+    return [fault.message for fault in diagnose(seen)]
 
 
 def test_of_what_is_well_nothing_is_said() -> None:

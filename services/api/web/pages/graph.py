@@ -235,7 +235,7 @@ async def list_types(
     )
 
 
-@router.get("/doubles")
+@router.get("/duplicates")
 async def list_duplicate_candidates(
     access: OwnedAgent, page: PageResponse, paging: Paging
 ) -> HTMLResponse:
@@ -246,9 +246,9 @@ async def list_duplicate_candidates(
         access.session, access.owner_id, access.agent.id, Wanted()
     )
     return await page.answer(
-        "graph/doubles.html",
+        "graph/duplicates.html",
         agent=access.agent,
-        doubles=duplicate_candidates_page.items,
+        duplicates=duplicate_candidates_page.items,
         next=duplicate_candidates_page.next,
         looked_at=paging.limit,
         merges=merges_page.items,
@@ -292,4 +292,4 @@ async def undo_merge(access: OwnedAgent, merge_id: UUID) -> Response:
 
 
 def _to_duplicates(access: AgentAccess) -> Response:
-    return RedirectResponse(f"/agents/{access.agent.id}/doubles", HTTPStatus.SEE_OTHER)
+    return RedirectResponse(f"/agents/{access.agent.id}/duplicates", HTTPStatus.SEE_OTHER)
