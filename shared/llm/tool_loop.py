@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, TypeGuard
+from typing import Any, Final, TypeGuard
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -85,12 +85,16 @@ _REPEATED_INSTRUCTIONS = (
 
 
 MAX_REPEATED_ROUNDS = 2
-"""Consecutive rounds that only repeat calls of the round before. After so many, no tool is offered any more."""
+"""Consecutive rounds that bring nothing new. After so many, no tool is offered any more."""
 REVIEWED_REFUSED_ROUNDS, MAX_REFUSED_ROUNDS = 3, 6
 """Consecutive rounds of refused calls alone, after which the review checks the run, or no tool is offered any more."""
 
 _REPEATING = "You make the same tool calls again, and their results stay the same. Answer now with what you have."
 _ONLY_REFUSED = f"The tool calls of {MAX_REFUSED_ROUNDS} rounds were all refused. Answer now with what you have."
+
+_SAME_RESULT: Final[Json] = {
+    "note": "This very call was made before, and its result is above: use that, make another call, or answer."
+}
 
 _REFUSED_BEFORE = "This very call was refused before: do something else first, or go on without it."
 
@@ -176,6 +180,8 @@ class ToolLoop:
         self._refused: set[tuple[str, str]] = set()
         """Name and arguments of the calls that were refused so far."""
         self._has_followed_up = False
+        self._paid_for: set[tuple[str, str]] = set()
+        """Name and arguments of the paid calls that were answered so far."""
         self._last_calls: frozenset[tuple[str, str]] = frozenset()
         """Names and arguments of the calls of the round before."""
         self._repeated_rounds = 0
@@ -305,17 +311,16 @@ class ToolLoop:
         await self._pay_all([use for use in fresh if use.request is not None])
         await self._embed([meant for use in fresh if (meant := use.meant) is not None])
 
-        calls = frozenset((use.call.name, use.call.arguments) for use in uses)
-        self._repeated_rounds = self._repeated_rounds + 1 if calls <= self._last_calls else 0
-        self._last_calls = calls
+        calls = frozenset(map(_name_and_arguments, uses))
         follow_up: FollowUp | None = None
 
         @cache
         def following() -> ChatRequest:
             nonlocal follow_up
-            replies = [reply(use.call, self._results[use.key]) for use in uses]
-            replied = request.following(answer.message, *replies)
-            is_refused = all("error" in self._results[use.key] for use in uses)
+            replied = request.following(answer.message, *map(self._reply, uses))
+            is_repeated = all(map(self._is_repeated, uses))
+            self._repeated_rounds = self._repeated_rounds + 1 if is_repeated else 0
+            is_refused = all(map(self._is_refused, uses))
             self._refused_rounds = self._refused_rounds + 1 if is_refused else 0
             is_stalled = (
                 self._repeated_rounds > 0 or self._refused_rounds >= REVIEWED_REFUSED_ROUNDS
@@ -334,13 +339,31 @@ class ToolLoop:
         if applied := [use for use in fresh if use.request is None]:
             # After the last round a different request is sent, so its call is not opened here.
             await self._apply(applied, None if rounds_left == 0 else following)
-        self._refused |= {
-            (use.call.name, use.call.arguments) for use in uses if "error" in self._results[use.key]
-        }
         next_request = following()
+        self._last_calls = calls
+        self._refused |= {_name_and_arguments(use) for use in uses if self._is_refused(use)}
+        self._paid_for |= {
+            _name_and_arguments(use)
+            for use in uses
+            if _is_paid(use.tool) and not self._is_refused(use)
+        }
         if follow_up is not None:
             await self._record_follow_up(follow_up, uses[0].key)
         return next_request
+
+    def _is_refused(self, use: _ToolUse) -> bool:
+        return "error" in self._results[use.key]
+
+    def _is_repeated(self, use: _ToolUse) -> bool:
+        """Whether the call brings nothing new: it is one of the round before, is refused again, or was paid for before."""
+        call = _name_and_arguments(use)
+        known = self._refused if self._is_refused(use) else self._paid_for
+        return call in self._last_calls or call in known
+
+    def _reply(self, use: _ToolUse) -> Message:
+        """The message with the result of a call. The result of a paid call is sent once."""
+        is_known = _name_and_arguments(use) in self._paid_for
+        return reply(use.call, _SAME_RESULT if is_known else self._results[use.key])
 
     def _parse_uses(
         self, answer_id: UUID, raw_answer: ChatAnswer, answer: ChatAnswer
@@ -510,6 +533,10 @@ async def _call_paid_tool(use: _ToolUse, in_flight: ResumableCall) -> Json:
         return await _send_paid_call(use, in_flight)
     except ToolRefusalError as refusal:
         return {"error": str(refusal)}
+
+
+def _name_and_arguments(use: _ToolUse) -> tuple[str, str]:
+    return use.call.name, use.call.arguments
 
 
 async def _store_result(session: AsyncSession, use: _ToolUse, result: Json) -> None:

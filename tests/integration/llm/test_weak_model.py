@@ -516,3 +516,26 @@ async def test_an_empty_list_of_properties_stands_for_all(desk: Desk) -> None:
     tools = graph_construction(situation.scope)
     _, written = await construct(desk.model, situation, acquired, tools)
     assert len(written.nodes) == 1
+
+
+async def test_paid_calls_that_come_again_in_a_cycle_are_answered_shortly_and_end(
+    desk: Desk,
+) -> None:
+    searches = [
+        {"name": "tavilySearch", "arguments": {"query": query}} for query in ("lithium", "Ewoyaa")
+    ]
+    desk.levers.script(
+        *[_acquires(search) for search in [*searches, *searches]],
+        {"content": f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"},
+    )
+    situation = await desk.situation()
+    acquired = await acquire(desk.model, desk.search, situation)
+    assert PAGE.url in acquired.document
+    assert desk.web.searched == ["lithium", "Ewoyaa"]
+    last = desk.recording.asked[-1]
+    assert (len(desk.recording.asked), last.tools) == (5, ())
+    results = [each["content"] for each in last.messages if each["role"] == "tool"]
+    assert [SENTENCE in each for each in results] == [True, True, False, False]
+    assert "made before" in results[2]
+    await acquire(desk.model, desk.search, situation)
+    assert len(desk.recording.asked) == 5, "a resumed run goes the same way"
