@@ -108,14 +108,12 @@ class Property(StrictModel):
         **dict.fromkeys(("key", "property", "title"), "name"),
         **dict.fromkeys(("kind", "datatype", "valuetype"), "type"),
         **dict.fromkeys(("values", "enumvalues", "options", "allowed"), "enum"),
-        **dict.fromkeys(("isrequired", "mandatory"), "required"),
         **dict.fromkeys(("examplevalue", "sample"), "example"),
     }
 
     name: str = Field(description="In camelCase, with the unit where it is a figure: revenueUsd")
     type: PropertyKind = Field(description="`date` is YYYY-MM-DD, `list` a list of strings")
     description: str = Field(description="What it says, of when, and in which unit")
-    required: bool = Field(description="Only where every source that names such a thing states it")
     enum: Annotated[list[str], Field(json_schema_extra={MAX_ITEMS: MAX_VALUES})] | None = Field(
         description="All values it may have, where it is a string and these are few; else null"
     )
@@ -234,7 +232,8 @@ def _schema(properties: Sequence[Property], common: Json, required: list[str]) -
     return {
         "type": "object",
         "properties": common | {item.name: item.json_schema for item in own},
-        "required": [*required, *(row.name for row in own if row.required)],
+        # A node must be writable with whatever its pages say, so nothing else is required.
+        "required": required,
         "additionalProperties": _ADDITIONAL,
     }
 

@@ -127,9 +127,7 @@ def default_configuration(mission: str) -> AgentConfiguration:
 def _property(
     name: str, kind: PropertyKind, description: str, example: str | int | float | bool | list[str]
 ) -> Property:
-    return Property(
-        name=name, type=kind, description=description, required=False, enum=None, example=example
-    )
+    return Property(name=name, type=kind, description=description, enum=None, example=example)
 
 
 def _node_type(

@@ -222,7 +222,6 @@ def _text_property(name: str, description: str, example: str) -> Json:
         "name": name,
         "type": "string",
         "description": description,
-        "required": False,
         "enum": None,
         "example": example,
     }

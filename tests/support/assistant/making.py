@@ -53,7 +53,6 @@ def a_property(**changed: Any) -> Json:
         "name": "outputTonnes",
         "type": "number",
         "description": "What it puts out in a year, in tonnes.",
-        "required": False,
         "enum": None,
         "example": 1200,
         **changed,
