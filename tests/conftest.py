@@ -23,13 +23,12 @@ from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support import engines
 from tests.support.actors import running
+from tests.support.databases import TEMPLATE, DatabasePool
 from tests.support.engines import Nats, Postgres
 from tests.support.levers import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.seeds import first_seed, seed_count
 from tests.support.waiting import waited_for
-
-TEMPLATE = "vigil_template"
 
 
 def pytest_report_header() -> str:
@@ -64,16 +63,24 @@ def postgres(engine_choice: str, tmp_path_factory: pytest.TempPathFactory) -> It
         yield server
 
 
+@pytest.fixture(scope="session")
+def database_pool(postgres: Postgres) -> Iterator[DatabasePool]:
+    pool = DatabasePool(postgres)
+    yield pool
+    pool.close()
+
+
 @pytest.fixture
-def database_url(postgres: Postgres) -> Iterator[str]:
-    """A freshly cloned, migrated database."""
-    with cloned(postgres) as url:
-        yield url
+def database_url(postgres: Postgres, database_pool: DatabasePool) -> Iterator[str]:
+    """A migrated database without a row of an earlier test."""
+    name = database_pool.take()
+    yield postgres.url(name)
+    database_pool.give_back(name)
 
 
 @contextmanager
 def cloned(postgres: Postgres) -> Iterator[str]:
-    """A database of its own for as long as the block lasts; its URL."""
+    """A new copy of the template for as long as the block lasts; its URL."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute(f"create database {name} template {TEMPLATE}")

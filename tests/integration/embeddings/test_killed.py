@@ -20,8 +20,9 @@ from tests.support.embeddings.seeker import Seeker, fill
 from tests.support.levers import Sandbox
 from tests.support.waiting import until
 
-LLM_CALLS = 3
-"""Of the step's two phases. Acquisition searches for nothing, is searched for, and is asked once more."""
+LLM_CALLS = 4
+"""Of the step's two phases. Acquisition searches for nothing, is searched for, and is asked once more; construction
+writes nothing, and is asked once more."""
 CALLS_BEFORE = LLM_CALLS + 1
 """With the search that is made for it."""
 SAID = [
@@ -71,7 +72,7 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
 async def _asked(seeker: Seeker, bus: Bus) -> UUID:
     """A query's step of the agent's iteration, and somebody has asked for it."""
     step_id = uuid4()
-    given = {"objective": "Anything", "reasoning": "", "search_hints": []}
+    given = {"objective": "Halden batteries", "reasoning": "", "search_hints": []}
     async with seeker.world.database.transaction() as session:
         iteration = await session.get_one(Iteration, seeker.lease.iteration_id)
         step = Step(

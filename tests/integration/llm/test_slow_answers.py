@@ -140,13 +140,14 @@ async def test_an_iteration_with_a_slow_server_ends_and_is_paid_once_and_seen_pr
     assert ended.ended_at is not None
     assert (ended.ended_at - ended.started_at).total_seconds() > 3 * IMPATIENCE_SECONDS
     assert set(server.asked.values()) == {1}, "nothing is asked twice"
-    # The model searched nothing: its query is searched for it, and it is asked for the document once more.
-    assert server.answered == len(server.asked) == 4
+    # The model searched nothing: its query is searched for it, and it is asked for the document once more. No page is
+    # found, so nothing is constructed.
+    assert server.answered == len(server.asked) == 3
     async with database.transaction() as session:
         calls = list(await session.scalars(select(Call)))
         kept = list(await session.scalars(select(BudgetDay)))
-    assert [call.attempts for call in calls] == [1] * 5
-    assert {(day.spent_calls, day.reserved_calls) for day in kept} == {(5, 0)}
+    assert [call.attempts for call in calls] == [1] * 4
+    assert {(day.spent_calls, day.reserved_calls) for day in kept} == {(4, 0)}
     assert seen > 0
     answers = [call for call in calls if call.kind == CallKind.LLM]
     assert all((call.received_chars or 0) > 100 for call in answers), "each was seen growing"

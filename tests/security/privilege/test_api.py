@@ -121,7 +121,7 @@ async def test_nodes_are_made_one_and_two_again(closed: Guarded, ours: Database)
         found = (await api.get(f"/agents/{agent.id}/nodes?type=Thing")).raise_for_status().json()
         maker, metal, *pair = sorted(found["items"], key=lambda each: each["created_at"])
         for kept, gone in (pair, (metal, maker)):
-            given = {"kept": kept["id"], "gone": gone["id"], "reason": "One."}
+            given = {"kept": kept["id"], "merged": gone["id"], "reason": "One."}
             made = await api.post(f"/agents/{agent.id}/merges", json=given)
             assert made.status_code == 201, made.text
             path = f"/agents/{agent.id}/merges/{made.json()['id']}"

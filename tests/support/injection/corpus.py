@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tests.support.paths import TESTS
 
-PAGES: Final = TESTS / "integration" / "injection" / "pages"
+PAGES: Final = TESTS / "security" / "injection" / "pages"
 HUGE_CHARACTERS: Final = 2_000_000
 MOST_SAID_CHARACTERS: Final = 20_000
 """More a model could not say in one answer."""

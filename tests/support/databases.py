@@ -1,0 +1,124 @@
+"""Databases of single tests: copies of a migrated template, emptied and used again where that is enough.
+
+A copy of the template takes about ten times as long as emptying one.
+"""
+
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+import psycopg
+from psycopg import sql
+
+from tests.support.engines import Postgres
+from tests.support.waiting import waited_for
+
+TEMPLATE: Final = "vigil_template"
+MAX_TABLE_BYTES: Final = 1_000_000
+"""A database with a larger table, dead rows included, is not used again."""
+
+_PREPARE: Final = """
+create schema vigil_test;
+create table vigil_test.changes (command text);
+create function vigil_test.note_change() returns event_trigger language plpgsql security definer as
+  $$ begin insert into vigil_test.changes values (tg_tag); end $$;
+create event trigger vigil_test_command on ddl_command_end execute function vigil_test.note_change();
+create event trigger vigil_test_drop on sql_drop execute function vigil_test.note_change();
+"""
+_IS_CHANGED: Final = """
+select exists (select from vigil_test.changes)
+  or exists (select from pg_sequences where last_value is not null)
+  or exists (select from pg_statistic join pg_class on pg_class.oid = starelid
+    where relnamespace = 'public'::regnamespace)
+  or exists (select from pg_class where relnamespace = 'public'::regnamespace
+    and pg_relation_size(oid) > %(max_bytes)s)
+  or exists (select from pg_database where datname = current_database() and (datacl is not null
+    or exists (select from pg_db_role_setting where setdatabase = pg_database.oid)))
+"""
+"""Whether a database differs from a new one in more than its rows."""
+_TABLES: Final = "select tablename from pg_tables where schemaname = 'public'"
+_TABLES_IN_USE: Final = f"{_TABLES} and pg_relation_size(format('public.%I', tablename)) > 0"
+_END_CONNECTIONS: Final = (
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
+)
+
+
+class DatabasePool:
+    """The databases of one server. The template must have been migrated before."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+        self._server = psycopg.connect(postgres.dsn, autocommit=True)
+        self._free: list[str] = []
+        with psycopg.connect(postgres.url(TEMPLATE), autocommit=True) as template:
+            tables = [name for (name,) in template.execute(_TABLES).fetchall()]
+            self._initial = {
+                name: rows
+                for name in tables
+                if (rows := template.execute(_select_all(name)).fetchall())
+            }
+            template.execute(_PREPARE)
+
+    def close(self) -> None:
+        self._server.close()
+
+    def take(self) -> str:
+        """The name of a database that is as the template. It never had that name before."""
+        name = f"test_{uuid4().hex}"
+        if self._free:
+            self._rename(self._free.pop(), name)
+        else:
+            query = "create database {} template {}"
+            self._server.execute(
+                sql.SQL(query).format(sql.Identifier(name), sql.Identifier(TEMPLATE))
+            )
+        return name
+
+    def give_back(self, name: str) -> None:
+        """Ends all connections to the database, and empties or drops it."""
+        self._server.execute(_END_CONNECTIONS, [name])
+        # A test may leave it locked, read-only or gone.
+        with suppress(psycopg.Error):
+            if self._is_emptied(name):
+                self._free.append(name)
+                return
+        self._server.execute(
+            sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
+        )
+
+    def _is_emptied(self, name: str) -> bool:
+        with psycopg.connect(self._postgres.url(name)) as connection:
+            [is_changed] = connection.execute(
+                _IS_CHANGED, {"max_bytes": MAX_TABLE_BYTES}
+            ).fetchone() or [True]
+            if is_changed:
+                return False
+            connection.execute("set local session_replication_role = replica")
+            connection.execute("set local lock_timeout = '1s'")
+            for (table,) in connection.execute(_TABLES_IN_USE).fetchall():
+                connection.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
+            for table, rows in self._initial.items():
+                values = sql.SQL(", ").join([sql.Placeholder()] * len(rows[0]))
+                insert = sql.SQL("insert into {} values ({})").format(sql.Identifier(table), values)
+                connection.cursor().executemany(insert, rows)
+        return True
+
+    def _rename(self, old: str, new: str) -> None:
+        """Clients of the test before, which may connect again, do not find it under the new name."""
+        query = sql.SQL("alter database {} rename to {}").format(
+            sql.Identifier(old), sql.Identifier(new)
+        )
+
+        def renamed() -> bool | None:
+            try:
+                self._server.execute(query)
+            except psycopg.errors.ObjectInUse:
+                self._server.execute(_END_CONNECTIONS, [old])
+                return None
+            return True
+
+        waited_for(renamed, f"the connections to {old} to end")
+
+
+def _select_all(table: str) -> sql.Composed:
+    return sql.SQL("select * from {}").format(sql.Identifier(table))
