@@ -187,7 +187,9 @@ def test_demo_learns_concludes_and_leaves_nothing_behind(tmp_path: Path) -> None
     assert os.listdir(scratch) == []
 
 
-@pytest.mark.parametrize("sight", ["postgres.unfinished", "logs/observer.log"])
+@pytest.mark.parametrize(
+    "sight", [pytest.param("postgres.unfinished", marks=pytest.mark.slow), "logs/observer.log"]
+)
 def test_demo_interrupted_while_it_starts_leaves_nothing_behind(tmp_path: Path, sight: str) -> None:
     """`sight` is what the start has come to when Ctrl-C is pressed."""
     scratch = tmp_path / "scratch"

@@ -16,6 +16,7 @@ from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.api.signed_in import token_of
 from tests.support.making import make_agent
+from tests.support.marks import slow
 from tests.support.streams import (
     END,
     GAP,
@@ -48,7 +49,7 @@ async def say(url: str, agent_id: UUID, *numbers: int) -> None:
     await bus.close()
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("how", [*slow(signal.SIGTERM), signal.SIGKILL])
 async def test_over_a_restart_of_the_api_nothing_is_lost(
     settings: Settings, bus: Bus, agent_id: UUID, tmp_path: Path, how: signal.Signals
 ) -> None:

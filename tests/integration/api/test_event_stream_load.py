@@ -6,9 +6,14 @@ import pytest
 
 from bench.event_stream import AGENTS, Load, measure
 from shared.runtime.settings import Settings
+from tests.support.marks import slow
 
 
-@pytest.mark.parametrize("window", [10_000, 50], ids=["of the window", "of the stream"])
+@pytest.mark.parametrize(
+    "window",
+    [*slow(10_000), 50],
+    ids=["of the window", "of the stream"],
+)
 async def test_many_listeners_over_the_apis_death(
     settings: Settings, tmp_path: Path, window: int
 ) -> None:

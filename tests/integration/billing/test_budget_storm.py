@@ -73,9 +73,9 @@ def _asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("whose", "unit", "cap"),
     [
-        ("agent", "usd", Decimal("0.50")),
+        pytest.param("agent", "usd", Decimal("0.50"), marks=pytest.mark.slow),
         ("installation", "usd", Decimal("0.50")),
-        ("installation", "calls", 20),
+        pytest.param("installation", "calls", 20, marks=pytest.mark.slow),
     ],
 )
 async def test_what_is_billed_never_passes_the_cap(

@@ -33,6 +33,7 @@ from shared.workflow.leases import Claimed
 from tests.support.actors import running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
+from tests.support.marks import slow
 from tests.support.waiting import until
 
 NEVER_SECONDS = 3600.0
@@ -216,11 +217,11 @@ PLAN = {
 @pytest.mark.parametrize(
     "death",
     [
-        Death("chat", Failpoint.CALL_ANSWERED, keys_heeded=False, billed=2),
+        *slow(Death("chat", Failpoint.CALL_ANSWERED, keys_heeded=False, billed=2)),
         Death("chat", Failpoint.CALL_ANSWERED, keys_heeded=True, billed=1),
-        Death("background", Failpoint.CALL_ACCEPTED, keys_heeded=False, billed=2),
+        *slow(Death("background", Failpoint.CALL_ACCEPTED, keys_heeded=False, billed=2)),
         Death("background", Failpoint.CALL_ACCEPTED, keys_heeded=True, billed=1),
-        Death("background", Failpoint.CALL_REFERRED, keys_heeded=False, billed=1),
+        *slow(Death("background", Failpoint.CALL_REFERRED, keys_heeded=False, billed=1)),
         Death("background", Failpoint.CALL_ANSWERED, keys_heeded=False, billed=1),
     ],
     ids=lambda death: f"{death.model_api}-{death.point}-{'heeded' if death.keys_heeded else ''}",

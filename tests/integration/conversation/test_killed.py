@@ -55,18 +55,18 @@ async def killed_at(
 @pytest.mark.parametrize(
     ("point", "skip", "repeated"),
     [
-        (Failpoint.MESSAGE_RECEIVED, 0, 0),
-        (Failpoint.LEASE_TAKEN, 0, 0),
-        (Failpoint.CALL_UNSENT, 2, 0),
+        pytest.param(Failpoint.MESSAGE_RECEIVED, 0, 0, marks=pytest.mark.slow),
+        pytest.param(Failpoint.LEASE_TAKEN, 0, 0, marks=pytest.mark.slow),
+        pytest.param(Failpoint.CALL_UNSENT, 2, 0, marks=pytest.mark.slow),
         (Failpoint.CALL_ANSWERED, 0, 1),
-        (Failpoint.CALL_ANSWERED, 2, 1),
+        pytest.param(Failpoint.CALL_ANSWERED, 2, 1, marks=pytest.mark.slow),
         (Failpoint.CALL_RECORDED, 0, 0),
-        (Failpoint.CALL_RECORDED, 2, 0),
+        pytest.param(Failpoint.CALL_RECORDED, 2, 0, marks=pytest.mark.slow),
         (Failpoint.TOOL_APPLIED, 0, 0),
-        (Failpoint.TOOL_APPLIED, 1, 0),
-        (Failpoint.STATE_WRITTEN, 0, 0),
+        pytest.param(Failpoint.TOOL_APPLIED, 1, 0, marks=pytest.mark.slow),
+        pytest.param(Failpoint.STATE_WRITTEN, 0, 0, marks=pytest.mark.slow),
         (Failpoint.STATE_COMMITTED, 0, 0),
-        (Failpoint.EVENTS_PUBLISHED, 0, 0),
+        pytest.param(Failpoint.EVENTS_PUBLISHED, 0, 0, marks=pytest.mark.slow),
     ],
 )
 async def test_an_answer_survives(

@@ -66,13 +66,13 @@ async def died(process: Process) -> None:
 @pytest.mark.parametrize(
     ("point", "skip", "twice"),
     [
-        (Failpoint.STATE_WRITTEN, 0, 0),
+        pytest.param(Failpoint.STATE_WRITTEN, 0, 0, marks=pytest.mark.slow),
         (Failpoint.STATE_COMMITTED, 0, 0),
-        (Failpoint.LEASE_TAKEN, 0, 0),
+        pytest.param(Failpoint.LEASE_TAKEN, 0, 0, marks=pytest.mark.slow),
         (Failpoint.DELIVERY_ANSWERED, 0, 1),
-        (Failpoint.DELIVERY_ANSWERED, 2, 1),
+        pytest.param(Failpoint.DELIVERY_ANSWERED, 2, 1, marks=pytest.mark.slow),
         (Failpoint.DELIVERY_RECORDED, 0, 0),
-        (Failpoint.DELIVERY_RECORDED, 1, 0),
+        pytest.param(Failpoint.DELIVERY_RECORDED, 1, 0, marks=pytest.mark.slow),
     ],
 )
 async def test_killed_anywhere_it_loses_nothing_and_repeats_only_what_is_not_recorded(

@@ -19,6 +19,7 @@ from shared.runtime.settings import Settings
 from tests.support.actors import BUILDERS, running, supervised
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent
+from tests.support.marks import slow
 from tests.support.waiting import until
 
 AGENTS = 3
@@ -104,7 +105,7 @@ async def watch(
     return Watch(settings, database, bus, levers)
 
 
-@pytest.mark.parametrize("lost", ["stream", "consumers", "researcher", "aggregator"])
+@pytest.mark.parametrize("lost", ["stream", *slow("consumers", "researcher", "aggregator")])
 async def test_what_is_deleted_and_made_again_at_once(watch: Watch, lost: str) -> None:
     async with supervised(watch.settings):
         await until(watch.at_work, what="queries to be worked on and others to wait")
@@ -114,7 +115,7 @@ async def test_what_is_deleted_and_made_again_at_once(watch: Watch, lost: str) -
     await watch.is_whole()
 
 
-@pytest.mark.parametrize("lost", ["stream", "consumers"])
+@pytest.mark.parametrize("lost", [*slow("stream"), "consumers"])
 async def test_what_stays_away_until_every_actor_has_given_up(
     watch: Watch, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,11 +144,11 @@ async def everybody(gave_up: Counter[str]) -> bool:
 @pytest.mark.parametrize(
     ("subject", "hears", "times"),
     [
-        ("iteration.started", "observer", AGENTS),
-        ("plan.produced", "aggregator", AGENTS),
+        pytest.param("iteration.started", "observer", AGENTS, marks=pytest.mark.slow),
+        pytest.param("plan.produced", "aggregator", AGENTS, marks=pytest.mark.slow),
         ("query.requested", "researcher", AGENTS * QUERIES),
-        ("query.completed", "aggregator", AGENTS * QUERIES),
-        ("insight.requested", "analyzer", AGENTS),
+        pytest.param("query.completed", "aggregator", AGENTS * QUERIES, marks=pytest.mark.slow),
+        pytest.param("insight.requested", "analyzer", AGENTS, marks=pytest.mark.slow),
         ("iteration.completed", "scheduler", AGENTS),
     ],
 )

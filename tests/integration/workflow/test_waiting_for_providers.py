@@ -33,6 +33,7 @@ from shared.workflow.steps import Pauses
 from tests.support.actors import ended_iteration, running
 from tests.support.levers import Sandbox
 from tests.support.making import make_agent, make_iteration
+from tests.support.marks import slow
 from tests.support.mission import Mission
 from tests.support.processes import observer_process
 from tests.support.sandbox.serving import running_app
@@ -284,7 +285,7 @@ def model_away(monkeypatch: pytest.MonkeyPatch, phase: str) -> Iterator[list[str
 
 
 @pytest.mark.usefixtures("hurried")
-@pytest.mark.parametrize("phase", ["You plan", "You search", "You write", "You analyze"])
+@pytest.mark.parametrize("phase", ["You write", *slow("You plan", "You search", "You analyze")])
 async def test_an_iteration_outlives_an_outage_and_pays_nothing_twice(
     sandbox_settings: Settings,
     database: Database,

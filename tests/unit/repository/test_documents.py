@@ -1,16 +1,15 @@
 """Documents: links resolve, and the commands, files and names that they mention exist."""
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
+from typer.testing import CliRunner
 
+from cli.main import build_app
 from tests.support.paths import ROOT, TESTS
 
 MAX_README_LINES: Final = 150
@@ -64,16 +63,10 @@ def missing_names(pattern: re.Pattern[str], text: str, base: Path) -> list[str]:
 @cache
 def subcommands(*path: str) -> set[str] | None:
     """What `vigil PATH --help` lists; None if it is no group of commands."""
-    words = [sys.executable, "-m", "cli", *path, "--help"]
-    told = subprocess.run(
-        words,
-        cwd=ROOT,
-        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    return set(_COMMAND.findall(told)) if "COMMAND [ARGS]" in told else None
+    environment = {"COLUMNS": "200", "NO_COLOR": "1"}
+    done = CliRunner().invoke(build_app(), [*path, "--help"], env=environment, prog_name="vigil")
+    assert done.exit_code == 0, done.output
+    return set(_COMMAND.findall(done.output)) if "COMMAND [ARGS]" in done.output else None
 
 
 def unknown_vigil_command(line: str) -> str | None:
