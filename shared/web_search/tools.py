@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from shared.tools import Arguments, Json, OrderedTool, PaidTool, Store, Tool
 from shared.web_search.client import SearchClient
@@ -22,10 +22,23 @@ class TavilySearch(Arguments):
     )
 
 
+MAX_EXTRACTED_PAGES: Final = 5
+
+
 class TavilyExtract(Arguments):
     urls: list[str] = Field(
-        min_length=1, max_length=5, description="Pages to read in full, as search found them"
+        min_length=1,
+        max_length=MAX_EXTRACTED_PAGES,
+        description=f"Pages to read in full, as search found them; the first {MAX_EXTRACTED_PAGES} are read",
     )
+
+    @field_validator("urls", mode="before")
+    @classmethod
+    def _cut(cls, urls: object) -> object:
+        """A list that is too long is cut, since a refusal costs a round and the result names the pages that were read."""
+        if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
+            return urls
+        return list(dict.fromkeys(urls))[:MAX_EXTRACTED_PAGES]
 
 
 class TavilyResearch(Arguments):

@@ -1,6 +1,7 @@
 """Which pages may be read: those that the step was told of, in whatever spelling, and no others."""
 
 import pytest
+from pydantic import ValidationError
 
 from shared.tools import Json
 from shared.web_search.tools import TavilyExtract, refuse_unnamed
@@ -70,3 +71,10 @@ def test_the_refusal_names_what_is_refused() -> None:
     assert told is not None
     assert "evil.example/?q=1" in told
     assert "found.example/a" not in told
+
+
+def test_a_list_that_is_too_long_is_cut_to_its_first_pages() -> None:
+    urls = [f"https://a.example/{number}" for number in (1, 1, 2, 3, 4, 5, 6)]
+    assert TavilyExtract.model_validate({"urls": urls}).urls == [urls[1], *urls[2:6]]
+    with pytest.raises(ValidationError):
+        TavilyExtract.model_validate({"urls": []})
